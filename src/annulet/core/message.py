@@ -1,0 +1,117 @@
+"""The message as the core sees it: the bytes it came with, and the few facts queues decide on.
+
+A message keeps its content as received (``header`` and ``body``) so that forwarding within one protocol copies
+nothing; properties are decoded by the :class:`ContentView` of its protocol only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+PropertyValue: TypeAlias = "str | int | float | bool | bytes | None | list[PropertyValue] | dict[str, PropertyValue]"
+
+DEFAULT_PRIORITY = 4
+"""JMS 2.0 §3.4.9 and AMQP 1.0 §3.2.1: the priority of a message that names none."""
+
+
+class ContentView:
+    """Decodes the content of one protocol's messages. One shared instance per protocol, no state of its own."""
+
+    name: str = ""
+
+    def properties(self, message: Message) -> StandardProperties:
+        """Decode the properties every protocol has a notion of."""
+        raise NotImplementedError
+
+    def application_property(self, message: Message, name: str) -> PropertyValue:
+        """Return one application property (AMQP 0-9-1: an entry of ``headers``), ``None`` when it is absent."""
+        raise NotImplementedError
+
+
+class StandardProperties:
+    """Decoded standard properties. Strings are empty and ``timestamp`` is 0 when the sender gave none."""
+
+    __slots__ = (
+        "application",
+        "content_encoding",
+        "content_type",
+        "correlation_id",
+        "group_id",
+        "message_id",
+        "reply_to",
+        "subject",
+        "timestamp",
+        "user_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        message_id: str = "",
+        correlation_id: str = "",
+        reply_to: str = "",
+        subject: str = "",
+        content_type: str = "",
+        content_encoding: str = "",
+        group_id: str = "",
+        user_id: str = "",
+        timestamp: int = 0,
+        application: dict[str, PropertyValue] | None = None,
+    ) -> None:
+        self.message_id = message_id
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.subject = subject  # AMQP 1.0 subject; AMQP 0-9-1 type
+        self.content_type = content_type
+        self.content_encoding = content_encoding
+        self.group_id = group_id
+        self.user_id = user_id
+        self.timestamp = timestamp  # milliseconds since 1970, UTC
+        self.application: dict[str, PropertyValue] = {} if application is None else application
+
+
+class Origin:
+    """What all messages of one publisher to one destination share, so that each message stores it once."""
+
+    __slots__ = ("exchange", "publisher", "routing_key", "view")
+
+    def __init__(self, exchange: str, routing_key: str, publisher: str, view: ContentView) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.publisher = publisher  # "user@peer-address" for the loss ledger; empty when unknown
+        self.view = view
+
+
+class Message:
+    """One message, shared by all queues it was routed to.
+
+    ``header`` is the protocol's encoded properties (AMQP 0-9-1: property flags and property list of the content
+    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload.
+    """
+
+    __slots__ = ("accepted_at", "body", "durable", "expires_at", "header", "origin", "priority", "record")
+
+    def __init__(
+        self,
+        header: bytes,
+        body: bytes,
+        origin: Origin,
+        *,
+        durable: bool = False,
+        priority: int = DEFAULT_PRIORITY,
+        accepted_at: int = 0,
+        expires_at: int = 0,
+    ) -> None:
+        self.header = header
+        self.body = body
+        self.origin = origin
+        self.durable = durable  # the sender asked for persistence (delivery-mode 2)
+        self.priority = priority
+        self.accepted_at = accepted_at  # milliseconds since 1970
+        self.expires_at = expires_at  # milliseconds since 1970; 0 = never
+        self.record = 0  # id in the message log; 0 = not stored
+
+    @property
+    def size(self) -> int:
+        """Length of the body in bytes: what byte limits count (RabbitMQ's ``max-length-bytes`` does the same)."""
+        return len(self.body)
