@@ -1,0 +1,40 @@
+"""What the core asks its surroundings to do. The broker's implementation writes; tests record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.queue import Queue
+    from annulet.core.reasons import RemovalReason
+
+
+class Effects:
+    """Does nothing: the base for recorders and for a core without durability."""
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        """Write a durable message that these durable queues hold, and set ``message.record``."""
+
+    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+        """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
+
+    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
+        """An entry left its queue for a reason other than acknowledgement."""
+
+    def begin_transaction(self) -> None:
+        """All ``store`` and ``settle`` calls until :meth:`end_transaction` become durable together or not at all."""
+
+    def end_transaction(self) -> None:
+        """Close the bracket of :meth:`begin_transaction`."""
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The broker ended a consumer because its queue is gone."""
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """A queue is gone, by command, auto-delete or expiry."""
+
+    def exchange_deleted(self, name: str) -> None:
+        """An exchange is gone, by command or auto-delete."""

@@ -1,0 +1,454 @@
+"""A queue: a composition of order, retention, dispatch and time, with counters and one return path.
+
+Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; what must happen outside goes to ``Effects``.
+Rules: design §2; Artemis ring and last-value rules as corrected there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.counters import QueueCounters, QueueStatistics
+from annulet.core.dispatch import CompetingDispatch
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
+from annulet.core.expiry import ExpiryIndex
+from annulet.core.ledger import LossLedger, LossRecord
+from annulet.core.order import FifoOrder
+from annulet.core.reasons import LOSSES, RemovalReason
+from annulet.core.retention import KeyTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.core.consumer import Consumer
+    from annulet.core.effects import Effects
+    from annulet.core.message import Message
+    from annulet.core.session import Session
+    from annulet.core.settings import QueueSettings
+
+
+class Queue:
+    """One queue. Public calls leave it with its limits enforced and nothing deliverable left undelivered."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: QueueSettings,
+        effects: Effects,
+        ledger: LossLedger | None = None,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: Session | object | None = None,
+        queue_id: int = 0,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.effects = effects
+        self.ledger = LossLedger() if ledger is None else ledger
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
+        self.queue_id = queue_id  # the catalogue's id; 0 for queues that are not durable
+        self.order = FifoOrder()
+        self.consumers = CompetingDispatch()
+        self.delivering: set[QueueEntry] = set()
+        self.counters = QueueCounters()
+        self.pending_bytes = 0
+        self.delivering_bytes = 0
+        self.next_sequence = 1
+        self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
+        self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
+        self.deleted = False
+        self._keys = self._key_table(settings)
+        self._expiry: ExpiryIndex | None = None
+
+    # ------------------------------------------------------------------ arrivals
+
+    def enqueue(self, message: Message, now: int) -> QueueEntry:
+        """Accept a message: replace by key, serve consumers with credit, then apply the ring. Returns its entry."""
+        entry = QueueEntry(self, message, self.next_sequence)
+        self.next_sequence += 1
+        size = len(message.body)
+        self.counters.messages_added += 1
+        self.counters.bytes_added += size
+        order = self.order
+        pending_before = order.count
+        if self._keys is not None:
+            superseded = self._keys.accept(entry)
+            if superseded is not None and superseded.state == PENDING:
+                self._remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+        if self.consumers.count and order.count == 0:
+            consumer = self.consumers.choose(size)
+            if consumer is not None:
+                self._hand_over(consumer, entry, now)
+                return entry
+        order.append(entry)
+        self.pending_bytes += size
+        if (message.expires_at or self.settings.message_ttl >= 0) and self._index_expiry(entry, now):
+            return entry
+        if self.consumers.count and order.count > 1:
+            self._dispatch(now)
+        ring_size = self.settings.ring_size
+        if 0 <= ring_size < order.count and order.count > pending_before:
+            self._evict_first(now, entry.sequence)
+        return entry
+
+    def restore(self, message: Message, sequence: int, *, redelivered: bool) -> QueueEntry:
+        """Put back a message found at recovery, oldest first. Limits lowered meanwhile trim nothing (``ring-trim``)."""
+        entry = QueueEntry(self, message, sequence)
+        entry.redelivered = redelivered
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        if self._keys is not None:
+            superseded = self._keys.accept(entry)
+            if superseded is not None and superseded.state == PENDING:
+                self._remove_pending(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
+        self.order.append(entry)
+        self.pending_bytes += len(message.body)
+        expires_at = self.expires_at(entry)
+        if expires_at:
+            self._expiry_index().add(expires_at, entry)
+        return entry
+
+    # ------------------------------------------------------------------ consumers
+
+    def add_consumer(self, consumer: Consumer, now: int) -> None:
+        """Attach a consumer and serve it."""
+        self.had_consumer = True
+        self.last_used_at = now
+        self.consumers.add(consumer)
+        self._dispatch(now)
+
+    def remove_consumer(self, consumer: Consumer, now: int) -> None:
+        """Detach a consumer. What it holds stays in delivery with its session (AMQP 0-9-1 §1.8.3.5)."""
+        consumer.cancelled = True
+        self.last_used_at = now
+        self.consumers.remove(consumer)
+
+    def wake(self, now: int) -> None:
+        """Serve consumers after credit or room in their connection came back."""
+        if self.order.count and self.consumers.count:
+            self._dispatch(now)
+
+    def acquire(
+        self, messages_max: int, bytes_max: int, now: int, *, last_sequence: int = 0, consumer: Consumer | None = None
+    ) -> list[QueueEntry]:
+        """Take messages by pull (``basic.get``, lease): they are in delivery when this returns.
+
+        At most ``messages_max`` messages and ``bytes_max`` body bytes (-1: no limit; one message always fits), none
+        with a sequence above ``last_sequence`` (0: no limit).
+        """
+        self.last_used_at = now
+        taken: list[QueueEntry] = []
+        total = 0
+        while messages_max < 0 or len(taken) < messages_max:
+            entry = self._first_unexpired(now)
+            if entry is None or (last_sequence and entry.sequence > last_sequence):
+                break
+            size = len(entry.message.body)
+            if taken and 0 <= bytes_max < total + size:
+                break
+            total += size
+            self._take_pending(entry)
+            self._mark_delivering(entry, consumer)
+            taken.append(entry)
+        return taken
+
+    # ------------------------------------------------------------------ settlement
+
+    def acknowledge(self, entry: QueueEntry) -> None:
+        """A delivered message was processed: it is gone. A no-op when the queue was deleted meanwhile."""
+        if entry.state == DELIVERING:
+            self._remove_delivering(entry, RemovalReason.ACKNOWLEDGED)
+
+    def reject(self, entry: QueueEntry, now: int) -> None:
+        """A delivered message was refused without requeue: it is dropped with reason REJECTED."""
+        if entry.state == DELIVERING:
+            self._remove_delivering(entry, RemovalReason.REJECTED)
+            self._note_removal(entry, RemovalReason.REJECTED, now, 0)
+
+    def return_entries(self, entries: Iterable[QueueEntry], now: int, *, counted: bool = True) -> None:
+        """The one return path: requeue, recover, rollback, close, connection loss, release.
+
+        Each entry takes its original place. What expired meanwhile expires, what was superseded by key is dropped;
+        consumers with credit are served; then returned entries that exceed the ring are dropped, oldest first, so that
+        the newest survive. ``counted=False`` leaves the delivery count alone (AMQP 1.0 ``released``).
+        """
+        candidates: list[QueueEntry] = []
+        for entry in entries:
+            if entry.state != DELIVERING:
+                continue
+            self._unmark_delivering(entry)
+            self.counters.messages_returned += 1
+            entry.redelivered = True
+            if counted:
+                entry.delivery_count += 1
+            expires_at = self.expires_at(entry)
+            if expires_at and expires_at <= now:
+                self._finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+            elif self._keys is not None and self._keys.superseded(entry):
+                self._finish_removal(entry, RemovalReason.REPLACED_KEY, now, 0)
+            else:
+                entry.state = PENDING
+                self.order.reinsert(entry)
+                self.pending_bytes += len(entry.message.body)
+                candidates.append(entry)
+        if self.consumers.count:
+            self._dispatch(now)
+        ring_size = self.settings.ring_size
+        if 0 <= ring_size < self.order.count:
+            self._drop_returned(sorted(candidates), ring_size, now)
+
+    # ------------------------------------------------------------------ time and management
+
+    def expire(self, now: int) -> int:
+        """Remove the pending messages whose time has come, anywhere in the queue. Returns how many."""
+        if self._expiry is None:
+            return 0
+        count = 0
+        for entry in self._expiry.due(now):
+            if entry.state == PENDING:
+                self._remove_pending(entry, RemovalReason.EXPIRED, now, 0, indexed=False)
+                count += 1
+        return count
+
+    def next_expiry_at(self) -> int:
+        """When :meth:`expire` has something to do next (milliseconds since 1970); 0 for never."""
+        return 0 if self._expiry is None else self._expiry.next_at()
+
+    def expires_at(self, entry: QueueEntry) -> int:
+        """When an entry expires: the smaller of the message's time and the queue's; 0 for never."""
+        at = entry.message.expires_at
+        ttl = self.settings.message_ttl
+        if ttl >= 0:
+            queue_at = entry.message.accepted_at + ttl
+            return queue_at if at == 0 or queue_at < at else at
+        return at
+
+    def purge(self, now: int) -> int:
+        """Remove all pending messages; those in delivery stay with their consumers. Returns how many."""
+        return self._remove_all_pending(RemovalReason.PURGED, now)
+
+    def delete(self, now: int) -> int:
+        """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
+        self.deleted = True
+        pending = self._remove_all_pending(RemovalReason.DELETED, now)
+        for entry in sorted(self.delivering):
+            self._remove_delivering(entry, RemovalReason.DELETED)
+            self._note_removal(entry, RemovalReason.DELETED, now, 0)
+        for consumer in list(self.consumers):
+            self.remove_consumer(consumer, now)
+            self.effects.consumer_cancelled(consumer)
+        return pending
+
+    def update(self, settings: QueueSettings, now: int) -> None:
+        """Change the limits of a live queue. A lower ring trims nothing at once unless ``ring_trim_now``.
+
+        ``last_value_key`` and ``keep_per_key`` belong to what the queue is and cannot be changed.
+        """
+        if (settings.last_value_key, settings.keep_per_key) != (
+            self.settings.last_value_key,
+            self.settings.keep_per_key,
+        ):
+            raise ValueError(f"queue {self.name!r}: last-value-key and keep-per-key cannot be changed; declare a new queue")
+        self.settings = settings
+        if settings.ring_trim_now:
+            while 0 <= settings.ring_size < self.order.count:
+                self._evict_first(now, 0)
+
+    def browse(self) -> list[QueueEntry]:
+        """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing."""
+        return sorted([*self.order.entries(), *self.delivering])
+
+    def statistics(self) -> QueueStatistics:
+        """Return the counters and sizes of this moment."""
+        removed = self.counters.removed
+        first = self.order.first()
+        return QueueStatistics(
+            name=self.name,
+            message_count=self.order.count + len(self.delivering),
+            pending_count=self.order.count,
+            delivering_count=len(self.delivering),
+            scheduled_count=0,
+            pending_bytes=self.pending_bytes,
+            delivering_bytes=self.delivering_bytes,
+            consumer_count=self.consumers.count,
+            messages_added=self.counters.messages_added,
+            bytes_added=self.counters.bytes_added,
+            messages_delivered=self.counters.messages_delivered,
+            messages_returned=self.counters.messages_returned,
+            messages_acknowledged=removed[RemovalReason.ACKNOWLEDGED],
+            messages_expired=removed[RemovalReason.EXPIRED],
+            messages_killed=removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED],
+            messages_replaced=removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY],
+            messages_dropped=removed[RemovalReason.OVERFLOW],
+            messages_rejected=removed[RemovalReason.REJECTED],
+            messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],
+            removed={reason.value: count for reason, count in removed.items() if count},
+            key_count=0 if self._keys is None else len(self._keys),
+            first_sequence=0 if first is None else first.sequence,
+            next_sequence=self.next_sequence,
+        )
+
+    # ------------------------------------------------------------------ moves between states
+
+    def _dispatch(self, now: int) -> None:
+        """Hand pending messages to consumers until one side runs out."""
+        consumers = self.consumers
+        while True:
+            entry = self._first_unexpired(now)
+            if entry is None:
+                return
+            consumer = consumers.choose(len(entry.message.body))
+            if consumer is None:
+                return
+            self._take_pending(entry)
+            self._hand_over(consumer, entry, now)
+
+    def _hand_over(self, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+        self.counters.messages_delivered += 1
+        if consumer.auto_acknowledge:
+            consumer.session.deliver_settled(consumer, entry)
+            self._finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
+            return
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        self.delivering.add(entry)
+        size = len(entry.message.body)
+        self.delivering_bytes += size
+        consumer.take(size)
+        consumer.session.deliver_unsettled(consumer, entry)
+
+    def _mark_delivering(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        self.counters.messages_delivered += 1
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        self.delivering.add(entry)
+        size = len(entry.message.body)
+        self.delivering_bytes += size
+        if consumer is not None:
+            consumer.take(size)
+
+    def _unmark_delivering(self, entry: QueueEntry) -> None:
+        self.delivering.discard(entry)
+        size = len(entry.message.body)
+        self.delivering_bytes -= size
+        if entry.consumer is not None:
+            entry.consumer.give_back(size)
+            entry.consumer = None
+
+    def _take_pending(self, entry: QueueEntry) -> None:
+        taken = self.order.take_first()
+        assert taken is entry
+        self.pending_bytes -= len(entry.message.body)
+
+    def _first_unexpired(self, now: int) -> QueueEntry | None:
+        """Return the next pending entry, removing those before it whose time has passed."""
+        entry = self.order.first()
+        if self._expiry is None:
+            return entry
+        while entry is not None:
+            expires_at = self.expires_at(entry)
+            if not expires_at or expires_at > now:
+                return entry
+            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            entry = self.order.first()
+        return None
+
+    def _remove_delivering(self, entry: QueueEntry, reason: RemovalReason) -> None:
+        self._unmark_delivering(entry)
+        entry.state = REMOVED
+        self.counters.removed[reason] += 1
+        self._release(entry)
+
+    def _remove_pending(
+        self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, indexed: bool = True
+    ) -> None:
+        """Take an entry out of the order wherever it is, and finish it."""
+        entry.state = REMOVED
+        self.pending_bytes -= len(entry.message.body)
+        self.order.discard(entry)
+        self._finish_removal(entry, reason, now, replaced_by, indexed=indexed)
+
+    def _evict_first(self, now: int, replaced_by: int) -> None:
+        """Drop the oldest pending entry: with one level of importance it is the least important."""
+        entry = self.order.take_first()
+        assert entry is not None
+        self.pending_bytes -= len(entry.message.body)
+        self._finish_removal(entry, RemovalReason.REPLACED_RING, now, replaced_by)
+
+    def _drop_returned(self, candidates: list[QueueEntry], ring_size: int, now: int) -> None:
+        for entry in candidates:
+            if self.order.count <= ring_size:
+                return
+            if entry.state == PENDING:
+                self._remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
+
+    def _remove_all_pending(self, reason: RemovalReason, now: int) -> int:
+        entries = list(self.order.entries())
+        self.order.clear()
+        self.pending_bytes = 0
+        for entry in entries:
+            self._finish_removal(entry, reason, now, 0)
+        return len(entries)
+
+    def _finish_removal(
+        self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, indexed: bool = True
+    ) -> None:
+        """Count, record and settle an entry that is in no collection any more."""
+        entry.state = REMOVED
+        self.counters.removed[reason] += 1
+        if reason in LOSSES:
+            self._note_removal(entry, reason, now, replaced_by)
+        self._release(entry, indexed=indexed)
+
+    def _release(self, entry: QueueEntry, *, indexed: bool = True) -> None:
+        """Let go of what the queue and the log hold for a removed entry."""
+        if self._keys is not None:
+            self._keys.forget(entry)
+        if indexed and self._expiry is not None and self.expires_at(entry):
+            self._expiry.note_removed()
+        if entry.message.record:
+            self.effects.settle(self, entry)
+
+    def _note_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        message = entry.message
+        self.ledger.add(
+            LossRecord(
+                queue=self.name,
+                sequence=entry.sequence,
+                reason=reason,
+                key=entry.key.text if entry.key is not None else "",
+                size=len(message.body),
+                priority=message.priority,
+                accepted_at=message.accepted_at,
+                at=now,
+                publisher=message.origin.publisher,
+                replaced_by=replaced_by,
+            )
+        )
+        self.effects.removed(self, entry, reason)
+
+    # ------------------------------------------------------------------ time to live
+
+    def _index_expiry(self, entry: QueueEntry, now: int) -> bool:
+        """Index an arrival's expiry; say whether it expired on arrival (a TTL of 0 that no consumer took)."""
+        expires_at = self.expires_at(entry)
+        if not expires_at:
+            return False
+        self._expiry_index()
+        if expires_at <= now:
+            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0, indexed=False)
+            return True
+        self._expiry_index().add(expires_at, entry)
+        return False
+
+    def _expiry_index(self) -> ExpiryIndex:
+        if self._expiry is None:
+            self._expiry = ExpiryIndex()
+        return self._expiry
+
+    def _key_table(self, settings: QueueSettings) -> KeyTable | None:
+        if not settings.last_value_key:
+            return None
+        return KeyTable(settings.last_value_key, settings.keep_per_key, settings.last_value_fallback)

@@ -1,0 +1,102 @@
+"""Keep the last N messages of each key. Ring (constant key) and last value (N = 1 with key) are its two ends.
+
+The ring half needs no table: a queue's order already knows its oldest entry. This module is the keyed half.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message, PropertyValue
+
+Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
+
+
+def key_of(value: PropertyValue) -> Key | None:
+    """Make a key of a property value: equal only with equal type and value, so 1, 1.0, True and "1" are four keys.
+
+    Nested values are compared by their representation. ``None`` (absent or void) is no key.
+    """
+    if value is None:
+        return None
+    if isinstance(value, (list, dict)):
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__, value)
+
+
+class KeyRecord:
+    """What is known of one key while a message of it is in the queue or in delivery."""
+
+    __slots__ = ("key", "live", "recent")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.live = 0  # entries pending or delivering
+        # The last N accepted by sequence; the entry is dropped from the table when it leaves the queue, its number stays.
+        self.recent: dict[int, QueueEntry | None] = {}
+
+    @property
+    def text(self) -> str:
+        """The key as the ledger prints it."""
+        return str(self.key[1])
+
+
+class KeyTable:
+    """Tracks the last ``keep`` messages of each key of one queue.
+
+    A message is superseded once ``keep`` newer messages of its key were accepted. Superseded and pending: it goes at
+    once. Superseded and in delivery: it goes if it comes back, even if the newer ones have gone meanwhile.
+    """
+
+    __slots__ = ("_fallback", "_property", "_records", "keep")
+
+    def __init__(self, property_name: str, keep: int, fallback: str = "") -> None:
+        self._property = property_name
+        self._fallback = fallback
+        self._records: dict[Key, KeyRecord] = {}
+        self.keep = keep
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def key_for(self, message: Message) -> Key | None:
+        """Return the key of a message, ``None`` when it carries none and so is never replaced."""
+        view = message.origin.view
+        value = view.application_property(message, self._property)
+        if value is None and self._fallback:
+            value = view.application_property(message, self._fallback)
+        return key_of(value)
+
+    def accept(self, entry: QueueEntry) -> QueueEntry | None:
+        """Note an arrival; return the entry that it supersedes and that is still alive, if any."""
+        key = self.key_for(entry.message)
+        if key is None:
+            return None
+        record = self._records.get(key)
+        if record is None:
+            record = KeyRecord(key)
+            self._records[key] = record
+        entry.key = record
+        record.live += 1
+        record.recent[entry.sequence] = entry
+        if len(record.recent) <= self.keep:
+            return None
+        return record.recent.pop(next(iter(record.recent)))
+
+    def superseded(self, entry: QueueEntry) -> bool:
+        """Say whether enough newer messages of its key arrived that ``entry`` must not come back."""
+        record = entry.key
+        return record is not None and entry.sequence not in record.recent
+
+    def forget(self, entry: QueueEntry) -> None:
+        """Note that an entry left the queue for good."""
+        record = entry.key
+        if record is None:
+            return
+        record.live -= 1
+        if entry.sequence in record.recent:
+            record.recent[entry.sequence] = None
+        if record.live == 0:
+            del self._records[record.key]

@@ -1,0 +1,192 @@
+"""A session: one client's deliveries, credit and consumers (AMQP 0-9-1 channel, AMQP 1.0 session, a lease's owner)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.consumer import Consumer, CreditWindow
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+
+class UnknownDeliveryTag(Exception):
+    """The client settled a delivery it does not hold (AMQP 0-9-1 §1.8.3.13: precondition failed)."""
+
+    def __init__(self, tag: int) -> None:
+        super().__init__(f"unknown delivery tag {tag}")
+        self.tag = tag
+
+
+class Session:
+    """Holds what was delivered and not settled, by delivery tag in ascending order.
+
+    Subclasses implement :meth:`deliver`. Deliveries that belong to an open transaction leave ``unacknowledged`` when
+    the transaction takes them, and come back on rollback.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.window = CreditWindow()  # shared by all consumers of the session
+        self.writable = True  # the connection has room for more output
+        self.consumers: dict[str, Consumer] = {}
+        self.unacknowledged: dict[int, QueueEntry] = {}
+        self.last_tag = 0
+        self.closed = False
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        """Send a message to the client. Must not call back into the core."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ called by queues
+
+    def deliver_unsettled(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Assign the next tag, remember the delivery and send it."""
+        tag = self.last_tag + 1
+        self.last_tag = tag
+        self.unacknowledged[tag] = entry
+        self.deliver(consumer, entry, tag)
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Send a message that needs no acknowledgement."""
+        self.last_tag += 1
+        self.deliver(consumer, entry, self.last_tag)
+
+    # ------------------------------------------------------------------ consumers
+
+    def attach(self, consumer: Consumer, now: int) -> None:
+        """Register a consumer and start it. The caller has checked exclusivity and the tag."""
+        self.consumers[consumer.tag] = consumer
+        consumer.queue.add_consumer(consumer, now)
+
+    def detach(self, tag: str, now: int) -> Consumer | None:
+        """End a consumer; its deliveries stay with the session. Returns it, ``None`` when the tag is unknown."""
+        consumer = self.consumers.pop(tag, None)
+        if consumer is not None and not consumer.cancelled:
+            consumer.queue.remove_consumer(consumer, now)
+        return consumer
+
+    def close_consumer(self, tag: str, now: int) -> Consumer | None:
+        """End a consumer and return what it holds (JMS consumer close, AMQP 1.0 detach)."""
+        consumer = self.detach(tag, now)
+        if consumer is not None:
+            held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
+            self._return([self.unacknowledged.pop(tag) for tag in held], now)
+        return consumer
+
+    def set_window(self, messages_max: int, bytes_max: int, now: int) -> None:
+        """Change the shared credit and serve consumers that it frees."""
+        self.window.messages_max = messages_max
+        self.window.bytes_max = bytes_max
+        self.wake(now)
+
+    def wake(self, now: int) -> None:
+        """Serve this session's consumers after credit or output room came back."""
+        for consumer in list(self.consumers.values()):
+            consumer.queue.wake(now)
+
+    # ------------------------------------------------------------------ pull
+
+    def get(self, queue: Queue, now: int, *, auto_acknowledge: bool) -> tuple[QueueEntry, int] | None:
+        """Take one message (AMQP 0-9-1 ``basic.get``). Returns entry and tag, ``None`` when the queue is empty."""
+        entries = queue.acquire(1, -1, now)
+        if not entries:
+            return None
+        self.last_tag += 1
+        if auto_acknowledge:
+            queue.acknowledge(entries[0])
+        else:
+            self.unacknowledged[self.last_tag] = entries[0]
+        return entries[0], self.last_tag
+
+    # ------------------------------------------------------------------ settlement
+
+    def take(self, tag: int, *, multiple: bool) -> list[QueueEntry]:
+        """Remove the deliveries a settlement names from the table. Tag 0 with ``multiple`` names all.
+
+        Raises :class:`UnknownDeliveryTag` when the tag names nothing the session ever had outstanding.
+        """
+        table = self.unacknowledged
+        if not multiple:
+            entry = table.pop(tag, None)
+            if entry is None:
+                raise UnknownDeliveryTag(tag)
+            return [entry]
+        if tag == 0:
+            entries = list(table.values())
+            table.clear()
+            return entries
+        if tag > self.last_tag or (tag not in table and (not table or next(iter(table)) > tag)):
+            raise UnknownDeliveryTag(tag)
+        entries = []
+        for held in list(table) if tag == self.last_tag else self._tags_up_to(tag):
+            entries.append(table.pop(held))
+        return entries
+
+    def _tags_up_to(self, tag: int) -> list[int]:
+        tags = []
+        for held in self.unacknowledged:
+            if held > tag:
+                break
+            tags.append(held)
+        return tags
+
+    def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
+        """Acknowledge one delivery, or all up to ``tag``."""
+        self.acknowledge_entries(self.take(tag, multiple=multiple), now)
+
+    def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
+        """Acknowledge deliveries already taken from the table, then serve who gained credit."""
+        for entry in entries:
+            entry.queue.acknowledge(entry)
+        self._wake_after(entries, now)
+
+    def reject(self, tag: int, now: int, *, requeue: bool, multiple: bool = False) -> None:
+        """Refuse one delivery, or all up to ``tag``: back to their place, or dropped with reason REJECTED."""
+        self.reject_entries(self.take(tag, multiple=multiple), now, requeue=requeue)
+
+    def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
+        """Refuse deliveries already taken from the table."""
+        if requeue:
+            self._return(entries, now)
+        else:
+            for entry in entries:
+                entry.queue.reject(entry, now)
+        self._wake_after(entries, now)
+
+    def recover(self, now: int) -> None:
+        """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
+        entries = list(self.unacknowledged.values())
+        self.unacknowledged.clear()
+        self._return(entries, now)
+        self._wake_after(entries, now)
+
+    def close(self, now: int) -> None:
+        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection."""
+        if self.closed:
+            return
+        self.closed = True
+        for tag in list(self.consumers):
+            self.detach(tag, now)
+        entries = list(self.unacknowledged.values())
+        self.unacknowledged.clear()
+        self._return(entries, now)
+
+    def _return(self, entries: list[QueueEntry], now: int) -> None:
+        by_queue: dict[Queue, list[QueueEntry]] = {}
+        for entry in entries:
+            by_queue.setdefault(entry.queue, []).append(entry)
+        for queue, returned in by_queue.items():
+            queue.return_entries(returned, now)
+
+    def _wake_after(self, entries: list[QueueEntry], now: int) -> None:
+        """Serve the queues that may go on: all of the session's when its shared window is in use, else these."""
+        if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
+            self.wake(now)
+            return
+        if len(entries) == 1:
+            entries[0].queue.wake(now)
+            return
+        for queue in {entry.queue for entry in entries}:
+            queue.wake(now)

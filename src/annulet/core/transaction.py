@@ -1,0 +1,74 @@
+"""Transactions of a session: sends and settlements that take effect together at commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.effects import Effects
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.session import Session
+    from annulet.core.virtual_host import Router
+
+
+class Transaction:
+    """Collects until :meth:`commit`; sends reach no queue before, settled deliveries stay in delivery.
+
+    A rolled-back settlement leaves the delivery with its session, unsettled (AMQP 0-9-1 §1.9.2.6: rollback does not
+    redeliver; ``basic.recover`` or closing does).
+    """
+
+    __slots__ = ("_rejections", "_sends", "_settlements", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._sends: list[tuple[Message, Router]] = []
+        self._settlements: list[tuple[int, QueueEntry]] = []
+        self._rejections: list[tuple[int, QueueEntry, bool]] = []
+
+    @property
+    def empty(self) -> bool:
+        """Say whether nothing was collected."""
+        return not (self._sends or self._settlements or self._rejections)
+
+    def send(self, message: Message, router: Router) -> None:
+        """Collect a message; ``router`` delivers it to its queues at commit."""
+        self._sends.append((message, router))
+
+    def acknowledge(self, tag: int, *, multiple: bool) -> None:
+        """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
+        self._settlements.extend(self._take(tag, multiple=multiple))
+
+    def reject(self, tag: int, *, multiple: bool, requeue: bool) -> None:
+        """Collect a rejection. Raises ``UnknownDeliveryTag``."""
+        self._rejections.extend((held, entry, requeue) for held, entry in self._take(tag, multiple=multiple))
+
+    def commit(self, effects: Effects, now: int) -> None:
+        """Publish in send order, then settle; durable together or not at all."""
+        sends, settlements, rejections = self._sends, self._settlements, self._rejections
+        self._sends, self._settlements, self._rejections = [], [], []
+        effects.begin_transaction()
+        for message, router in sends:
+            router.route(message, now)
+        session = self.session
+        session.acknowledge_entries([entry for _, entry in settlements], now)
+        for requeue in (True, False):
+            entries = [entry for _, entry, back in rejections if back is requeue]
+            if entries:
+                session.reject_entries(entries, now, requeue=requeue)
+        effects.end_transaction()
+
+    def rollback(self) -> None:
+        """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
+        table = self.session.unacknowledged
+        held = [*table.items(), *self._settlements, *((tag, entry) for tag, entry, _ in self._rejections)]
+        table.clear()
+        table.update(sorted(held))
+        self._sends, self._settlements, self._rejections = [], [], []
+
+    def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:
+        table = self.session.unacknowledged
+        before = dict(table) if multiple else {tag: table.get(tag)}
+        self.session.take(tag, multiple=multiple)
+        return [(held, entry) for held, entry in before.items() if entry is not None and held not in table]
