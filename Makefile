@@ -1,0 +1,41 @@
+# Every target that needs it prepares .venv first; nothing has to be installed but Python 3.11+, pip and make.
+# PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest.
+
+.DEFAULT_GOAL := help
+PYTHON_OF_VENV := .venv/bin/python
+PYTEST ?=
+
+.PHONY: help setup node-packages demo test check format bench soak lock clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+setup: ## private environment in .venv, locked dependencies, optional compiled build
+	@sh scripts/setup
+
+demo: setup ## 336,776 real flight departures through the broker and Spark, every message accounted for
+	@.venv/bin/annulet demo
+
+node-packages: setup
+	@sh scripts/node_packages
+
+test: setup node-packages ## the whole suite, and the hot modules' tests in the other mode (pure or compiled)
+	@sh scripts/test $(PYTEST)
+
+check: setup ## ruff, mypy strict, import rules, the house rules
+	@sh scripts/check
+
+format: setup ## format the sources
+	@$(PYTHON_OF_VENV) -m ruff check --fix --quiet . ; $(PYTHON_OF_VENV) -m ruff format .
+
+bench: setup ## RabbitMQ and Annulet in turn under the same load: rates, CPU, latency, ratios
+	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
+
+soak: setup ## crash, restart and load tests that run for minutes
+	@$(PYTHON_OF_VENV) -m pytest -m soak --timeout=3600 $(PYTEST)
+
+lock: setup ## resolve pyproject.toml anew into requirements/*.txt
+	@sh scripts/lock
+
+clean: ## remove .venv, builds and caches
+	@rm -rf .venv .setup build tests/node/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
