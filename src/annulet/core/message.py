@@ -73,13 +73,14 @@ class StandardProperties:
 class Origin:
     """What all messages of one publisher to one destination share, so that each message stores it once."""
 
-    __slots__ = ("exchange", "publisher", "routing_key", "view")
+    __slots__ = ("encoded", "exchange", "publisher", "routing_key", "view")
 
     def __init__(self, exchange: str, routing_key: str, publisher: str, view: ContentView) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.publisher = publisher  # "user@peer-address" for the loss ledger; empty when unknown
         self.view = view
+        self.encoded = b""  # exchange and routing key as the view's protocol writes them; filled by it when first needed
 
 
 class Message:

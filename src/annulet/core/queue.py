@@ -95,20 +95,38 @@ class Queue:
         return entry
 
     def restore(self, message: Message, sequence: int, *, redelivered: bool) -> QueueEntry:
-        """Put back a message found at recovery, oldest first. Limits lowered meanwhile trim nothing (``ring-trim``)."""
+        """Put back a message found at recovery, at the place ``sequence`` names.
+
+        Limits lowered meanwhile trim nothing (``ring-trim``). Call :meth:`finish_restore` after the last one.
+        """
         entry = QueueEntry(self, message, sequence)
         entry.redelivered = redelivered
+        in_sequence = sequence >= self.next_sequence
         self.next_sequence = max(self.next_sequence, sequence + 1)
         if self._keys is not None:
             superseded = self._keys.accept(entry)
             if superseded is not None and superseded.state == PENDING:
                 self._remove_pending(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
-        self.order.append(entry)
+        if self._keys is not None and self._keys.superseded(entry):
+            self._finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
+            return entry
+        if in_sequence:
+            self.order.append(entry)
+        else:  # stored later than its successors: a transient message that a lease made durable
+            self.order.reinsert(entry)
         self.pending_bytes += len(message.body)
         expires_at = self.expires_at(entry)
         if expires_at:
             self._expiry_index().add(expires_at, entry)
         return entry
+
+    def finish_restore(self, next_sequence: int) -> None:
+        """End recovery: sequences go on after the highest ever used, and every restored message counts as added once."""
+        self.next_sequence = max(self.next_sequence, next_sequence)
+        entries = list(self.order.entries())
+        counters = self.counters
+        counters.messages_added = sum(counters.removed.values()) + len(entries)
+        counters.bytes_added = max(counters.bytes_added, self.pending_bytes)
 
     # ------------------------------------------------------------------ consumers
 

@@ -80,7 +80,10 @@ class KeyTable:
             self._records[key] = record
         entry.key = record
         record.live += 1
+        late = bool(record.recent) and next(reversed(record.recent)) > entry.sequence
         record.recent[entry.sequence] = entry
+        if late:  # only at recovery: stored after its successors
+            record.recent = dict(sorted(record.recent.items()))
         if len(record.recent) <= self.keep:
             return None
         return record.recent.pop(next(iter(record.recent)))

@@ -39,6 +39,10 @@ class Session:
         """Send a message to the client. Must not call back into the core."""
         raise NotImplementedError
 
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue below a consumer is gone: forget it. Subclasses tell the client."""
+        self.consumers.pop(consumer.tag, None)
+
     # ------------------------------------------------------------------ called by queues
 
     def deliver_unsettled(self, consumer: Consumer, entry: QueueEntry) -> None:

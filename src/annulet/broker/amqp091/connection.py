@@ -1,0 +1,563 @@
+"""One AMQP 0-9-1 connection: joins an asyncio transport, the protocol engine and the channels.
+
+A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one read
+is handled whole, output of one loop turn leaves in one write.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.amqp091.channel import Channel
+from annulet.broker.amqp091.topology import Topology
+from annulet.core import errors as core_errors
+from annulet.wire.amqp091 import constants
+from annulet.wire.amqp091.engine import ConnectionEngine
+from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.handler import ConnectionHandler
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator
+
+    from annulet.broker.broker import Broker
+    from annulet.core.message import PropertyValue
+    from annulet.core.virtual_host import VirtualHost
+
+logger = structlog.get_logger(__name__)
+
+OUTPUT_BYTES_MAX: Final = 1 << 20
+"""Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
+
+CLOSE_GRACE_SECONDS: Final = 5.0
+"""How long a peer may take to read our last bytes before the socket is cut."""
+
+HEARTBEAT_MISSES_MAX: Final = 2
+"""Silent heartbeat intervals after which a peer is given up (AMQP 0-9-1 §4.2.7)."""
+
+REPLY_CODES: Final[dict[type[Exception], int]] = {
+    core_errors.NotFound: constants.NOT_FOUND,
+    core_errors.PreconditionFailed: constants.PRECONDITION_FAILED,
+    core_errors.InvalidArgument: constants.PRECONDITION_FAILED,
+    core_errors.AccessRefused: constants.ACCESS_REFUSED,
+    core_errors.ResourceLocked: constants.RESOURCE_LOCKED,
+}
+
+
+class AmqpConnection(ConnectionHandler):
+    """Handles the engine's calls for one client, and owns its channels and timers."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.name = ""  # peer address -> our address, as RabbitMQ names connections
+        self.user_name = ""
+        self.publisher = ""  # what the loss ledger names: user@peer
+        self.connected_at = 0
+        self.now = broker.clock()
+        self.host: VirtualHost | None = None
+        self.channels: dict[int, Channel] = {}
+        self.writable = True
+        self.opened = False  # open-ok was sent
+        self.publishes = False  # has ever published: such connections are blocked by the memory alarm
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.engine = ConnectionEngine(
+            self,
+            server_properties=broker.server_properties,
+            channel_max=broker.configuration.channel_max,
+            frame_max=broker.configuration.frame_max,
+            heartbeat=broker.configuration.heartbeat,
+        )
+        self._transport: asyncio.Transport | None = None
+        self._topology: Topology | None = None
+        self._confirming: list[Channel] = []
+        self._dirty = False
+        self._transport_paused = False
+        self._reading_paused = False
+        self._blocked_told = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_checks = 0
+        self._lost = False
+
+    # ------------------------------------------------------------------ asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Start the hand-shake timer."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        ours = transport.get_extra_info("sockname") or ("?", 0)
+        self.name = f"{peer[0]}:{peer[1]} -> {ours[0]}:{ours[1]}"
+        self.connected_at = self.broker.clock()
+        self.broker.connections.add(self)
+        seconds = self.broker.configuration.handshake_timeout
+        self._timer = self.broker.loop.call_later(seconds, self._handshake_expired)
+
+    def data_received(self, data: bytes) -> None:
+        """Handle everything that was read."""
+        self.now = self.broker.clock()
+        self.bytes_received += len(data)
+        self.engine.receive(data)
+        self.mark_dirty()
+
+    def eof_received(self) -> bool:
+        """The peer will send nothing more: let asyncio close the transport."""
+        return False
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The socket is gone: return what the channels held."""
+        self._lost = True
+        self.now = self.broker.clock()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.broker.connections.discard(self)
+        self.engine.connection_lost()
+        self._end()
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._transport_paused = True
+        self._set_writable(False)
+
+    def resume_writing(self) -> None:
+        """The socket has room again: serve the consumers of this connection."""
+        self._transport_paused = False
+        self.now = self.broker.clock()
+        self._set_writable(True)
+        self.mark_dirty()
+
+    # ------------------------------------------------------------------ output
+
+    def mark_dirty(self) -> None:
+        """Have the output written at the end of this loop turn."""
+        if not self._dirty:
+            self._dirty = True
+            self.broker.flush_later(self)
+
+    def mark_confirming(self, channel: Channel) -> None:
+        """Have a channel's confirms sent at the end of this loop turn, as one multiple confirm."""
+        self._confirming.append(channel)
+        self.mark_dirty()
+
+    def output_added(self) -> None:
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``."""
+        if not self._dirty:
+            self._dirty = True
+            self.broker.flush_later(self)
+        if self.engine.output_size >= OUTPUT_BYTES_MAX and self.writable:
+            self._set_writable(False)
+
+    def flush(self) -> None:
+        """Write everything queued. Called once per loop turn by the broker."""
+        self._dirty = False
+        if self._confirming:
+            confirming, self._confirming = self._confirming, []
+            for channel in confirming:
+                if not channel.closed:
+                    channel.flush_confirms()
+        transport = self._transport
+        engine = self.engine
+        if self._lost or transport is None:
+            engine.take_output()
+            return
+        if engine.output_size:
+            self.bytes_sent += engine.output_size
+            transport.write(b"".join(engine.take_output()))
+        if engine.closed:
+            self._close_transport(transport)
+            return
+        if not self.writable and not self._transport_paused:
+            self.now = self.broker.clock()
+            self._set_writable(True)
+        self._apply_block(transport)
+
+    def _set_writable(self, writable: bool) -> None:
+        self.writable = writable
+        for channel in self.channels.values():
+            channel.writable = writable
+        if writable:
+            for channel in list(self.channels.values()):
+                channel.wake(self.now)
+
+    def _close_transport(self, transport: asyncio.Transport) -> None:
+        if not transport.is_closing():
+            transport.close()
+            self._restart_timer(CLOSE_GRACE_SECONDS, transport.abort)
+
+    def _restart_timer(self, seconds: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.broker.loop.call_later(seconds, callback)
+
+    # ------------------------------------------------------------------ memory alarm
+
+    def _apply_block(self, transport: asyncio.Transport) -> None:
+        """Stop reading from publishers while the memory alarm is on, and tell them (connection.blocked)."""
+        blocked = self.broker.memory_blocked and self.publishes
+        if blocked == self._reading_paused:
+            return
+        self._reading_paused = blocked
+        if blocked:
+            transport.pause_reading()
+            if self.capable("connection.blocked"):
+                self.engine.send_blocked("low on memory")
+                self._blocked_told = True
+                self.mark_dirty()
+            return
+        transport.resume_reading()
+        if self._blocked_told:
+            self._blocked_told = False
+            self.engine.send_unblocked()
+            self.mark_dirty()
+
+    # ------------------------------------------------------------------ time-outs
+
+    def _handshake_expired(self) -> None:
+        if not self.opened and self._transport is not None:
+            logger.warning("handshake timed out", peer=self.name, seconds=self.broker.configuration.handshake_timeout)
+            self._transport.abort()
+
+    def _start_heartbeat(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.engine.heartbeat_interval:
+            self._restart_timer(self.engine.heartbeat_interval / 2, self._heartbeat_due)
+
+    def _heartbeat_due(self) -> None:
+        """Twice per interval: send a heartbeat, and give up a peer that was silent for two intervals."""
+        if self.engine.received_since_check or self._reading_paused:
+            self._silent_checks = 0
+            self.engine.received_since_check = False
+        else:
+            self._silent_checks += 1
+        if self._silent_checks > HEARTBEAT_MISSES_MAX * 2:
+            logger.warning("missed heartbeats, closing", peer=self.name, interval=self.engine.heartbeat_interval)
+            if self._transport is not None:
+                self._transport.abort()
+            return
+        self.engine.heartbeat()
+        self.mark_dirty()
+        self._start_heartbeat()
+
+    # ------------------------------------------------------------------ questions of channels
+
+    def require_host(self) -> VirtualHost:
+        """Return the opened virtual host."""
+        assert self.host is not None
+        return self.host
+
+    def require(self, kind: str, name: str) -> None:
+        """Raise ACCESS_REFUSED unless the user may configure, write or read ``name``."""
+        host = self.require_host()
+        if not self.broker.authenticator.allowed(self.user_name, host.name, kind, name):
+            raise ChannelError(
+                constants.ACCESS_REFUSED,
+                f"{kind} access to '{name}' in vhost '{host.name}' refused for user '{self.user_name}'",
+            )
+
+    def capable(self, name: str) -> bool:
+        """Say whether the client announced a capability."""
+        return bool(self.engine.capabilities.get(name))
+
+    def accepts_durable(self, size: int, now: int) -> bool:
+        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        return self.broker.accepts_durable(size, now)
+
+    def fail_channel(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
+        """Close a channel on the broker's own account."""
+        self.engine.close_channel_with_error(number, code, text, class_id, method_id)
+        self.mark_dirty()
+
+    def force_close(self, text: str) -> None:
+        """End the connection politely: 320 CONNECTION_FORCED."""
+        self.engine.close_connection(constants.CONNECTION_FORCED, text)
+        self.mark_dirty()
+
+    def abort(self) -> None:
+        """Cut the socket."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ------------------------------------------------------------------ engine: connection
+
+    def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
+        """Check SASL credentials. ``guest`` works from loopback only."""
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        address = str(peer[0]) if peer else ""
+        user = self.broker.authenticator.authenticate(mechanism, response, address)
+        if user is None:
+            return None
+        self.user_name = user.name
+        self.publisher = f"{user.name}@{address}:{peer[1]}" if peer else user.name
+        return user.name
+
+    def open_virtual_host(self, name: str) -> None:
+        """Choose the virtual host; 530 when it does not exist or the user may not enter."""
+        host = self.broker.hosts.get(name)
+        if host is None:
+            raise ConnectionFault(constants.NOT_ALLOWED, f"vhost {name} not found")
+        if not self.broker.authenticator.may_enter(self.user_name, name):
+            raise ConnectionFault(
+                constants.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user_name}'"
+            )
+        self.host = host
+        self._topology = Topology(self, host)
+
+    def connection_opened(self) -> None:
+        """Negotiation is over: heartbeats replace the hand-shake timer."""
+        self.opened = True
+        logger.info("connection opened", peer=self.name, user=self.user_name, vhost=self.require_host().name)
+        self._start_heartbeat()
+
+    def connection_closed(self, code: int, text: str, by_peer: bool) -> None:
+        """Both sides agreed to end, or the engine gave the peer up."""
+        log = logger.info if code in (0, 200, constants.CONNECTION_FORCED) else logger.warning
+        log("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+        self._end()
+
+    def _end(self) -> None:
+        for channel in list(self.channels.values()):
+            channel.close(self.now)
+        self.channels.clear()
+        if self._topology is not None:
+            self._topology.connection_ended()
+            self._topology = None
+
+    def update_secret(self, new_secret: bytes, reason: str) -> None:
+        """Passwords do not expire here, so a new secret changes nothing (RabbitMQ answers the same way)."""
+
+    # ------------------------------------------------------------------ engine: channel
+
+    def open_channel(self, channel: int) -> None:
+        """Create the session of a channel."""
+        self.channels[channel] = Channel(channel, self)
+
+    def close_channel(self, channel: int) -> None:
+        """Return what the channel held."""
+        session = self.channels.pop(channel, None)
+        if session is not None:
+            session.close(self.now)
+
+    def channel_flow(self, channel: int, active: bool) -> None:
+        """channel.flow: only resuming is honoured, as in RabbitMQ; use basic.qos to hold deliveries."""
+        if not active:
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "channel.flow active=false; use basic.qos instead")
+
+    # ------------------------------------------------------------------ engine: declarations and subscriptions
+
+    def _declare(self, channel: int) -> tuple[Topology, Channel]:
+        assert self._topology is not None
+        return self._topology, self.channels[channel]
+
+    def consume(
+        self,
+        channel: int,
+        queue: str,
+        consumer_tag: str,
+        no_local: bool,
+        no_ack: bool,
+        exclusive: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """basic.consume. ``no_local`` has no effect, as in RabbitMQ."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.consume(session, queue, consumer_tag, no_ack, exclusive, no_wait, arguments)
+
+    def exchange_declare(
+        self,
+        channel: int,
+        exchange: str,
+        type_: str,
+        passive: bool,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """exchange.declare."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.exchange_declare(
+                session, exchange, type_, passive, durable, auto_delete, internal, no_wait, arguments
+            )
+
+    def exchange_delete(self, channel: int, exchange: str, if_unused: bool, no_wait: bool) -> None:
+        """exchange.delete."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.exchange_delete(session, exchange, if_unused, no_wait)
+
+    def exchange_bind(
+        self,
+        channel: int,
+        destination: str,
+        source: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """exchange.bind."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.exchange_bind(session, destination, source, routing_key, no_wait, arguments)
+
+    def exchange_unbind(
+        self,
+        channel: int,
+        destination: str,
+        source: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """exchange.unbind."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.exchange_unbind(session, destination, source, routing_key, no_wait, arguments)
+
+    def queue_declare(
+        self,
+        channel: int,
+        queue: str,
+        passive: bool,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """queue.declare."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.queue_declare(session, queue, passive, durable, exclusive, auto_delete, no_wait, arguments)
+
+    def queue_bind(
+        self,
+        channel: int,
+        queue: str,
+        exchange: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """queue.bind."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.queue_bind(session, queue, exchange, routing_key, no_wait, arguments)
+
+    def queue_unbind(
+        self, channel: int, queue: str, exchange: str, routing_key: str, arguments: dict[str, PropertyValue]
+    ) -> None:
+        """queue.unbind."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.queue_unbind(session, queue, exchange, routing_key, arguments)
+
+    def queue_purge(self, channel: int, queue: str, no_wait: bool) -> None:
+        """queue.purge."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.queue_purge(session, queue, no_wait)
+
+    def queue_delete(self, channel: int, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
+        """queue.delete."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.queue_delete(session, queue, if_unused, if_empty, no_wait)
+
+    def cancel(self, channel: int, consumer_tag: str, no_wait: bool) -> None:
+        """basic.cancel."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.cancel(session, consumer_tag, no_wait)
+
+    def get(self, channel: int, queue: str, no_ack: bool) -> None:
+        """basic.get."""
+        with translated():
+            topology, session = self._declare(channel)
+            topology.get(session, queue, no_ack)
+
+    # ------------------------------------------------------------------ engine: basic, confirm, tx
+
+    def publish(
+        self,
+        channel: int,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        immediate: bool,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """basic.publish."""
+        self.publishes = True
+        try:
+            self.channels[channel].publish(exchange, routing_key, mandatory, immediate, header, body)
+        except core_errors.CoreError as error:
+            raise translate(error) from error
+
+    def acknowledge(self, channel: int, delivery_tag: int, multiple: bool) -> None:
+        """basic.ack."""
+        self.channels[channel].settle(delivery_tag, multiple)
+
+    def reject(self, channel: int, delivery_tag: int, requeue: bool) -> None:
+        """basic.reject."""
+        self.channels[channel].refuse_delivery(delivery_tag, False, requeue)
+
+    def negative_acknowledge(self, channel: int, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+        """basic.nack."""
+        self.channels[channel].refuse_delivery(delivery_tag, multiple, requeue)
+
+    def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
+        """basic.qos."""
+        self.channels[channel].set_prefetch(prefetch_size, prefetch_count, global_)
+        self.engine.send_qos_ok(channel)
+
+    def recover(self, channel: int, requeue: bool) -> None:
+        """basic.recover."""
+        if not requeue:
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "basic.recover with requeue=false; use requeue=true")
+        self.channels[channel].recover(self.now)
+
+    def confirm_select(self, channel: int, no_wait: bool) -> None:
+        """confirm.select."""
+        self.channels[channel].confirm_select()
+        if not no_wait:
+            self.engine.send_confirm_select_ok(channel)
+
+    def tx_select(self, channel: int) -> None:
+        """tx.select."""
+        self.channels[channel].tx_select()
+        self.engine.send_tx_select_ok(channel)
+
+    def tx_commit(self, channel: int) -> None:
+        """tx.commit; the answer waits for the disk."""
+        self.channels[channel].tx_commit()
+
+    def tx_rollback(self, channel: int) -> None:
+        """tx.rollback."""
+        self.channels[channel].tx_rollback()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Give errors of the core their reply codes."""
+    try:
+        yield
+    except core_errors.CoreError as error:
+        raise translate(error) from error
+
+
+def translate(error: core_errors.CoreError) -> ChannelError:
+    """Turn an error of the core into the reply code of AMQP 0-9-1 §1.2 that RabbitMQ uses for it."""
+    for kind in type(error).__mro__:
+        code = REPLY_CODES.get(kind)
+        if code is not None:
+            return ChannelError(code, str(error))
+    return ChannelError(constants.PRECONDITION_FAILED, str(error))

@@ -1,0 +1,240 @@
+"""The broker: one event loop that owns catalogue, message log, virtual hosts, connections and services."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from annulet import __version__
+from annulet.broker.amqp091.connection import AmqpConnection
+from annulet.broker.authentication import Authenticator
+from annulet.broker.clock import Clock, system_clock
+from annulet.broker.commit import CommitPipeline
+from annulet.broker.effects import HostEffects
+from annulet.broker.memory import MemoryAlarm
+from annulet.broker.recovery import open_log, restore_definitions, restore_messages, save_counters
+from annulet.core.virtual_host import VirtualHost
+from annulet.store.catalogue import Catalogue
+from annulet.store.lock import DirectoryLock
+
+if TYPE_CHECKING:
+    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.core.message import PropertyValue
+    from annulet.store.interface import Log
+
+logger = structlog.get_logger(__name__)
+
+TICK_SECONDS: Final = 0.25
+"""How often expiry, the memory alarm and the log's upkeep are looked at when nothing asks for it earlier."""
+
+DRAIN_SECONDS: Final = 5.0
+"""How long a clean stop waits for clients to answer connection.close before their sockets are cut."""
+
+CATALOGUE_FILE: Final = "catalogue.sqlite"
+DEFAULT_HOST: Final = "/"
+
+SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "consumer_priorities": True,
+    "authentication_failure_close": True,
+    "per_consumer_qos": True,
+}
+
+
+class Service(Protocol):
+    """A part of the broker that lives beside the AMQP listener: HTTP, bulk transfer."""
+
+    def restore(self, broker: Broker) -> None:
+        """Put back durable state. Called after messages were recovered, before any client may connect."""
+
+    async def start(self, broker: Broker) -> None:
+        """Start listening."""
+
+    async def stop(self) -> None:
+        """Stop listening and let running requests finish."""
+
+
+class Broker:
+    """Everything of one running broker. All methods belong to its event loop."""
+
+    def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
+        self.configuration = configuration
+        self.clock = clock
+        self.ready = False  # clients may connect
+        self.stopping = False
+        self.started_at = 0
+        self.hosts: dict[str, VirtualHost] = {}
+        self.connections: set[AmqpConnection] = set()
+        self.connections_accepted = 0
+        self.unroutable = 0  # publishes that reached no queue
+        self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
+        self.memory_blocked = False
+        self.amqp_address: tuple[str, int] = ("", 0)
+        self.server_properties: dict[str, PropertyValue] = {
+            "product": "Annulet",
+            "version": __version__,
+            "platform": "Python",
+            "copyright": "The Annulet authors",
+            "information": "Queues that are rings, tables and DataFrames",
+            "cluster_name": "annulet",
+            "capabilities": dict(SERVER_CAPABILITIES),
+        }
+        self.services: list[Service] = []
+        self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self._lock: DirectoryLock | None = None
+        self._listener: asyncio.Server | None = None
+        self._dirty: list[AmqpConnection] = []
+        self._flush_scheduled = False
+        self._tick: asyncio.TimerHandle | None = None
+        self._maintenance: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[BaseException] | None = None
+
+    def add_service(self, service: Service) -> None:
+        """Add a service before :meth:`start`."""
+        self.services.append(service)
+
+    # ------------------------------------------------------------------ start and stop
+
+    async def start(self) -> None:
+        """Recover and listen. Raises ``StoreError`` or ``OSError`` with a text that says what to do; then nothing runs."""
+        self.loop = asyncio.get_running_loop()
+        self.started_at = self.clock()
+        self._failure = self.loop.create_future()
+        try:
+            await self._open()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open(self) -> None:
+        directory = self.configuration.data_directory
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(directory)
+            self._lock.acquire()
+            self.catalogue = Catalogue(directory / CATALOGUE_FILE)
+        else:
+            self.catalogue = Catalogue(":memory:")
+        self.authenticator = Authenticator(self.catalogue, self.configuration)
+        self.log: Log = await open_log(directory, self.loop)
+        self.commit = CommitPipeline(self.log, self.loop)
+        self.commit.on_failure = self._log_failed
+        restore_definitions(self)
+        await restore_messages(self)
+        for service in self.services:
+            service.restore(self)
+        for service in self.services:
+            await service.start(self)
+        endpoint = self.configuration.amqp
+        self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=1024)
+        self.amqp_address = self._listener.sockets[0].getsockname()[:2]
+        self._on_tick()
+        self.ready = True
+        logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
+
+    async def stop(self) -> None:
+        """Stop listening, close connections with 320, write everything down, release the directory."""
+        if self.stopping:
+            return
+        self.stopping = True
+        self.ready = False
+        if self._listener is not None:
+            self._listener.close()
+        if self._tick is not None:
+            self._tick.cancel()
+        if self._maintenance is not None:
+            await self._maintenance
+        await self._close_connections()
+        for service in reversed(self.services):
+            await service.stop()
+        if hasattr(self, "commit"):
+            await self.commit.close()
+            save_counters(self)
+            if not self.commit.failed:
+                self.log.close()
+        if hasattr(self, "catalogue"):
+            self.catalogue.close()
+        if self._lock is not None:
+            self._lock.release()
+        logger.info("stopped")
+
+    async def failed(self) -> BaseException:
+        """Wait until the message log can no longer be written; the broker must then be restarted."""
+        assert self._failure is not None
+        return await asyncio.shield(self._failure)
+
+    async def _close_connections(self) -> None:
+        for connection in list(self.connections):
+            connection.force_close("broker shut down")
+        deadline = self.loop.time() + DRAIN_SECONDS
+        while self.connections and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    def _log_failed(self, error: BaseException) -> None:
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_result(error)
+
+    # ------------------------------------------------------------------ virtual hosts
+
+    def add_host(self, name: str) -> VirtualHost:
+        """Create a virtual host in memory; the catalogue is the caller's."""
+        host = VirtualHost(name, HostEffects(name, self.log, self.commit, self.catalogue))
+        self.hosts[name] = host
+        return host
+
+    def create_host(self, name: str) -> VirtualHost:
+        """Create a durable virtual host."""
+        self.catalogue.add_virtual_host(name)
+        return self.add_host(name)
+
+    # ------------------------------------------------------------------ connections
+
+    def _accept(self) -> AmqpConnection:
+        self.connections_accepted += 1
+        return AmqpConnection(self)
+
+    def flush_later(self, connection: AmqpConnection) -> None:
+        """Write a connection's output at the end of this loop turn: one write per connection and turn."""
+        self._dirty.append(connection)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+
+    def accepts_durable(self, size: int, now: int) -> bool:
+        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        return not self.commit.failed and self.log.has_room(size, now)
+
+    # ------------------------------------------------------------------ upkeep
+
+    def _on_tick(self) -> None:
+        now = self.clock()
+        for host in self.hosts.values():
+            host.tick(now)
+        blocked = self.memory.check()
+        if blocked != self.memory_blocked:
+            self.memory_blocked = blocked
+            for connection in self.connections:
+                connection.mark_dirty()
+        if self._maintenance is None or self._maintenance.done():
+            self._maintenance = self.loop.create_task(self._maintain())
+        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)
+
+    async def _maintain(self) -> None:
+        """One round of the log's checkpoint and compaction, in the disk thread's pauses."""
+        if not self.commit.failed:
+            await self.commit.maintain()

@@ -1,0 +1,141 @@
+"""The commit pipeline: one group commit for everything the broker writes.
+
+Records gather in the log's open window during a loop turn. The window is sealed when the disk is idle, written by one
+disk thread, and everybody who waits for it is told at once. While a write is under way the next window fills, so the
+batch size follows the load without a timer; what is settled meanwhile is never written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from annulet.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.store.interface import Batch, Log
+
+logger = structlog.get_logger(__name__)
+
+
+class CommitWaiter(Protocol):
+    """Somebody whose answer to a client depends on a window being durable."""
+
+    def window_committed(self, window: int) -> None:
+        """Everything appended up to and including ``window`` is durable."""
+
+    def window_failed(self, window: int) -> None:
+        """The window could not be written; nothing in it may be confirmed."""
+
+
+class CommitPipeline:
+    """Seals windows, writes them in order, and reports. Lives on the loop; only ``Log.write`` runs in its thread."""
+
+    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop) -> None:
+        self.log = log
+        self.window = 1  # number of the open window
+        self.failed = False  # a write failed: nothing can be made durable until the broker is restarted
+        self.batches = 0  # windows that reached the disk
+        self._loop = loop
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-disk")
+        self._waiters: list[CommitWaiter] = []  # of the open window
+        self._scheduled = False
+        self._busy = False  # the disk thread is at work
+        self.on_failure: Callable[[BaseException], None] | None = None
+
+    def request(self) -> None:
+        """Seal the open window at the end of this loop turn, or as soon as the disk is idle."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._seal)
+
+    def wait(self, waiter: CommitWaiter) -> int:
+        """Tell ``waiter`` when what is in the open window now is durable. Returns the window's number."""
+        self._waiters.append(waiter)
+        self.request()
+        return self.window
+
+    async def durable(self) -> None:
+        """Return when everything appended so far is on disk. Cancelling the wait does not undo the write.
+
+        Raises :class:`StoreError` when the disk refused it.
+        """
+        waiter = _FutureWaiter(self._loop.create_future())
+        self.wait(waiter)
+        await waiter.future
+
+    async def run_idle(self, task: Callable[[], None]) -> None:
+        """Run a maintenance step of the log in the disk thread, between two batches."""
+        await self._loop.run_in_executor(self._executor, task)
+
+    async def close(self) -> None:
+        """Write what is open and stop the disk thread."""
+        if not self.failed:
+            await self.durable()
+        self._executor.shutdown(wait=True)
+
+    def _seal(self) -> None:
+        if self._busy:
+            return  # _written() comes back here
+        self._scheduled = False
+        waiters, self._waiters = self._waiters, []
+        window = self.window
+        self.window += 1
+        if self.failed:
+            _fail(waiters, window)
+            return
+        batch = self.log.take_batch()
+        if batch is None:
+            _commit(waiters, window)
+            return
+        self._busy = True
+        future = self._loop.run_in_executor(self._executor, self.log.write, batch)
+        future.add_done_callback(lambda done: self._written(done, batch, waiters, window))
+
+    def _written(self, done: asyncio.Future[None], batch: Batch, waiters: list[CommitWaiter], window: int) -> None:
+        self._busy = False
+        error = done.exception()
+        if error is None:
+            self.batches += 1
+            self.log.complete(batch)
+            _commit(waiters, window)
+        else:
+            self.failed = True
+            logger.critical(
+                "message log cannot be written", error=str(error), remedy="free or repair the disk, restart"
+            )
+            _fail(waiters, window)
+            if self.on_failure is not None:
+                self.on_failure(error)
+        if self._scheduled:
+            self._seal()
+
+
+class _FutureWaiter:
+    def __init__(self, future: asyncio.Future[None]) -> None:
+        self.future = future
+
+    def window_committed(self, window: int) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+    def window_failed(self, window: int) -> None:
+        if not self.future.done():
+            self.future.set_exception(
+                StoreError(f"the message log could not write window {window}; see the broker's log")
+            )
+
+
+def _commit(waiters: list[CommitWaiter], window: int) -> None:
+    for waiter in waiters:
+        waiter.window_committed(window)
+
+
+def _fail(waiters: list[CommitWaiter], window: int) -> None:
+    for waiter in waiters:
+        waiter.window_failed(window)

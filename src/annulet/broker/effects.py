@@ -1,0 +1,64 @@
+"""The broker's answer to the core's effects: the message log, the catalogue, and the clients concerned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.effects import Effects
+
+if TYPE_CHECKING:
+    from annulet.broker.commit import CommitPipeline
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.queue import Queue
+    from annulet.store.catalogue import Catalogue
+    from annulet.store.interface import Log
+
+
+class HostEffects(Effects):
+    """Effects of one virtual host. Log, pipeline and catalogue are shared by all."""
+
+    def __init__(self, host_name: str, log: Log, pipeline: CommitPipeline, catalogue: Catalogue) -> None:
+        self.host_name = host_name
+        self.log = log
+        self.pipeline = pipeline
+        self.catalogue = catalogue
+        self._transaction = 0  # the log's id of the open transaction; 0 = none
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        """Append one record for all queues that hold the message."""
+        targets = [(entry.queue.queue_id, entry.sequence) for entry in entries]
+        message.record = self.log.append(message, targets, self._transaction)
+        self.pipeline.request()
+
+    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+        """Append the settlement, or cancel the record when it was not written yet."""
+        if queue.queue_id:
+            self.log.settle(entry.message.record, queue.queue_id, self._transaction)
+            self.pipeline.request()
+
+    def begin_transaction(self) -> None:
+        """Open a log transaction."""
+        self._transaction = self.log.begin()
+
+    def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
+        """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id)."""
+        transaction, self._transaction = self._transaction, 0
+        self.log.commit(transaction, outcome)
+        self.pipeline.request()
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """Let the client know that its consumer is gone."""
+        consumer.session.consumer_cancelled(consumer)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """Forget a durable queue and everything stored for it."""
+        if queue.queue_id:
+            self.catalogue.delete_queue(self.host_name, queue.name)
+            self.log.forget_queue(queue.queue_id)
+            self.pipeline.request()
+
+    def exchange_deleted(self, name: str) -> None:
+        """Forget a durable exchange; the catalogue ignores names it does not hold."""
+        self.catalogue.delete_exchange(self.host_name, name)

@@ -1,0 +1,48 @@
+"""The memory alarm: holds publishers back while the process is above its limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+logger = structlog.get_logger(__name__)
+
+RELEASE_SHARE: Final = 0.95
+"""Share of the limit below which the alarm ends, so that it does not flutter around the limit."""
+
+_STATM: Final = Path("/proc/self/statm")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """Resident set size of this process in bytes; 0 where the system does not tell (no /proc)."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    except FileNotFoundError:
+        return 0
+
+
+class MemoryAlarm:
+    """Compares the resident set with ``limit`` bytes (RabbitMQ's vm_memory_high_watermark works the same way)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.resident = resident_bytes()
+        self.blocked = False
+        self.alarms = 0  # times the alarm went on
+
+    def check(self) -> bool:
+        """Look again; return whether publishers are to be held back."""
+        self.resident = resident_bytes()
+        if self.blocked:
+            self.blocked = self.resident > self.limit * RELEASE_SHARE
+            if not self.blocked:
+                logger.info("memory alarm ended", resident=self.resident, limit=self.limit)
+        elif self.resident > self.limit:
+            self.blocked = True
+            self.alarms += 1
+            logger.warning("memory alarm: publishers are held back", resident=self.resident, limit=self.limit)
+        return self.blocked

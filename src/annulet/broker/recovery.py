@@ -1,0 +1,147 @@
+"""Bringing a broker back: definitions from the catalogue, messages from the log, counters of the last clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.core.message import ContentView, Message, Origin
+from annulet.store.log import MessageLog
+from annulet.store.memory import MemoryLog
+from annulet.wire.amqp091.properties import VIEW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from annulet.broker.broker import Broker
+    from annulet.core.queue import Queue
+    from annulet.store.interface import Log, RecoveredMessage, RecoveryProgress
+
+logger = structlog.get_logger(__name__)
+
+PROGRESS_SECONDS: Final = 1.0
+"""Time between two progress lines while recovering."""
+
+RESTORE_SLICE: Final = 5000
+"""Messages restored before other tasks get a turn, so that health answers while a large backlog loads."""
+
+LOG_DIRECTORY: Final = "messages"
+
+VIEWS: Final[dict[str, ContentView]] = {VIEW.name: VIEW}
+
+
+async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> Log:
+    """Open the message log in a thread, with a progress line a second; in memory when there is no directory."""
+    if directory is None:
+        return MemoryLog()
+    last = time.monotonic()
+
+    def report(progress: RecoveryProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            logger.info("recovering the message log", **progress.as_dict())
+
+    return await loop.run_in_executor(None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report))
+
+
+def restore_definitions(broker: Broker) -> None:
+    """Rebuild virtual hosts, exchanges, queues and bindings."""
+    catalogue = broker.catalogue
+    now = broker.clock()
+    if "/" not in catalogue.virtual_hosts():
+        catalogue.add_virtual_host("/")
+    for name in catalogue.virtual_hosts():
+        host = broker.add_host(name)
+        for exchange in catalogue.exchanges(name):
+            host.declare_exchange(
+                exchange.name,
+                exchange.type,
+                durable=True,
+                auto_delete=exchange.auto_delete,
+                internal=exchange.internal,
+                arguments=exchange.arguments,
+            )
+        for record in catalogue.queues(name):
+            queue = host.declare_queue(
+                record.name,
+                durable=True,
+                auto_delete=record.auto_delete,
+                owner=None,
+                arguments=record.arguments,
+                now=now,
+                queue_id=record.id,
+            )
+            counters = catalogue.queue_counters(record.id)
+            if counters is not None:
+                queue.counters.restore(counters)
+        for binding in catalogue.bindings(name):
+            if binding.destination_type == "queue":
+                queue = host.queues[binding.destination]
+                host.bind_queue(queue, binding.source, binding.routing_key, binding.arguments)
+            else:
+                host.bind_exchange(binding.destination, binding.source, binding.routing_key, binding.arguments)
+
+
+async def restore_messages(broker: Broker) -> None:
+    """Put the log's live messages back into their queues, in their order."""
+    log = broker.log
+    queues: dict[int, Queue] = {
+        queue.queue_id: queue for host in broker.hosts.values() for queue in host.queues.values() if queue.queue_id
+    }
+    origins: dict[tuple[str, str, str, str], Origin] = {}
+    count = 0
+    last = time.monotonic()
+    for recovered in log.recovered():
+        _restore(recovered, queues, origins, log)
+        count += 1
+        if count % RESTORE_SLICE == 0:
+            await asyncio.sleep(0)
+            if time.monotonic() - last >= PROGRESS_SECONDS:
+                last = time.monotonic()
+                logger.info("restoring messages", restored=count)
+    for queue in queues.values():
+        queue.finish_restore(log.next_sequences.get(queue.queue_id, 1))
+    if count:
+        logger.info("messages restored", count=count, clean=log.clean)
+
+
+def _restore(
+    recovered: RecoveredMessage,
+    queues: dict[int, Queue],
+    origins: dict[tuple[str, str, str, str], Origin],
+    log: Log,
+) -> None:
+    place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
+    origin = origins.get(place)
+    if origin is None:
+        origin = Origin(recovered.exchange, recovered.routing_key, recovered.publisher, VIEWS[recovered.view])
+        origins[place] = origin
+    message = Message(
+        recovered.header,
+        recovered.body,
+        origin,
+        durable=True,
+        priority=recovered.priority,
+        accepted_at=recovered.accepted_at,
+        expires_at=recovered.expires_at,
+    )
+    message.record = recovered.record
+    for queue_id, sequence in recovered.targets:
+        queue = queues.get(queue_id)
+        if queue is None:  # deleted, but the crash came before the log knew
+            log.settle(recovered.record, queue_id)
+        else:
+            queue.restore(message, sequence, redelivered=not log.clean)
+
+
+def save_counters(broker: Broker) -> None:
+    """Write the counters of durable queues, so that they go on after a restart."""
+    with broker.catalogue.transaction():
+        for host in broker.hosts.values():
+            for queue in host.queues.values():
+                if queue.queue_id:
+                    broker.catalogue.set_queue_counters(queue.queue_id, queue.counters.as_dict())
