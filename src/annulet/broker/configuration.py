@@ -1,0 +1,365 @@
+"""What a broker is told at start: from the command line, a TOML file and the defaults, in this order.
+
+:func:`load` reads and checks; :class:`BrokerConfiguration` is the result, with every value valid. Keyword arguments of
+``BrokerConfiguration`` are the way in for embedders and tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+LOOPBACK: Final = "127.0.0.1"
+AMQP_PORT: Final = 5672
+"""IANA's port of AMQP; 0-9-1 and 1.0 share it and are told apart by the protocol header."""
+HTTP_PORT: Final = 8161
+BULK_PORT: Final = 8815
+DATA_DIRECTORY: Final = Path("annulet-data")
+
+HEARTBEAT: Final = 60
+"""Seconds; RabbitMQ's default. Short enough to find a dead peer before a load balancer forgets the connection."""
+FRAME_MAX: Final = 131_072
+"""Bytes; RabbitMQ's default, which clients are tuned to."""
+FRAME_MAX_LEAST: Final = 4096
+"""Bytes; AMQP 0-9-1 §4.2.3, frame-min-size."""
+FRAME_MAX_MOST: Final = 16 * 1024 * 1024
+"""Bytes. A frame is held whole; larger ones let a few connections fill the memory."""
+CHANNEL_MAX: Final = 2047
+"""Channels of a connection; RabbitMQ's default."""
+HANDSHAKE_TIMEOUT: Final = 10.0
+"""Seconds from accept to connection.open; RabbitMQ's ``handshake_timeout``."""
+MEMORY_SHARE: Final = 0.4
+"""Share of the machine's memory after which publishers are held back; RabbitMQ's classic high watermark."""
+MEMORY_LIMIT_LEAST: Final = 32 * 1024 * 1024
+"""Bytes. The interpreter and its libraries need this much before the first message."""
+
+LogFormat = Literal["console", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class StartError(Exception):
+    """The broker cannot start. The text is one line that says what is wrong and what to do."""
+
+
+class ConfigurationError(StartError):
+    """A setting is unknown, malformed or out of range. The text names the setting, its value and the remedy."""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a listener listens. Port 0 lets the system choose a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class PermissionDeclaration(msgspec.Struct, frozen=True):
+    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing."""
+
+    configure: str = ""
+    write: str = ""
+    read: str = ""
+
+
+class UserDeclaration(msgspec.Struct, frozen=True):
+    """A user of the file: created or brought up to date at every start."""
+
+    password_hash: str
+    tags: tuple[str, ...] = ()
+    permissions: dict[str, PermissionDeclaration] = {}  # by virtual host
+
+
+class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a broker is told at start. ``data_directory`` of ``None`` keeps all state in memory."""
+
+    data_directory: Path | None = DATA_DIRECTORY
+    amqp: Endpoint = Endpoint(LOOPBACK, AMQP_PORT)
+    http: Endpoint | None = Endpoint(LOOPBACK, HTTP_PORT)  # None: no HTTP
+    bulk: Endpoint | None = Endpoint(LOOPBACK, BULK_PORT)  # None: no Arrow Flight, no Spark
+    bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
+    heartbeat: int = HEARTBEAT  # seconds; 0 switches heartbeats off
+    frame_max: int = FRAME_MAX  # bytes
+    channel_max: int = CHANNEL_MAX
+    handshake_timeout: float = HANDSHAKE_TIMEOUT  # seconds
+    memory_limit_bytes: int = msgspec.field(default_factory=lambda: int(machine_memory_bytes() * MEMORY_SHARE))
+    log_format: LogFormat = "console"
+    log_level: LogLevel = "info"
+    users: dict[str, UserDeclaration] = {}
+    loopback_users: tuple[str, ...] = ("guest",)  # may connect from this machine only
+
+
+# ---------------------------------------------------------------------- the file's shape
+
+
+class ListenersSection(msgspec.Struct):
+    """``[listeners]``: HOST:PORT each; ``http`` and ``bulk`` may be ``"off"``."""
+
+    amqp: str | None = None
+    http: str | None = None
+    bulk: str | None = None
+
+
+class LogSection(msgspec.Struct):
+    """``[log]``."""
+
+    format: LogFormat = "console"
+    level: LogLevel = "info"
+
+
+class UserSection(msgspec.Struct):
+    """``[users.NAME]``; without ``permissions`` the user may open no virtual host."""
+
+    password_hash: str
+    tags: list[str] = []
+    permissions: dict[str, PermissionDeclaration] = {}
+
+
+class ConfigurationFile(msgspec.Struct):
+    """The TOML file. :func:`load`'s ``command_line`` has the same shape."""
+
+    data: str | None = None
+    memory: bool = False
+    memory_limit: int | str | None = None
+    heartbeat: int = HEARTBEAT
+    frame_max: int = FRAME_MAX
+    channel_max: int = CHANNEL_MAX
+    handshake_timeout: float = HANDSHAKE_TIMEOUT
+    loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
+    listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
+    log: LogSection = msgspec.field(default_factory=LogSection)
+    users: dict[str, UserSection] = {}
+
+
+OPTIONS: Final = {
+    "data": "--data",
+    "memory": "--memory",
+    "memory_limit": "--memory-limit",
+    "heartbeat": "--heartbeat",
+    "listeners.amqp": "--amqp",
+    "listeners.http": "--http",
+    "listeners.bulk": "--bulk",
+    "log.format": "--log-format",
+    "log.level": "--log-level",
+}
+"""The settings that are command line options too, by their place in the file."""
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def load(file: Path | None = None, command_line: Mapping[str, Any] | None = None) -> BrokerConfiguration:
+    """Merge command line, file and defaults, check every value and return the configuration.
+
+    ``command_line`` has the shape of the file. Raises :class:`ConfigurationError`.
+    """
+    given: Mapping[str, Any] = {} if command_line is None else command_line
+    return _Reader(file, given).read()
+
+
+class _Reader:
+    """One run of :func:`load`; knows which source a value came from, for the errors."""
+
+    def __init__(self, file: Path | None, command_line: Mapping[str, Any]) -> None:
+        self.file = file
+        self.command_line = command_line
+        self.document = {} if file is None else _read_document(file)
+
+    def read(self) -> BrokerConfiguration:
+        self._check_names(self.document, msgspec.inspect.type_info(ConfigurationFile), "")
+        _refuse_data_and_memory(self.document, str(self.file))
+        _refuse_data_and_memory(self.command_line, "command line")
+        merged = _merge(self.document, self.command_line)
+        if "memory" in self.command_line:
+            merged.pop("data", None)
+        elif "data" in self.command_line:
+            merged.pop("memory", None)
+        try:
+            values = msgspec.convert(merged, ConfigurationFile)
+        except msgspec.ValidationError as error:
+            raise self._conversion_error(error) from error
+        return self._configuration(values)
+
+    def _configuration(self, values: ConfigurationFile) -> BrokerConfiguration:
+        self._check_range("heartbeat", values.heartbeat, 0, 65_535, "seconds")
+        self._check_range("frame_max", values.frame_max, FRAME_MAX_LEAST, FRAME_MAX_MOST, "bytes")
+        self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
+        self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
+        data = DATA_DIRECTORY if values.data is None else Path(values.data).expanduser()
+        amqp = self._endpoint("listeners.amqp", values.listeners.amqp, Endpoint(LOOPBACK, AMQP_PORT))
+        if amqp is None:
+            raise ConfigurationError(f"{self._source('listeners.amqp')}: the AMQP listener cannot be switched off")
+        return BrokerConfiguration(
+            data_directory=None if values.memory else data,
+            amqp=amqp,
+            http=self._endpoint("listeners.http", values.listeners.http, Endpoint(LOOPBACK, HTTP_PORT)),
+            bulk=self._endpoint("listeners.bulk", values.listeners.bulk, Endpoint(LOOPBACK, BULK_PORT)),
+            bulk_required=values.listeners.bulk is not None,
+            heartbeat=values.heartbeat,
+            frame_max=values.frame_max,
+            channel_max=values.channel_max,
+            handshake_timeout=values.handshake_timeout,
+            memory_limit_bytes=self._memory_limit(values.memory_limit),
+            log_format=values.log.format,
+            log_level=values.log.level,
+            users={name: self._user(name, section) for name, section in values.users.items()},
+            loopback_users=tuple(values.loopback_users),
+        )
+
+    def _user(self, name: str, section: UserSection) -> UserDeclaration:
+        where = f"users.{name}"
+        if not section.password_hash.startswith("$argon2"):
+            raise ConfigurationError(
+                f"{self._source(where)}: password_hash is not an Argon2 hash; make one with `annulet password-hash`"
+            )
+        for host, permission in section.permissions.items():
+            for kind in ("configure", "write", "read"):
+                try:
+                    re.compile(getattr(permission, kind))
+                except re.error as error:
+                    source = self._source(f"{where}.permissions.{host}.{kind}")
+                    raise ConfigurationError(f"{source}: not a regular expression: {error}") from error
+        return UserDeclaration(section.password_hash, tuple(section.tags), dict(section.permissions))
+
+    def _endpoint(self, path: str, text: str | None, default: Endpoint) -> Endpoint | None:
+        if text is None:
+            return default
+        if text == "off":
+            return None
+        try:
+            return parse_endpoint(text, default.port)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self._source(path)}: {error}") from error
+
+    def _memory_limit(self, value: int | str | None) -> int:
+        if value is None:
+            return int(machine_memory_bytes() * MEMORY_SHARE)
+        try:
+            limit = parse_memory(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self._source('memory_limit')}: {error}") from error
+        self._check_range("memory_limit", limit, MEMORY_LIMIT_LEAST, 1 << 50, "bytes")
+        return limit
+
+    def _check_range(self, path: str, value: float, least: float, most: float, unit: str) -> None:
+        if not least <= value <= most:
+            raise ConfigurationError(f"{self._source(path)}: {value} is not within {least} to {most} {unit}")
+
+    def _source(self, path: str) -> str:
+        """Name a setting the way the user wrote it."""
+        node: Any = self.command_line
+        for part in path.split("."):
+            node = node.get(part) if isinstance(node, Mapping) else None
+        if node is not None:
+            return OPTIONS.get(path, path)
+        return path if self.file is None else f"{self.file}: {path}"
+
+    def _conversion_error(self, error: msgspec.ValidationError) -> ConfigurationError:
+        text, _, place = str(error).partition(" - at `$.")
+        path = place.rstrip("`")
+        if not path:
+            return ConfigurationError(f"{self.file}: {text}")
+        return ConfigurationError(f"{self._source(path)}: {text[:1].lower()}{text[1:]}")
+
+    def _check_names(self, value: Any, kind: msgspec.inspect.Type, path: str) -> None:
+        """Refuse names the file's shape does not have, with the nearest one that it has."""
+        if not isinstance(value, dict):
+            return
+        if isinstance(kind, msgspec.inspect.DictType):
+            for name, member in value.items():
+                self._check_names(member, kind.value_type, f"{path}{name}.")
+        elif isinstance(kind, msgspec.inspect.StructType):
+            fields = {field.encode_name: field.type for field in kind.fields}
+            for name, member in value.items():
+                if name not in fields:
+                    raise ConfigurationError(
+                        f"{self.file}: unknown setting {path + name!r}{nearest_name(name, fields)}"
+                    )
+                self._check_names(member, fields[name], f"{path}{name}.")
+
+
+def nearest_name(name: str, known: Mapping[str, Any]) -> str:
+    """Return ``"; did you mean ...?"``, or the known names when none is near."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    if nearest:
+        return f"; did you mean {nearest[0]!r}?"
+    return f"; known here: {', '.join(sorted(known))}"
+
+
+def parse_endpoint(text: str, default_port: int) -> Endpoint:
+    """Parse ``HOST:PORT``, ``HOST``, ``:PORT`` (loopback) or ``[IPv6]:PORT``. Raises :class:`ConfigurationError`."""
+    match = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?", text.strip())
+    if match is None or not text.strip():
+        raise ConfigurationError(f"{text!r} is not HOST:PORT; write an IPv6 address as [::1]:{default_port}")
+    host = match["six"] or match["host"] or LOOPBACK
+    if re.search(r"\s", host):
+        raise ConfigurationError(f"{text!r} is not HOST:PORT: white space in the host")
+    port_text = match["port"]
+    if port_text is None:
+        return Endpoint(host, default_port)
+    if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
+        raise ConfigurationError(f"{text!r}: port {port_text!r} is not a number from 0 to 65535")
+    return Endpoint(host, int(port_text))
+
+
+def parse_memory(value: int | str) -> int:
+    """Parse bytes: ``2000000000``, ``"512 MiB"``, ``"2GB"``, ``"40%"`` of the machine. Raises ConfigurationError."""
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[KMGT]i?B|B)?\s*", value)
+    if match is None:
+        raise ConfigurationError(f"{value!r} is not an amount of memory; write bytes, 512MiB, 2GB or 40%")
+    number, unit = float(match[1]), match[2] or "B"
+    if unit == "%":
+        if number > 100:
+            raise ConfigurationError(f"{value!r} is more than the machine has")
+        return int(machine_memory_bytes() * number / 100)
+    base = 1024 if "i" in unit else 1000
+    return int(number * base ** " KMGT".index(unit[0])) if unit != "B" else int(number)
+
+
+def machine_memory_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+    """Return the memory this process may use: the machine's, or its container's when that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        text = limit_file.read_text().strip()
+    except OSError:  # no control groups here, so no container limit
+        return total
+    return min(total, int(text)) if text.isdigit() else total
+
+
+def _read_document(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the configuration file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file}: not UTF-8 text: {error}") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file}: not TOML: {error}") from error
+
+
+def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``low`` with the members of ``high`` put over it, table by table."""
+    merged = dict(low)
+    for name, value in high.items():
+        below = merged.get(name)
+        merged[name] = _merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return merged
+
+
+def _refuse_data_and_memory(document: Mapping[str, Any], source: str) -> None:
+    if document.get("memory") and document.get("data") is not None:
+        raise ConfigurationError(
+            f"{source}: data and memory exclude each other; a broker in memory has no data directory"
+        )
