@@ -102,7 +102,10 @@ class Broker:
     # ------------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Recover and listen. Raises ``StoreError`` or ``OSError`` with a text that says what to do; then nothing runs."""
+        """Recover and listen.
+
+        Raises ``StoreError`` or ``OSError`` with a text that says what to do; nothing runs then.
+        """
         self.loop = asyncio.get_running_loop()
         self.started_at = self.clock()
         self._failure = self.loop.create_future()

@@ -27,8 +27,10 @@ class HostEffects(Effects):
         self._transaction = 0  # the log's id of the open transaction; 0 = none
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
-        """Append one record for all queues that hold the message."""
-        targets = [(entry.queue.queue_id, entry.sequence) for entry in entries]
+        """Append one record for all queues that hold the message and outlive the broker (exclusive ones do not)."""
+        targets = [(entry.queue.queue_id, entry.sequence) for entry in entries if entry.queue.queue_id]
+        if not targets:
+            return
         message.record = self.log.append(message, targets, self._transaction)
         self.pipeline.request()
 

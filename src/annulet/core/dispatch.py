@@ -56,7 +56,7 @@ class CompetingDispatch:
         raise ValueError(f"consumer {consumer.tag!r} is not attached")
 
     def choose(self, size: int) -> Consumer | None:
-        """Return the consumer that gets a message of ``size`` body bytes, and advance the turn; ``None`` if none may."""
+        """Return who gets a message of ``size`` body bytes, and advance the turn; ``None`` if nobody may."""
         for index in range(len(self._levels)):
             level = self._levels[index]
             length = len(level)

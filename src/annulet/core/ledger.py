@@ -17,7 +17,18 @@ LEDGER_RECORDS_MAX: Final = 10_000
 class LossRecord:
     """One lost message. A plain slotted class: a busy ring makes one per message."""
 
-    __slots__ = ("accepted_at", "at", "key", "priority", "publisher", "queue", "reason", "replaced_by", "sequence", "size")
+    __slots__ = (
+        "accepted_at",
+        "at",
+        "key",
+        "priority",
+        "publisher",
+        "queue",
+        "reason",
+        "replaced_by",
+        "sequence",
+        "size",
+    )
 
     def __init__(
         self,

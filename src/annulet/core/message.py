@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-PropertyValue: TypeAlias = "str | int | float | bool | bytes | None | list[PropertyValue] | dict[str, PropertyValue]"
+PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
 
 DEFAULT_PRIORITY = 4
 """JMS 2.0 §3.4.9 and AMQP 1.0 §3.2.1: the priority of a message that names none."""
@@ -80,7 +80,7 @@ class Origin:
         self.routing_key = routing_key
         self.publisher = publisher  # "user@peer-address" for the loss ledger; empty when unknown
         self.view = view
-        self.encoded = b""  # exchange and routing key as the view's protocol writes them; filled by it when first needed
+        self.encoded = b""  # exchange and routing key as the view's protocol writes them, when first needed
 
 
 class Message:

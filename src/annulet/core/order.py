@@ -20,8 +20,8 @@ COMPACTION_MINIMUM: Final = 64
 class FifoOrder:
     """Pending entries by sequence: arrivals at the tail, returned entries at their original place.
 
-    Removal from the middle (replace by key, expiry) is lazy: the entry is marked REMOVED by its queue, skipped when it is
-    met, and swept out when such entries outnumber the pending ones, so every operation is amortised O(1), a return
+    Removal from the middle (replace by key, expiry) is lazy: the entry is marked REMOVED by its queue, skipped when it
+    is met, and swept out when such entries outnumber the pending ones, so every operation is amortised O(1), a return
     O(log returned).
     """
 

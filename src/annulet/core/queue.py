@@ -268,7 +268,9 @@ class Queue:
             self.settings.last_value_key,
             self.settings.keep_per_key,
         ):
-            raise ValueError(f"queue {self.name!r}: last-value-key and keep-per-key cannot be changed; declare a new queue")
+            raise ValueError(
+                f"queue {self.name!r}: last-value-key and keep-per-key cannot be changed; declare a new queue"
+            )
         self.settings = settings
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
@@ -450,7 +452,7 @@ class Queue:
     # ------------------------------------------------------------------ time to live
 
     def _index_expiry(self, entry: QueueEntry, now: int) -> bool:
-        """Index an arrival's expiry; say whether it expired on arrival (a TTL of 0 that no consumer took)."""
+        """Index an arrival's expiry; say whether it expired at once (a TTL of 0 that no consumer took)."""
         expires_at = self.expires_at(entry)
         if not expires_at:
             return False

@@ -34,7 +34,7 @@ class KeyRecord:
     def __init__(self, key: Key) -> None:
         self.key = key
         self.live = 0  # entries pending or delivering
-        # The last N accepted by sequence; the entry is dropped from the table when it leaves the queue, its number stays.
+        # The last N accepted by sequence; an entry is dropped when it leaves the queue, its number stays.
         self.recent: dict[int, QueueEntry | None] = {}
 
     @property

@@ -13,8 +13,8 @@ UNLIMITED: Final = -1
 class QueueSettings:
     """The policies of one queue. Refused combinations are refused by ``arguments``, not here.
 
-    ``ring_size`` keeps the last N pending messages; ``last_value_key`` with ``keep_per_key`` keeps the last N messages of
-    each value of that property; both together apply the key first. ``message_ttl`` and ``expires`` are milliseconds.
+    ``ring_size`` keeps the last N pending messages; ``last_value_key`` with ``keep_per_key`` keeps the last N messages
+    of each value of that property; both together apply the key first. ``message_ttl`` and ``expires`` are milliseconds.
     """
 
     ring_size: int = UNLIMITED

@@ -106,6 +106,7 @@ class Channel(Session):
         self.confirming = False  # confirm.select was given
         self.confirm_queued = False  # the connection will call flush_confirms at the end of this turn
         self.transaction: Transaction | None = None  # tx.select was given
+        self._mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
         self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
@@ -148,6 +149,8 @@ class Channel(Session):
             return
         if self.transaction is not None:
             self.transaction.send(message, destination.route)
+            if mandatory:
+                self._mandatory.append(message)
             return
         routed = self.host.publish(message, destination.route, now)
         if routed == 0:
@@ -356,12 +359,17 @@ class Channel(Session):
         if transaction.empty:
             self.engine.send_tx_commit_ok(self.number)
             return
-        transaction.commit(self.host, self.connection.now)
+        mandatory, self._mandatory = self._mandatory, []
+        unroutable = transaction.commit(self.host, self.connection.now)
+        for message in mandatory:
+            if any(message is lost for lost in unroutable):
+                self._return_unroutable(message)
         self.connection.broker.commit.wait(TransactionWaiter(self))
 
     def tx_rollback(self) -> None:
         """Drop the sends; settled deliveries are unsettled again."""
         self._require_transaction("tx.rollback").rollback()
+        self._mandatory = []
         self.engine.send_tx_rollback_ok(self.number)
 
     def _require_transaction(self, method: str) -> Transaction:

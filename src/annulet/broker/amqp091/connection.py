@@ -1,7 +1,7 @@
 """One AMQP 0-9-1 connection: joins an asyncio transport, the protocol engine and the channels.
 
-A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one read
-is handled whole, output of one loop turn leaves in one write.
+A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
+read is handled whole, output of one loop turn leaves in one write.
 """
 
 from __future__ import annotations

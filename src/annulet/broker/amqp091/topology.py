@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from annulet.broker.amqp091.channel import AmqpConsumer, destination_of
-from annulet.core.arguments import parse_consumer_arguments
+from annulet.core.arguments import parse_consumer_priority
 from annulet.core.consumer import CreditWindow
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
@@ -35,8 +35,7 @@ class Topology:
 
     def connection_ended(self) -> None:
         """Delete the exclusive queues of the connection (AMQP 0-9-1 §1.7.2.1.4)."""
-        for queue in [queue for queue in self.host.queues.values() if queue.owner is self.connection]:
-            self.host.delete_queue(queue, self.connection.now)
+        self.host.connection_closed(self.connection, self.connection.now)
 
     # ------------------------------------------------------------------ exchanges
 
@@ -126,17 +125,15 @@ class Topology:
         else:
             name = queue or f"amq.gen-{secrets.token_urlsafe(16)}"
             self.connection.require("configure", name)
-            if queue.startswith("amq.") and queue not in self.host.queues:
-                raise ChannelError(
-                    constants.ACCESS_REFUSED, f"queue name '{queue}' contains reserved prefix 'amq.*'; choose another"
-                )
-            found = self._declare(name, durable, exclusive, auto_delete, arguments)
+            found = self._declare(name, durable, exclusive, auto_delete, arguments, server_named=not queue)
         found.last_used_at = now
         channel.last_queue = found.name
         if not no_wait:
             self.engine.send_queue_declare_ok(channel.number, found.name, found.order.count, found.consumers.count)
 
-    def _declare(self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments) -> Queue:
+    def _declare(
+        self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments, *, server_named: bool
+    ) -> Queue:
         known = name in self.host.queues
         queue = self.host.declare_queue(
             name,
@@ -145,9 +142,10 @@ class Topology:
             owner=self.connection if exclusive else None,
             arguments=arguments,
             now=self.connection.now,
+            server_named=server_named,
         )
         if durable and not exclusive and not known:
-            # An exclusive queue dies with its connection, so it is never written down (RabbitMQ: durable has no effect).
+            # An exclusive queue dies with its connection, so it is never written down.
             queue.queue_id = self.catalogue.add_queue(self.host.name, name, auto_delete, arguments)
         return queue
 
@@ -212,12 +210,8 @@ class Topology:
         tag = consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
         if tag in channel.consumers:
             raise ConnectionFault(constants.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
-        if found.consumers.count and (exclusive or any(consumer.exclusive for consumer in found.consumers)):
-            raise ChannelError(
-                constants.ACCESS_REFUSED,
-                f"queue '{found.name}' in vhost '{self.host.name}' in exclusive use; cancel the other consumer first",
-            )
-        settings = parse_consumer_arguments(arguments)
+        self.host.check_consumer(found, exclusive=exclusive)
+        priority = parse_consumer_priority(arguments)
         consumer = AmqpConsumer(
             channel,
             found,
@@ -225,7 +219,7 @@ class Topology:
             window=CreditWindow(channel.prefetch_count, channel.prefetch_bytes),
             auto_acknowledge=no_ack,
             exclusive=exclusive,
-            priority=settings.priority,
+            priority=priority,
         )
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)
