@@ -1,8 +1,8 @@
 """Chooses between the compiled hot modules and their Python sources.
 
 ``make setup`` compiles the modules listed under ``[tool.annulet] compiled`` with mypyc into ``.setup/compiled`` beside
-the source tree. Importing ``annulet`` puts a finder for them first on the import path, in every process: the broker, the
-command line, Spark's Python workers. The sources are used instead when
+the source tree. Importing ``annulet`` puts a finder for them first on the import path, in every process: the broker,
+the command line, Spark's Python workers. The sources are used instead when
 
 - ``ANNULET_PURE=1`` is set in the environment,
 - there is no build, or it was made by another Python version,
@@ -86,6 +86,7 @@ class CompiledFinder:
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the specification of a compiled module, ``None`` for every other name."""
+        del path, target  # the import system passes them; the full name says it all
         if fullname not in self.modules:
             return None
         location = str(library_of(fullname))
