@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annulet.core.effects import Effects
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
+    from annulet.core.routing import Route
     from annulet.core.session import Session
-    from annulet.core.virtual_host import Router
+    from annulet.core.virtual_host import VirtualHost
 
 
 class Transaction:
     """Collects until :meth:`commit`; sends reach no queue before, settled deliveries stay in delivery.
 
     A rolled-back settlement leaves the delivery with its session, unsettled (AMQP 0-9-1 §1.9.2.6: rollback does not
-    redeliver; ``basic.recover`` or closing does).
+    redeliver; ``basic.recover`` or closing does). Roll back before the session closes: a closing session returns
+    only what it holds itself.
     """
 
     __slots__ = ("_rejections", "_sends", "_settlements", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._sends: list[tuple[Message, Router]] = []
+        self._sends: list[tuple[Message, Route]] = []
         self._settlements: list[tuple[int, QueueEntry]] = []
         self._rejections: list[tuple[int, QueueEntry, bool]] = []
 
@@ -32,39 +33,39 @@ class Transaction:
         """Say whether nothing was collected."""
         return not (self._sends or self._settlements or self._rejections)
 
-    def send(self, message: Message, router: Router) -> None:
-        """Collect a message; ``router`` delivers it to its queues at commit."""
-        self._sends.append((message, router))
+    def send(self, message: Message, route: Route) -> None:
+        """Collect a message; it goes to the queues its route leads to at commit."""
+        self._sends.append((message, route))
 
-    def acknowledge(self, tag: int, *, multiple: bool) -> None:
+    def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
         self._settlements.extend(self._take(tag, multiple=multiple))
 
-    def reject(self, tag: int, *, multiple: bool, requeue: bool) -> None:
+    def reject(self, tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Collect a rejection. Raises ``UnknownDeliveryTag``."""
         self._rejections.extend((held, entry, requeue) for held, entry in self._take(tag, multiple=multiple))
 
-    def commit(self, effects: Effects, now: int) -> None:
-        """Publish in send order, then settle; durable together or not at all."""
+    def commit(self, host: VirtualHost, now: int) -> list[Message]:
+        """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took."""
         sends, settlements, rejections = self._sends, self._settlements, self._rejections
         self._sends, self._settlements, self._rejections = [], [], []
-        effects.begin_transaction()
-        for message, router in sends:
-            router.route(message, now)
+        host.effects.begin_transaction()
+        unroutable = [message for message, route in sends if host.publish(message, route, now) == 0]
         session = self.session
         session.acknowledge_entries([entry for _, entry in settlements], now)
         for requeue in (True, False):
             entries = [entry for _, entry, back in rejections if back is requeue]
             if entries:
                 session.reject_entries(entries, now, requeue=requeue)
-        effects.end_transaction()
+        host.effects.end_transaction()
+        return unroutable
 
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
         table = self.session.unacknowledged
         held = [*table.items(), *self._settlements, *((tag, entry) for tag, entry, _ in self._rejections)]
         table.clear()
-        table.update(sorted(held))
+        table.update(sorted(held, key=lambda pair: pair[0]))
         self._sends, self._settlements, self._rejections = [], [], []
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:

@@ -1,0 +1,21 @@
+"""Exchanges: one module per matching rule."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from annulet.core.exchanges.direct import DirectExchange
+from annulet.core.exchanges.exchange import Exchange
+from annulet.core.exchanges.fanout import FanoutExchange
+from annulet.core.exchanges.headers import HeadersExchange
+from annulet.core.exchanges.topic import TopicExchange
+
+EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
+    "direct": DirectExchange,
+    "fanout": FanoutExchange,
+    "headers": HeadersExchange,
+    "topic": TopicExchange,
+}
+"""Exchange classes by the type name clients declare (AMQP 0-9-1 §3.1.3)."""
+
+__all__ = ["EXCHANGE_TYPES", "DirectExchange", "Exchange", "FanoutExchange", "HeadersExchange", "TopicExchange"]

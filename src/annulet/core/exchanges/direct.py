@@ -1,0 +1,33 @@
+"""Direct exchange: the routing key equals the binding's (AMQP 0-9-1 §3.1.3.1)."""
+
+from __future__ import annotations
+
+from annulet.core.bindings import Binding
+from annulet.core.exchanges.exchange import Exchange
+from annulet.core.message import PropertyValue
+
+
+class DirectExchange(Exchange):
+    """Routes by equality of the routing key. Binding arguments play no part."""
+
+    type_name = "direct"
+
+    def prepare(self) -> None:
+        """Start without keys."""
+        self._by_key: dict[str, list[Binding]] = {}  # in the order the bindings were made
+
+    def index(self, binding: Binding) -> None:
+        """File the binding under its routing key."""
+        self._by_key.setdefault(binding.routing_key, []).append(binding)
+
+    def unindex(self, binding: Binding) -> None:
+        """Take the binding out; its routing key goes with the last one."""
+        bindings = self._by_key[binding.routing_key]
+        bindings.remove(binding)
+        if not bindings:
+            del self._by_key[binding.routing_key]
+
+    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+        """Return the bindings of exactly this key."""
+        del headers
+        return self._by_key.get(routing_key, [])

@@ -1,0 +1,63 @@
+"""What all exchanges have in common: a name, properties and bindings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.bindings import Binding, BindingKey
+    from annulet.core.message import PropertyValue
+
+
+class Exchange:
+    """A named place to publish to. Subclasses index the bindings for their matching rule."""
+
+    type_name: str = ""
+    uses_headers: bool = False  # the match depends on the message, not on the routing key alone
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        alternate: str | None = None,
+        arguments: dict[str, PropertyValue] | None = None,
+    ) -> None:
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete  # goes with its last binding as a source, once it had one
+        self.internal = internal  # reached through other exchanges only
+        self.alternate = alternate  # where messages go that match no binding; None = nowhere
+        self.arguments: dict[str, PropertyValue] = {} if arguments is None else arguments
+        self.bindings: dict[BindingKey, Binding] = {}
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make the empty index of the subclass. Called once, by the constructor."""
+
+    def add(self, binding: Binding) -> None:
+        """Admit a binding that is not there yet. Raises :class:`InvalidArgument` for arguments it cannot match by."""
+        self.index(binding)
+        self.bindings[binding.key] = binding
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding that is there."""
+        del self.bindings[binding.key]
+        self.unindex(binding)
+
+    def index(self, binding: Binding) -> None:
+        """Make a new binding findable by :meth:`match`."""
+        raise NotImplementedError
+
+    def unindex(self, binding: Binding) -> None:
+        """Undo :meth:`index`; the binding is no longer in ``bindings``."""
+        raise NotImplementedError
+
+    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+        """Return the bindings a message follows. ``headers`` is looked at only when ``uses_headers``."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"

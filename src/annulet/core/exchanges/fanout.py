@@ -1,0 +1,24 @@
+"""Fanout exchange: every binding matches (AMQP 0-9-1 §3.1.3.2)."""
+
+from __future__ import annotations
+
+from annulet.core.bindings import Binding
+from annulet.core.exchanges.exchange import Exchange
+from annulet.core.message import PropertyValue
+
+
+class FanoutExchange(Exchange):
+    """Routes to everything that is bound, whatever the routing keys say."""
+
+    type_name = "fanout"
+
+    def index(self, binding: Binding) -> None:
+        """Need nothing: ``bindings`` is the index."""
+
+    def unindex(self, binding: Binding) -> None:
+        """Need nothing: ``bindings`` is the index."""
+
+    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+        """Return all bindings."""
+        del routing_key, headers
+        return list(self.bindings.values())
