@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
-    from annulet.core.virtual_host import Route
+    from annulet.core.routing import Route
 
 DESTINATIONS_MAX: Final = 1024
 """Destinations a channel remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
