@@ -1,0 +1,208 @@
+"""What an engine tells its owner."""
+# ruff: noqa: FBT001, PLR0913, PLR0917 - bits are positional in the order of the standard; a method has as many as it has
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.message import PropertyValue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConnectionHandler:
+    """Base class of those who serve a connection. The engine calls, in the order the peer sent.
+
+    All calls are synchronous. A method may raise :class:`~annulet.wire.amqp091.errors.ChannelError` to close the
+    channel or :class:`~annulet.wire.amqp091.errors.ConnectionFault` to close the connection, each with a reply code
+    of §1.1.
+    Whatever else it raises is a defect here: the engine closes with 541 and lets the exception pass.
+
+    The engine itself answers connection.*, channel.*, access.request and basic.recover; the handler answers all
+    other methods with the engine's ``send_..._ok``, and not at all when ``no_wait`` is set.
+    """
+
+    def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
+        """Return the user's name, ``None`` to refuse (403, or a plain close for clients that do not know it)."""
+        raise NotImplementedError
+
+    def open_virtual_host(self, name: str) -> None:
+        """Enter a virtual host; raise ConnectionFault 530 when it does not exist or is forbidden."""
+        raise NotImplementedError
+
+    def connection_opened(self) -> None:
+        """Note that the connection is open: open-ok is queued, the engine holds the negotiated values."""
+        raise NotImplementedError
+
+    def connection_closed(self, code: int, text: str, by_peer: bool) -> None:
+        """Note the end; called exactly once, after all channels were closed. ``code`` is 0 when the line broke."""
+        raise NotImplementedError
+
+    def update_secret(self, new_secret: bytes, reason: str) -> None:
+        """Check new credentials; the engine answers update-secret-ok."""
+        raise NotImplementedError
+
+    def open_channel(self, channel: int) -> None:
+        """Open a channel; the engine answers open-ok."""
+        raise NotImplementedError
+
+    def close_channel(self, channel: int) -> None:
+        """Release a channel; called exactly once for each that opened, whoever closed it and for whatever reason."""
+        raise NotImplementedError
+
+    def channel_flow(self, channel: int, active: bool) -> None:
+        """Stop or resume deliveries on a channel; the engine answers flow-ok."""
+        raise NotImplementedError
+
+    def publish(
+        self,
+        channel: int,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        immediate: bool,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """Take a message. ``header`` is the content header payload from the property flags on, not yet validated."""
+        raise NotImplementedError
+
+    def acknowledge(self, channel: int, delivery_tag: int, multiple: bool) -> None:
+        """Settle deliveries; tag 0 with ``multiple`` means all."""
+        raise NotImplementedError
+
+    def reject(self, channel: int, delivery_tag: int, requeue: bool) -> None:
+        """Reject one delivery."""
+        raise NotImplementedError
+
+    def negative_acknowledge(self, channel: int, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+        """Reject deliveries; tag 0 with ``multiple`` means all."""
+        raise NotImplementedError
+
+    def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
+        """Limit unacknowledged deliveries; answer qos-ok."""
+        raise NotImplementedError
+
+    def consume(
+        self,
+        channel: int,
+        queue: str,
+        consumer_tag: str,
+        no_local: bool,
+        no_ack: bool,
+        exclusive: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Start a consumer; answer consume-ok. An empty queue means the last declared, an empty tag a new one."""
+        raise NotImplementedError
+
+    def cancel(self, channel: int, consumer_tag: str, no_wait: bool) -> None:
+        """End a consumer; answer cancel-ok, also for an unknown tag."""
+        raise NotImplementedError
+
+    def get(self, channel: int, queue: str, no_ack: bool) -> None:
+        """Answer get-ok with the next message, or get-empty."""
+        raise NotImplementedError
+
+    def recover(self, channel: int, requeue: bool) -> None:
+        """Return what is unacknowledged to its queues; the engine answers recover-ok, for basic.recover only."""
+        raise NotImplementedError
+
+    def exchange_declare(
+        self,
+        channel: int,
+        exchange: str,
+        type_: str,
+        passive: bool,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Declare an exchange; answer declare-ok."""
+        raise NotImplementedError
+
+    def exchange_delete(self, channel: int, exchange: str, if_unused: bool, no_wait: bool) -> None:
+        """Delete an exchange; answer delete-ok."""
+        raise NotImplementedError
+
+    def exchange_bind(
+        self,
+        channel: int,
+        destination: str,
+        source: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Bind an exchange to an exchange; answer bind-ok."""
+        raise NotImplementedError
+
+    def exchange_unbind(
+        self,
+        channel: int,
+        destination: str,
+        source: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Remove a binding between exchanges; answer unbind-ok."""
+        raise NotImplementedError
+
+    def queue_declare(
+        self,
+        channel: int,
+        queue: str,
+        passive: bool,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Declare a queue; answer declare-ok. An empty name asks for one made by the server."""
+        raise NotImplementedError
+
+    def queue_bind(
+        self,
+        channel: int,
+        queue: str,
+        exchange: str,
+        routing_key: str,
+        no_wait: bool,
+        arguments: dict[str, PropertyValue],
+    ) -> None:
+        """Bind a queue; answer bind-ok."""
+        raise NotImplementedError
+
+    def queue_unbind(
+        self, channel: int, queue: str, exchange: str, routing_key: str, arguments: dict[str, PropertyValue]
+    ) -> None:
+        """Remove a binding; answer unbind-ok."""
+        raise NotImplementedError
+
+    def queue_purge(self, channel: int, queue: str, no_wait: bool) -> None:
+        """Remove what is pending; answer purge-ok."""
+        raise NotImplementedError
+
+    def queue_delete(self, channel: int, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
+        """Delete a queue; answer delete-ok."""
+        raise NotImplementedError
+
+    def confirm_select(self, channel: int, no_wait: bool) -> None:
+        """Turn publisher confirms on; answer select-ok."""
+        raise NotImplementedError
+
+    def tx_select(self, channel: int) -> None:
+        """Make the channel transactional; answer select-ok."""
+        raise NotImplementedError
+
+    def tx_commit(self, channel: int) -> None:
+        """Commit; answer commit-ok when it is done."""
+        raise NotImplementedError
+
+    def tx_rollback(self, channel: int) -> None:
+        """Roll back; answer rollback-ok."""
+        raise NotImplementedError

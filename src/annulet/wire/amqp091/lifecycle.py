@@ -1,0 +1,278 @@
+"""Class connection, seen from the server: negotiation (§2.2.4, §1.4.2), errors and the end."""
+# ruff: noqa: FBT001 - bits are positional as in the standard
+
+from __future__ import annotations
+
+from typing import Final
+
+from annulet.core.message import PropertyValue
+from annulet.wire.amqp091.constants import (
+    ACCESS_REFUSED,
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    FRAME_END_OCTET,
+    FRAME_MIN_SIZE,
+    INITIAL_FRAME_MAX,
+    INTERNAL_ERROR,
+    NOT_ALLOWED,
+    SUCCESS,
+    reply_text,
+)
+from annulet.wire.amqp091.errors import ConnectionFault, RemoteProtocolError
+from annulet.wire.amqp091.handler import ConnectionHandler
+from annulet.wire.amqp091.methods import Method, decode_method, encode_method
+from annulet.wire.amqp091.replies import ReplyWriter
+from annulet.wire.amqp091.states import CONNECTION_TRANSITIONS, ConnectionState
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+)
+"""RabbitMQ's extensions that are served, as clients look for them. ``direct_reply_to`` is not."""
+
+_START_OK: Final = 10 << 16 | 11
+_TUNE_OK: Final = 10 << 16 | 31
+_OPEN: Final = 10 << 16 | 40
+_CLOSE: Final = 10 << 16 | 50
+_CLOSE_OK: Final = 10 << 16 | 51
+_UPDATE_SECRET: Final = 10 << 16 | 70
+_CHANNEL_ZERO: Final = b"\x01\x00\x00"
+
+
+class ConnectionLifecycle(ReplyWriter):
+    """What of a connection does not depend on channels: who, where, with which limits, and until when."""
+
+    def __init__(
+        self,
+        handler: ConnectionHandler,
+        server_properties: dict[str, PropertyValue],
+        mechanisms: str,
+        locales: str,
+        limits: tuple[int, int, int],
+    ) -> None:
+        super().__init__()
+        self.handler = handler
+        self.state = ConnectionState.AWAITING_HEADER
+        self.closed = False  # nothing more will come; close the socket once the output is written
+        self.channel_max, self.frame_max, self.heartbeat_interval = limits  # ours; the negotiated ones after tune-ok
+        self.client_properties: dict[str, PropertyValue] = {}
+        self.capabilities: dict[str, PropertyValue] = {}  # of the client
+        self.user = ""
+        self.virtual_host = ""
+        self.mechanism = ""
+        self.frame_limit = min(INITIAL_FRAME_MAX, self.frame_max)  # bytes; frame_max after tune-ok
+        self.authenticated = False
+        self._server_properties = server_properties
+        self._mechanisms = mechanisms
+        self._locales = locales
+        self._ended = False  # the handler knows of the end
+
+    # ---- what the owner calls
+
+    def send_blocked(self, reason: str) -> None:
+        """Tell a client that understands it that publishing is held (RabbitMQ's connection.blocked)."""
+        if self.running and self.capabilities.get("connection.blocked") is True:
+            self._send_on_zero("connection.blocked", {"reason": reason_text(reason)})
+
+    def send_unblocked(self) -> None:
+        """Tell a client that understands it that publishing is free again."""
+        if self.running and self.capabilities.get("connection.blocked") is True:
+            self._send_on_zero("connection.unblocked", {})
+
+    def send_cancel(self, channel: int, consumer_tag: str) -> None:
+        """Tell a client that understands it that a consumer's queue is gone (RabbitMQ's consumer_cancel_notify).
+
+        Raises:
+            LocalProtocolError: the channel was never opened.
+        """
+        if self.capabilities.get("consumer_cancel_notify") is True:
+            self.send_method(channel, encode_method("basic.cancel", {"consumer_tag": consumer_tag, "no_wait": True}))
+
+    def close_connection(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
+        """Close the connection: queues close, releases everything, waits for close-ok only when it was open.
+
+        ``class_id`` and ``method_id`` name the method to blame, 0 for none. Does nothing once closing.
+        """
+        if self.state in {ConnectionState.CLOSING, ConnectionState.CLOSED}:
+            return
+        was_open = self.state is ConnectionState.OPEN
+        if self.state is not ConnectionState.AWAITING_HEADER:
+            self._send_on_zero(
+                "connection.close",
+                {
+                    "reply_code": code,
+                    "reply_text": reply_text(code, text),
+                    "class_id": class_id,
+                    "method_id": method_id,
+                },
+            )
+        self._enter(ConnectionState.CLOSING if was_open else ConnectionState.CLOSED)
+        self._end(code, text, by_peer=False)
+
+    def connection_lost(self, text: str = "the connection was lost") -> None:
+        """Tell the engine that the socket is gone; harmless when everything was closed before."""
+        self._enter(ConnectionState.CLOSED)
+        self._end(0, text, by_peer=True)
+
+    # ---- transitions
+
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = state
+        self.running = state is ConnectionState.OPEN
+        if state is ConnectionState.CLOSED:
+            self.closed = True
+
+    def _end(self, code: int, text: str, *, by_peer: bool) -> None:
+        """Release the channels and report the end, once."""
+        if self._ended:
+            return
+        self._ended = True
+        channels = [channel for channel in self.channels.values() if channel.open]
+        self.channels.clear()
+        for channel in channels:
+            channel.shut()
+            self.handler.close_channel(channel.number)
+        self.handler.connection_closed(code, text, by_peer)
+
+    def _end_after_defect(self, error: Exception) -> None:
+        """Close with 541; the caller raises ``error`` again."""
+        self.close_connection(INTERNAL_ERROR, f"the broker failed with {type(error).__name__}; see its log")
+
+    def _send_on_zero(self, name: str, arguments: dict[str, PropertyValue]) -> None:
+        method = encode_method(name, arguments)
+        self._append(b"".join((_CHANNEL_ZERO, len(method).to_bytes(4, "big"), method, FRAME_END_OCTET)))
+
+    # ---- negotiation
+
+    def _start(self) -> None:
+        properties = dict(self._server_properties)
+        offered = properties.get("capabilities")
+        capabilities: dict[str, PropertyValue] = dict(offered) if isinstance(offered, dict) else {}
+        for name in CAPABILITIES:
+            capabilities[name] = True
+        properties["capabilities"] = capabilities
+        self._enter(ConnectionState.STARTING)
+        self._send_on_zero(
+            "connection.start",
+            {
+                "version_major": 0,
+                "version_minor": 9,
+                "server_properties": properties,
+                "mechanisms": self._mechanisms,
+                "locales": self._locales,
+            },
+        )
+
+    def _receive_connection_method(self, payload: bytes, identifier: int) -> None:
+        closing = self.state is ConnectionState.CLOSING
+        target = CONNECTION_TRANSITIONS.get((self.state, identifier))
+        if closing and target is None:
+            return  # §2.2.4: while closing, everything else is discarded
+        method = decode_method(payload, "C")
+        if target is None:
+            raise ConnectionFault(
+                CHANNEL_ERROR,
+                f"{method.specification.name} on channel 0 while {self.state.name.lower()}: {self.state.value}",
+            )
+        if identifier == _CLOSE:
+            self._receive_close(method, closing)
+        elif identifier == _CLOSE_OK:
+            self._enter(target)
+        elif identifier == _START_OK:
+            self._receive_start_ok(method)
+        elif identifier == _TUNE_OK:
+            self._receive_tune_ok(method)
+        elif identifier == _OPEN:
+            self._receive_open(method)
+        elif identifier == _UPDATE_SECRET:
+            self.handler.update_secret(method.octets("new_secret"), method.text("reason"))
+            if self.running:
+                self._send_on_zero("connection.update-secret-ok", {})
+
+    def _receive_close(self, method: Method, closing: bool) -> None:
+        self._send_on_zero("connection.close-ok", {})
+        self._enter(ConnectionState.CLOSED)
+        if not closing:
+            self._end(method.integer("reply_code") or SUCCESS, method.text("reply_text"), by_peer=True)
+
+    def _receive_start_ok(self, method: Method) -> None:
+        self.client_properties = method.table("client_properties")
+        capabilities = self.client_properties.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.mechanism = method.text("mechanism")
+        if self.mechanism not in self._mechanisms.split():
+            raise ConnectionFault(
+                COMMAND_INVALID, f"unknown authentication mechanism '{self.mechanism}'; use one of {self._mechanisms}"
+            )
+        user = self.handler.authenticate(self.mechanism, method.octets("response"), self.client_properties)
+        if self.state is not ConnectionState.STARTING:
+            return  # the handler closed the connection
+        if user is None:
+            self._refuse_user()
+            return
+        self.user = user
+        self.authenticated = True
+        self._enter(ConnectionState.TUNING)
+        self._send_on_zero(
+            "connection.tune",
+            {"channel_max": self.channel_max, "frame_max": self.frame_max, "heartbeat": self.heartbeat_interval},
+        )
+
+    def _refuse_user(self) -> None:
+        text = f"Login was refused using authentication mechanism {self.mechanism}. See the log of the broker."
+        if self.capabilities.get("authentication_failure_close") is True:
+            self.close_connection(ACCESS_REFUSED, text)
+            return
+        # §2.2.4: without the capability a client learns of a refusal by the socket being closed
+        self._enter(ConnectionState.CLOSED)
+        self._end(ACCESS_REFUSED, text, by_peer=False)
+
+    def _receive_tune_ok(self, method: Method) -> None:
+        self.channel_max = negotiated("channel_max", method.integer("channel_max"), 1, self.channel_max)
+        self.frame_max = negotiated("frame_max", method.integer("frame_max"), FRAME_MIN_SIZE, self.frame_max)
+        self.heartbeat_interval = method.integer("heartbeat")  # §1.4.2.6: the client decides, 0 = none
+        self.frame_limit = self.frame_max
+        self._enter(ConnectionState.OPENING)
+
+    def _receive_open(self, method: Method) -> None:
+        name = method.text("virtual_host")
+        self.handler.open_virtual_host(name)
+        if self.state is not ConnectionState.OPENING:
+            return  # the handler closed the connection
+        self.virtual_host = name
+        self._enter(ConnectionState.OPEN)
+        self._send_on_zero("connection.open-ok", {})
+        self.handler.connection_opened()
+
+    def _fail(self, error: RemoteProtocolError, identifier: int) -> None:
+        """Close the connection for a hard error, naming the method that was being served."""
+        self.close_connection(error.code, error.text, identifier >> 16, identifier & 0xFFFF)
+
+
+def reason_text(text: str) -> str:
+    """Return ``text`` cut to what a short string holds."""
+    return reply_text(SUCCESS, text)
+
+
+def negotiated(name: str, proposed: int, least: int, most: int) -> int:
+    """Return the value of tune-ok after checking it as RabbitMQ does; 0 means "no limit" (§1.4.2.6).
+
+    Raises:
+        ConnectionFault: 530 when the client proposes less than ``least`` or more than was offered.
+    """
+    if proposed != 0 and proposed < least:
+        raise ConnectionFault(
+            NOT_ALLOWED, f"negotiated {name} = {proposed} is lower than the minimum allowed value ({least})"
+        )
+    if proposed == 0 or proposed > most:
+        shown = "0 (no limit)" if proposed == 0 else str(proposed)
+        raise ConnectionFault(
+            NOT_ALLOWED, f"negotiated {name} = {shown} is higher than the maximum allowed value ({most})"
+        )
+    return proposed
