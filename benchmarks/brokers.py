@@ -1,0 +1,201 @@
+"""Starts the brokers to be compared, each on free loopback ports and a data folder of its own, and stops them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RABBITMQ_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+"""Debian's inner scripts: the wrapper in sbin insists on the system's own data folder and hides the output."""
+
+START_SECONDS_MAX = 90.0
+"""RabbitMQ takes 9 to 12 seconds on an idle machine; a busy one gets seven times as long."""
+
+STOP_SECONDS_MAX = 60.0
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+METHOD_FRAME = b"\x01"
+
+
+class BrokerError(RuntimeError):
+    """A broker did not start; the text holds the end of its output."""
+
+
+class Running:
+    """A broker that accepts connections."""
+
+    def __init__(self, port: int, process_id: int) -> None:
+        self.port = port  # AMQP 0-9-1, on 127.0.0.1
+        self.process_id = process_id  # whose CPU and memory are measured
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    """Whether an AMQP 0-9-1 broker greets on the port: an open port alone may belong to one that is still starting."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2.0) as connection:
+            connection.sendall(PROTOCOL_HEADER)
+            return connection.recv(1) == METHOD_FRAME
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for the broker; raise BrokerError with the end of its log when it ends or takes too long."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not condition():
+        late = time.monotonic() > deadline
+        if late or process.poll() is not None:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+            reason = f"not ready after {START_SECONDS_MAX:.0f} s" if late else f"ended with status {process.returncode}"
+            raise BrokerError(f"{process.args!r} {reason}:\n{tail}")
+        time.sleep(0.1)
+
+
+def stop(process: subprocess.Popen[bytes], process_id: int) -> None:
+    """End a broker in good order; after STOP_SECONDS_MAX the hard way."""
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself, which the generator has reported
+        os.kill(process_id, signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process_id, signal.SIGKILL)
+        process.kill()
+        process.wait()
+
+
+class Annulet:
+    """Annulet from this checkout, pure or compiled."""
+
+    def __init__(self, name: str, *, pure: bool) -> None:
+        self.name = name
+        self.pure = pure
+
+    def missing(self) -> str:
+        """Return why it cannot run here, empty when it can."""
+        if not (ROOT / ".venv" / "bin" / "annulet").exists():
+            return "no .venv/bin/annulet; run make setup"
+        if not self.pure:
+            probe = "import sys; from annulet import _build; sys.exit(not _build.usable())"
+            if subprocess.run([sys.executable, "-c", probe], cwd=ROOT, check=False).returncode != 0:
+                return "no compiled build; run make setup on a machine with a C compiler"
+        return ""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Running]:
+        """Start it with an empty data folder and stop it at the end."""
+        with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch:
+            port, log = free_port(), Path(scratch, "log")
+            command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(Path(scratch, "data"))]
+            command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
+            command += ["--bulk", f"127.0.0.1:{free_port()}"]
+            environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                )
+                try:
+                    wait_until(lambda: answers(port), process, log)
+                    yield Running(port, process.pid)
+                finally:
+                    stop(process, process.pid)
+
+
+class RabbitMQ:
+    """Debian's rabbitmq-server as it comes, but for its ports, its folders and its listening on loopback only.
+
+    It shares nothing with a RabbitMQ that runs as a system service: own port mapper, cookie, node name and folders.
+    """
+
+    name = "RabbitMQ"
+
+    def missing(self) -> str:
+        """Return why it cannot run here, empty when it can."""
+        if not (RABBITMQ_PROGRAMS / "rabbitmq-server").exists() or shutil.which("epmd") is None:
+            return "not installed (Debian: apt-get install rabbitmq-server)"
+        return ""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Running]:
+        """Start it with an empty data folder and stop it at the end."""
+        account = "rabbitmq" if os.geteuid() == 0 else None  # it refuses to run as root
+        with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as scratch:
+            folder = Path(scratch)
+            port, mapper_port = free_port(), free_port()
+            environment = self._environment(folder, port, mapper_port)
+            if account is not None:
+                entry = pwd.getpwnam(account)
+                for path in (folder, *folder.iterdir()):
+                    os.chown(path, entry.pw_uid, entry.pw_gid)
+            mapper = subprocess.Popen(
+                ["epmd", "-port", str(mapper_port), "-address", "127.0.0.1"],
+                user=account, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                yield from self._serve(folder, port, environment, account)
+            finally:
+                mapper.terminate()
+                mapper.wait()
+
+    def _serve(self, folder: Path, port: int, environment: dict[str, str], account: str | None) -> Iterator[Running]:
+        log, process_file = folder / "output", folder / "process"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(RABBITMQ_PROGRAMS / "rabbitmq-server")],
+                cwd=folder, env=environment, user=account, group=account, extra_groups=None if account is None else [],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            server = process.pid  # the script, until Erlang has written its own number
+            try:
+                wait_until(lambda: process_file.exists() and answers(port), process, log)
+                server = int(process_file.read_text())
+                yield Running(port, server)
+            finally:
+                stop(process, server)
+
+    def _environment(self, folder: Path, port: int, mapper_port: int) -> dict[str, str]:
+        (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
+        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "environment").touch()
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),  # the Erlang cookie
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(mapper_port),
+            "RABBITMQ_NODENAME": "annulet-bench@localhost",
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_SERVER_START_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "environment"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_PID_FILE": str(folder / "process"),
+        }
+
+
+Broker = Annulet | RabbitMQ
+
+
+def all_brokers() -> list[Broker]:
+    """Return what is compared, in the order of the table."""
+    return [RabbitMQ(), Annulet("Annulet pure", pure=True), Annulet("Annulet compiled", pure=False)]
