@@ -1,0 +1,106 @@
+"""What can go wrong with bulk transfer, with a code that survives the wire. Texts name the object and the remedy."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+
+class BulkError(Exception):
+    """Base of all errors of bulk transfer. ``code`` is what travels beside the text."""
+
+    code: ClassVar[str] = "failed"
+
+
+class InvalidRequestError(BulkError):
+    """A request, option or address is malformed."""
+
+    code = "invalid"
+
+
+class AuthenticationError(BulkError):
+    """User name or password is wrong, or may not be used from there."""
+
+    code = "authentication"
+
+
+class TokenExpiredError(BulkError):
+    """The bearer token is unknown: it expired, or the broker was restarted. Log in again."""
+
+    code = "token"
+
+
+class PermissionDeniedError(BulkError):
+    """The user may not do this."""
+
+    code = "permission"
+
+
+class NotFoundError(BulkError):
+    """A virtual host, queue, exchange, stage or snapshot does not exist."""
+
+    code = "not-found"
+
+
+class LeaseGoneError(BulkError):
+    """Positions a query still needs are not held for it any more."""
+
+    code = "lease-gone"
+
+
+class LeaseInUseError(BulkError):
+    """The lease belongs to another checkpoint."""
+
+    code = "lease-in-use"
+
+
+class LeaseFencedError(BulkError):
+    """A newer run of the query has taken the lease over: this one is a zombie and must stop."""
+
+    code = "lease-fenced"
+
+
+class RefusedError(BulkError):
+    """The request is well-formed and cannot be fulfilled, whoever asks again."""
+
+    code = "refused"
+
+
+class UnavailableError(BulkError):
+    """The broker cannot be reached, or cannot take this now. Asking again later may help."""
+
+    code = "unavailable"
+
+
+_CLASSES: dict[str, type[BulkError]] = {
+    kind.code: kind
+    for kind in (
+        BulkError,
+        InvalidRequestError,
+        AuthenticationError,
+        TokenExpiredError,
+        PermissionDeniedError,
+        NotFoundError,
+        LeaseGoneError,
+        LeaseInUseError,
+        LeaseFencedError,
+        RefusedError,
+        UnavailableError,
+    )
+}
+
+
+def encode_error(error: BulkError) -> bytes:
+    """Make the extra information of a Flight error: code and text, intact."""
+    return json.dumps({"code": error.code, "text": str(error)}).encode()
+
+
+def decode_error(extra: bytes | None) -> BulkError | None:
+    """Read :func:`encode_error`; ``None`` when the error did not come from a broker's handler."""
+    if not extra:
+        return None
+    try:
+        fields = json.loads(extra)
+        return _CLASSES.get(fields["code"], BulkError)(fields["text"])
+    except (ValueError, KeyError, TypeError):  # another server's extra information, so not ours to read
+        return None
