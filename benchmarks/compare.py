@@ -1,7 +1,7 @@
 """``make bench``: RabbitMQ and Annulet, pure and compiled, in turn under the same loads.
 
-Rounds are interleaved (every broker once, then again), so that a busy spell of the machine does not hit one broker
-alone. Each broker starts with an empty data folder in every round. Options: ``make bench BENCH="--rounds 5 --json FILE"``.
+Rounds are interleaved (every broker once, then again), so that a busy spell of the machine does not hit one alone.
+Each broker starts with an empty data folder in every round. Options: ``make bench BENCH="--rounds 5 --json FILE"``.
 """
 
 from __future__ import annotations
