@@ -1,0 +1,65 @@
+"""Listening sockets, opened the same way for every listener so that the errors read the same too."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from annulet.broker.configuration import Endpoint, StartError
+
+BACKLOG: Final = 1024
+"""Connections the system accepts before the broker does: a restart of many clients at once fits."""
+
+
+class ListenerError(StartError):
+    """A listener cannot be opened. The text names the listener, the address and the remedy."""
+
+
+def open_listening_socket(endpoint: Endpoint, listener: str, option: str) -> socket.socket:
+    """Bind and listen, non-blocking. ``listener`` and ``option`` name it in the error, e.g. ``AMQP``, ``--amqp``.
+
+    A host name with several addresses listens on the first. Raises :class:`ListenerError`.
+    """
+    try:
+        resolved = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise ListenerError(f"{listener} listener: unknown host {endpoint.host!r}; set {option} HOST:PORT") from error
+    family, _, _, _, address = resolved[0]
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    except OSError as error:
+        listening.close()
+        raise ListenerError(
+            f"{listener} listener: cannot listen on {endpoint}: {_why(error)}; set {option} HOST:PORT"
+        ) from error
+    return listening
+
+
+def bound_endpoint(listening: socket.socket) -> Endpoint:
+    """Return where a socket listens: the port the system chose when port 0 was asked for."""
+    host, port = listening.getsockname()[:2]
+    return Endpoint(str(host), int(port))
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a peer's address belongs to this machine. An empty address (no IP transport) does not."""
+    if address.startswith("::ffff:"):
+        address = address.removeprefix("::ffff:")
+    return address.startswith("127.") or address == "::1"
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the address is in use by another program"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine does not have that address"
+    if error.errno == errno.EACCES:
+        return "permission denied (ports below 1024 need privileges)"
+    return error.strerror or str(error)
