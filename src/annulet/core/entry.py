@@ -32,7 +32,7 @@ STATE_NAMES: Final = ("pending", "delivering", "removed")
 class QueueEntry:
     """One message in one queue. ``sequence`` is its place: strictly increasing per queue, never changed by a return."""
 
-    __slots__ = ("consumer", "delivery_count", "key", "message", "queue", "redelivered", "sequence", "state")
+    __slots__ = ("consumer", "delivery_count", "indexed", "key", "message", "queue", "redelivered", "sequence", "state")
 
     def __init__(self, queue: Queue, message: Message, sequence: int) -> None:
         self.queue = queue
@@ -42,7 +42,7 @@ class QueueEntry:
         self.delivery_count = 0  # deliveries that came back; RabbitMQ's x-delivery-count, AMQP 1.0 §3.2.1
         self.redelivered = False  # may have been seen by a consumer before (AMQP 0-9-1 basic.deliver)
         self.consumer: Consumer | None = None  # who holds it while DELIVERING
-
+        self.indexed = False  # its expiry is in the queue's index
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
 
     def __lt__(self, other: QueueEntry) -> bool:

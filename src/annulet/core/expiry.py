@@ -25,6 +25,7 @@ class ExpiryIndex:
 
     def add(self, at: int, entry: QueueEntry) -> None:
         """Note that ``entry`` expires at ``at`` (milliseconds since 1970)."""
+        entry.indexed = True
         heappush(self._heap, (at, entry.sequence, entry))
 
     def note_removed(self) -> None:
@@ -41,6 +42,7 @@ class ExpiryIndex:
         heap = self._heap
         while heap and heap[0][0] <= now:
             entry = heappop(heap)[2]
+            entry.indexed = False
             if entry.state == REMOVED:
                 self._removed -= 1
             else:

@@ -73,22 +73,25 @@ class Queue:
         self.counters.messages_added += 1
         self.counters.bytes_added += size
         order = self.order
+        if self._expiry is not None:  # what has expired neither counts nor stands before the arrival
+            self.expire(now)
         pending_before = order.count
         if self._keys is not None:
             superseded = self._keys.accept(entry)
             if superseded is not None and superseded.state == PENDING:
                 self._remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
-        if self.consumers.count and order.count == 0:
-            consumer = self.consumers.choose(size)
-            if consumer is not None:
-                self._hand_over(consumer, entry, now)
-                return entry
+        if self.consumers.count:
+            if order.count:  # what stood in the way may just have been replaced or have expired
+                self._dispatch(now)
+            if order.count == 0:
+                consumer = self.consumers.choose(size)
+                if consumer is not None:
+                    self._hand_over(consumer, entry, now)
+                    return entry
         order.append(entry)
         self.pending_bytes += size
         if (message.expires_at or self.settings.message_ttl >= 0) and self._index_expiry(entry, now):
             return entry
-        if self.consumers.count and order.count > 1:
-            self._dispatch(now)
         ring_size = self.settings.ring_size
         if 0 <= ring_size < order.count and order.count > pending_before:
             self._evict_first(now, entry.sequence)
@@ -115,13 +118,11 @@ class Queue:
         else:  # stored later than its successors: a transient message that a lease made durable
             self.order.reinsert(entry)
         self.pending_bytes += len(message.body)
-        expires_at = self.expires_at(entry)
-        if expires_at:
-            self._expiry_index().add(expires_at, entry)
+        self._index_pending(entry)
         return entry
 
     def finish_restore(self, next_sequence: int) -> None:
-        """End recovery: sequences go on after the highest ever used, and every restored message counts as added once."""
+        """End recovery: sequences go on after the highest ever used; every restored message counts as added once."""
         self.next_sequence = max(self.next_sequence, next_sequence)
         entries = list(self.order.entries())
         counters = self.counters
@@ -210,7 +211,9 @@ class Queue:
                 entry.state = PENDING
                 self.order.reinsert(entry)
                 self.pending_bytes += len(entry.message.body)
+                self._index_pending(entry)
                 candidates.append(entry)
+        self.expire(now)
         if self.consumers.count:
             self._dispatch(now)
         ring_size = self.settings.ring_size
@@ -226,7 +229,7 @@ class Queue:
         count = 0
         for entry in self._expiry.due(now):
             if entry.state == PENDING:
-                self._remove_pending(entry, RemovalReason.EXPIRED, now, 0, indexed=False)
+                self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
                 count += 1
         return count
 
@@ -251,12 +254,15 @@ class Queue:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         self.deleted = True
         pending = self._remove_all_pending(RemovalReason.DELETED, now)
+        holders = {entry.consumer.session: None for entry in sorted(self.delivering) if entry.consumer is not None}
         for entry in sorted(self.delivering):
             self._remove_delivering(entry, RemovalReason.DELETED)
             self._note_removal(entry, RemovalReason.DELETED, now, 0)
         for consumer in list(self.consumers):
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
+        for session in holders:  # what they held here filled their shared windows, which other queues wait for
+            session.wake(now)
         return pending
 
     def update(self, settings: QueueSettings, now: int) -> None:
@@ -264,14 +270,18 @@ class Queue:
 
         ``last_value_key`` and ``keep_per_key`` belong to what the queue is and cannot be changed.
         """
-        if (settings.last_value_key, settings.keep_per_key) != (
-            self.settings.last_value_key,
-            self.settings.keep_per_key,
+        current = self.settings
+        if (settings.last_value_key, settings.keep_per_key, settings.last_value_fallback) != (
+            current.last_value_key,
+            current.keep_per_key,
+            current.last_value_fallback,
         ):
             raise ValueError(
                 f"queue {self.name!r}: last-value-key and keep-per-key cannot be changed; declare a new queue"
             )
         self.settings = settings
+        if settings.message_ttl != current.message_ttl:
+            self._reindex(now)
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
                 self._evict_first(now, 0)
@@ -381,14 +391,12 @@ class Queue:
         self.counters.removed[reason] += 1
         self._release(entry)
 
-    def _remove_pending(
-        self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, indexed: bool = True
-    ) -> None:
+    def _remove_pending(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the order wherever it is, and finish it."""
         entry.state = REMOVED
         self.pending_bytes -= len(entry.message.body)
         self.order.discard(entry)
-        self._finish_removal(entry, reason, now, replaced_by, indexed=indexed)
+        self._finish_removal(entry, reason, now, replaced_by)
 
     def _evict_first(self, now: int, replaced_by: int) -> None:
         """Drop the oldest pending entry: with one level of importance it is the least important."""
@@ -412,21 +420,19 @@ class Queue:
             self._finish_removal(entry, reason, now, 0)
         return len(entries)
 
-    def _finish_removal(
-        self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, indexed: bool = True
-    ) -> None:
+    def _finish_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Count, record and settle an entry that is in no collection any more."""
         entry.state = REMOVED
         self.counters.removed[reason] += 1
         if reason in LOSSES:
             self._note_removal(entry, reason, now, replaced_by)
-        self._release(entry, indexed=indexed)
+        self._release(entry)
 
-    def _release(self, entry: QueueEntry, *, indexed: bool = True) -> None:
+    def _release(self, entry: QueueEntry) -> None:
         """Let go of what the queue and the log hold for a removed entry."""
         if self._keys is not None:
             self._keys.forget(entry)
-        if indexed and self._expiry is not None and self.expires_at(entry):
+        if entry.indexed and self._expiry is not None:
             self._expiry.note_removed()
         if entry.message.record:
             self.effects.settle(self, entry)
@@ -456,17 +462,29 @@ class Queue:
         expires_at = self.expires_at(entry)
         if not expires_at:
             return False
-        self._expiry_index()
         if expires_at <= now:
-            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0, indexed=False)
+            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             return True
-        self._expiry_index().add(expires_at, entry)
+        self._index_pending(entry)
         return False
 
-    def _expiry_index(self) -> ExpiryIndex:
-        if self._expiry is None:
-            self._expiry = ExpiryIndex()
-        return self._expiry
+    def _index_pending(self, entry: QueueEntry) -> None:
+        """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
+        expires_at = self.expires_at(entry)
+        if expires_at and not entry.indexed:
+            if self._expiry is None:
+                self._expiry = ExpiryIndex()
+            self._expiry.add(expires_at, entry)
+
+    def _reindex(self, now: int) -> None:
+        """Build the expiry index anew after the queue's time to live changed."""
+        self._expiry = None
+        for entry in self.delivering:
+            entry.indexed = False
+        for entry in self.order.entries():
+            entry.indexed = False
+            self._index_pending(entry)
+        self.expire(now)
 
     def _key_table(self, settings: QueueSettings) -> KeyTable | None:
         if not settings.last_value_key:

@@ -1,4 +1,4 @@
-"""From an exchange and a routing key to queues: one walk over the graph of exchanges, remembered as a :class:`Route`."""
+"""From an exchange and a routing key to queues: a walk over the graph of exchanges, remembered as :class:`Route`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Walk:
         self.static = True
 
     def follow(self, start: Exchange, routing_key: str, message: Message | None) -> list[Queue]:
-        """Return the queues reached. Without a message, headers exchanges match nothing and ``static`` becomes false."""
+        """Return the queues reached. Without a message, headers exchanges match nothing and ``static`` turns false."""
         waiting = [start]
         seen = {start.name}
         while waiting:

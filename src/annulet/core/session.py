@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from annulet.core.consumer import Consumer, CreditWindow
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ class UnknownDeliveryTag(Exception):
         self.tag = tag
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
     """Holds what was delivered and not settled, by delivery tag in ascending order.
 
@@ -76,7 +79,9 @@ class Session:
         consumer = self.detach(tag, now)
         if consumer is not None:
             held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
-            self._return([self.unacknowledged.pop(tag) for tag in held], now)
+            returned = [self.unacknowledged.pop(tag) for tag in held]
+            self._return(returned, now)
+            self._wake_after(returned, now)
         return consumer
 
     def set_window(self, messages_max: int, bytes_max: int, now: int) -> None:

@@ -258,7 +258,8 @@ class VirtualHost:
         """Check that one more consumer may be attached. Raises :class:`AccessRefused` (AMQP 0-9-1 §1.8.3.3)."""
         if any(consumer.exclusive for consumer in queue.consumers):
             raise AccessRefused(
-                f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; cancel that one first"
+                f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; "
+                "cancel that one first"
             )
         if exclusive and queue.consumers.count:
             raise AccessRefused(
@@ -342,10 +343,8 @@ class VirtualHost:
 
         Returns how many queues it reached: 0 means unroutable. A route of an older generation is looked up anew.
         """
-        if route.static and route.generation == self.generation:
-            queues = route.queues
-        else:
-            queues = self.targets(message, route)
+        fresh = route.static and route.generation == self.generation
+        queues = route.queues if fresh else self.targets(message, route)
         if len(queues) == 1:
             queue = queues[0]
             entry = queue.enqueue(message, now)

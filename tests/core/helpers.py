@@ -1,0 +1,163 @@
+"""What the core's tests share: a recording session, recording effects and messages with properties."""
+
+from __future__ import annotations
+
+from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.effects import Effects
+from annulet.core.entry import QueueEntry
+from annulet.core.message import ContentView, Message, Origin, PropertyValue, StandardProperties
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.session import Session
+from annulet.core.settings import UNLIMITED, QueueSettings
+
+NOW = 1_000_000
+
+
+class TableView(ContentView):
+    """Application properties by message identity: no codec takes part in the core's tests."""
+
+    name = "table"
+
+    def __init__(self, application: dict[str, PropertyValue]) -> None:
+        self.application = application
+
+    def properties(self, message: Message) -> StandardProperties:
+        return StandardProperties(application=self.application)
+
+    def application_property(self, message: Message, name: str) -> PropertyValue:
+        return self.application.get(name)
+
+
+def make_message(
+    body: str | bytes = b"",
+    *,
+    durable: bool = False,
+    accepted_at: int = NOW,
+    expires_at: int = 0,
+    publisher: str = "guest@test",
+    **application: PropertyValue,
+) -> Message:
+    """A message whose keyword arguments are its application properties."""
+    content = body.encode() if isinstance(body, str) else body
+    origin = Origin("", "", publisher, TableView(application))
+    return Message(b"", content, origin, durable=durable, accepted_at=accepted_at, expires_at=expires_at)
+
+
+class RecordingSession(Session):
+    """Keeps what it was handed: bodies in order, and (tag, entry) pairs."""
+
+    def __init__(self, name: str = "session") -> None:
+        super().__init__(name)
+        self.received: list[str] = []
+        self.deliveries: list[tuple[int, QueueEntry]] = []
+        self.by_consumer: dict[str, list[str]] = {}
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        body = entry.message.body.decode()
+        self.received.append(body)
+        self.deliveries.append((tag, entry))
+        self.by_consumer.setdefault(consumer.tag, []).append(body)
+
+    def consume(
+        self,
+        queue: Queue,
+        tag: str = "c",
+        *,
+        messages: int = UNLIMITED,
+        octets: int = UNLIMITED,
+        auto_acknowledge: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        now: int = NOW,
+    ) -> Consumer:
+        """Attach a consumer with its own window."""
+        consumer = Consumer(
+            self,
+            queue,
+            tag,
+            window=CreditWindow(messages, octets),
+            auto_acknowledge=auto_acknowledge,
+            exclusive=exclusive,
+            priority=priority,
+        )
+        self.attach(consumer, now)
+        return consumer
+
+
+class RecordingEffects(Effects):
+    """Keeps every call; gives stored messages record numbers from 1."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+        self.stored: list[tuple[Message, list[QueueEntry]]] = []
+        self.settled: list[tuple[str, int]] = []
+        self.losses: list[tuple[str, str, RemovalReason]] = []
+        self.deleted_queues: list[str] = []
+        self.deleted_exchanges: list[str] = []
+        self.cancelled: list[str] = []
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        self.stored.append((message, entries))
+        message.record = len(self.stored)
+        self.calls.append(("store", message.body))
+
+    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+        self.settled.append((queue.name, entry.message.record))
+        self.calls.append(("settle", entry.message.body))
+
+    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
+        self.losses.append((queue.name, entry.message.body.decode(), reason))
+
+    def begin_transaction(self) -> None:
+        self.calls.append(("begin", None))
+
+    def end_transaction(self) -> None:
+        self.calls.append(("end", None))
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        self.cancelled.append(consumer.tag)
+        consumer.session.consumer_cancelled(consumer)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        self.deleted_queues.append(queue.name)
+
+    def exchange_deleted(self, name: str) -> None:
+        self.deleted_exchanges.append(name)
+
+
+def make_queue(
+    effects: Effects | None = None,
+    *,
+    ring: int = UNLIMITED,
+    key: str = "",
+    keep: int = 1,
+    ttl: int = UNLIMITED,
+    trim_now: bool = False,
+    name: str = "q",
+    durable: bool = False,
+) -> Queue:
+    """A queue with these settings."""
+    settings = QueueSettings(
+        ring_size=ring, last_value_key=key, keep_per_key=keep, message_ttl=ttl, ring_trim_now=trim_now
+    )
+    return Queue(name, settings, RecordingEffects() if effects is None else effects, durable=durable)
+
+
+def send(queue: Queue, *bodies: str, now: int = NOW) -> list[QueueEntry]:
+    """Enqueue one message per body; ``key=value`` bodies carry that property as ``k``."""
+    entries = []
+    for body in bodies:
+        key = body[0]
+        entries.append(queue.enqueue(make_message(body, accepted_at=now, k=key), now))
+    return entries
+
+
+def pending(queue: Queue) -> list[str]:
+    """Bodies of the pending messages in order of dispatch."""
+    return [entry.message.body.decode() for entry in queue.order.entries()]
+
+
+def removed(queue: Queue, reason: RemovalReason) -> int:
+    """How many messages left the queue for this reason."""
+    return queue.counters.removed[reason]
