@@ -1,1 +1,1 @@
-"""cli"""
+"""The ``annulet`` command: one module per subcommand."""

@@ -1,0 +1,89 @@
+"""Who may ask what over HTTP.
+
+Health answers everybody. Metrics answer anybody on this machine, others with credentials. The API asks for HTTP Basic
+credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management`` see the virtual hosts they
+have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the tags).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+
+from annulet.admin.responses import ResourceError
+from annulet.broker.listening import is_loopback
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from annulet.broker.authentication import User
+    from annulet.broker.broker import Broker
+    from annulet.core.virtual_host import VirtualHost
+
+API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
+ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
+CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
+
+
+def broker_of(request: Request) -> Broker:
+    """Return the broker this application belongs to."""
+    broker: Broker = request.app.state.broker
+    return broker
+
+
+def peer_is_local(request: Request) -> bool:
+    """Whether the request was made on this machine.
+
+    A request that a proxy forwarded was not, whatever address the proxy has: such requests need credentials, and users
+    restricted to loopback are refused.
+    """
+    forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
+    return not forwarded and request.client is not None and is_loopback(request.client.host)
+
+
+async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
+    """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
+    name, password = read_credentials(request)
+    peer = request.client.host if request.client is not None else ""
+    authenticator = broker_of(request).authenticator
+    user = await authenticator.check_async(name, password, peer_is_loopback=peer_is_local(request), peer=peer)
+    if user is None:
+        raise ResourceError(401, "user name or password is wrong, or the user may not connect from there", CHALLENGE)
+    if not user.tags & tags:
+        raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
+    return user
+
+
+def read_credentials(request: Request) -> tuple[str, str]:
+    """Return name and password of HTTP Basic authentication (RFC 7617); 401 when there are none."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        raise ResourceError(401, "HTTP Basic credentials are needed", CHALLENGE)
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ResourceError(401, "the Basic credentials are not base64 of UTF-8 text", CHALLENGE) from error
+    if not colon:
+        raise ResourceError(401, "the Basic credentials are not USER:PASSWORD", CHALLENGE)
+    return name, password
+
+
+def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
+    """Return the virtual hosts the user may see, by name."""
+    broker = broker_of(request)
+    hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
+    if user.tags & ALL_HOSTS_TAGS:
+        return hosts
+    return [host for host in hosts if broker.authenticator.may_enter(user.name, host.name)]
+
+
+def chosen_hosts(request: Request, user: User, wanted: str | None) -> list[VirtualHost]:
+    """Return the visible virtual hosts, or only the ``wanted`` one; 404 when it is not visible."""
+    hosts = visible_hosts(request, user)
+    if wanted is None:
+        return hosts
+    chosen = [host for host in hosts if host.name == wanted]
+    if not chosen:
+        raise ResourceError(404, f'no virtual host {wanted!r}; write "/" in a path as %2F')
+    return chosen

@@ -1,0 +1,33 @@
+"""The Starlette application: which path is answered by which resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from annulet.admin import health, ledger, metrics, overview, queues
+from annulet.admin.responses import ResourceError, answer_http_exception, answer_resource_error
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+
+
+def build_application(broker: Broker) -> Starlette:
+    """Return the application of one broker. It opens no socket; :class:`annulet.admin.service.AdminService` does."""
+    application = Starlette(
+        routes=[
+            Route("/health/live", health.live),
+            Route("/health/ready", health.ready),
+            Route("/metrics", metrics.metrics),
+            Route("/api/v1/overview", overview.overview),
+            Route("/api/v1/queues", queues.list_queues),
+            Route("/api/v1/queues/{path:path}", queues.get_queue),
+            Route("/api/v1/losses", ledger.list_losses),
+        ],
+        exception_handlers={ResourceError: answer_resource_error, HTTPException: answer_http_exception},
+    )
+    application.state.broker = broker
+    return application

@@ -1,0 +1,51 @@
+"""``GET /health/live`` and ``GET /health/ready``, for supervisors and load balancers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.admin.access import broker_of
+from annulet.admin.responses import json_response
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from annulet.broker.broker import Broker
+
+
+async def live(request: Request) -> Response:
+    """200 while the event loop answers and the broker can go on; 503 when only a restart helps."""
+    reason = death_reason(broker_of(request))
+    return json_response({"status": "failed", "reason": reason}, 503) if reason else json_response({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    """200 when clients may connect, 503 with the reason when not. ``alarms`` names what holds publishers back."""
+    broker = broker_of(request)
+    reason = unready_reason(broker)
+    if reason:
+        return json_response({"status": "unavailable", "reason": reason}, 503)
+    return json_response({"status": "ok", "alarms": alarms(broker)})
+
+
+def death_reason(broker: Broker) -> str:
+    """Say why only a restart helps; empty when nothing is wrong."""
+    return "the message log cannot be written; see the log, repair the disk, restart" if broker.commit.failed else ""
+
+
+def unready_reason(broker: Broker) -> str:
+    """Say why clients may not connect; empty when they may."""
+    if broker.stopping:
+        return "stopping"
+    if not broker.ready:
+        return "starting"
+    return death_reason(broker)
+
+
+def alarms(broker: Broker) -> list[str]:
+    """Return what holds publishers back at the moment: ``memory``, ``disk``."""
+    found = ["memory"] if broker.memory_blocked else []
+    if broker.log.statistics().disk_full:
+        found.append("disk")
+    return found

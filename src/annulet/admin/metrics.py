@@ -1,0 +1,237 @@
+"""``GET /metrics``: Prometheus text from a registry of this broker's own.
+
+Gathering looks at the queues in slices; rendering runs in a thread. Of very many queues only the first are listed one
+by one; the totals cover all, and a metric says how many were left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+
+from annulet import __version__
+from annulet.admin.access import broker_of, peer_is_local, require_user
+from annulet.admin.overview import build_mode
+from annulet.admin.queues import unaccounted
+from annulet.admin.survey import survey
+from annulet.core.ledger import LEDGER_RECORDS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+
+    from annulet.broker.broker import Broker
+    from annulet.core.counters import QueueStatistics
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+LISTED_QUEUES_MAX: Final = 1000
+"""Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
+
+QUEUE_LABELS: Final = ("vhost", "queue")
+
+QUEUE_GAUGES: Final = (
+    ("messages_pending", "pending_count", "Messages waiting for a consumer"),
+    ("messages_delivering", "delivering_count", "Messages delivered and not settled"),
+    ("messages_scheduled", "scheduled_count", "Messages waiting for their time"),
+    ("pending_bytes", "pending_bytes", "Body bytes of the pending messages"),
+    ("delivering_bytes", "delivering_bytes", "Body bytes of the messages in delivery"),
+    ("consumers", "consumer_count", "Consumers"),
+    ("keys", "key_count", "Distinct keys of a queue that keeps messages per key"),
+)
+"""Name behind ``annulet_queue_``, field of the statistics, help."""
+
+QUEUE_COUNTERS: Final = (
+    ("messages_added", "messages_added", "Messages accepted by the queue"),
+    ("bytes_added", "bytes_added", "Body bytes accepted by the queue"),
+    ("messages_delivered", "messages_delivered", "Hand-overs to consumers, redeliveries too"),
+    ("messages_returned", "messages_returned", "Deliveries that came back"),
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Snapshot:
+    """What one scrape saw. Made on the event loop, read by the rendering thread, never changed in between."""
+
+    listed: list[tuple[str, QueueStatistics]] = dataclasses.field(default_factory=list)
+    queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
+    totals: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and field
+    removed: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and reason
+    unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
+    ledgers: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)  # held, total, forgotten
+    gauges: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)  # name -> help, value
+    counters: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
+    bounds: dict[str, float] = dataclasses.field(default_factory=dict)
+    log: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+async def metrics(request: Request) -> Response:
+    """Everything measurable, for Prometheus. Without credentials on this machine only."""
+    if not peer_is_local(request):
+        await require_user(request)
+    snapshot = await gather(broker_of(request))
+    return Response(await asyncio.to_thread(render, snapshot), media_type=CONTENT_TYPE)
+
+
+def render(snapshot: Snapshot) -> bytes:
+    """Return the text format of a snapshot."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BrokerCollector(snapshot))
+    return generate_latest(registry)
+
+
+async def gather(broker: Broker) -> Snapshot:
+    """Look at everything, queues in slices."""
+    snapshot = Snapshot()
+    for host in broker.hosts.values():
+        snapshot.queues[host.name] = 0
+        snapshot.unaccounted[host.name] = 0
+    async for host_name, statistics in survey(broker.hosts.values()):
+        if len(snapshot.listed) < LISTED_QUEUES_MAX:
+            snapshot.listed.append((host_name, statistics))
+        snapshot.queues[host_name] += 1
+        snapshot.unaccounted[host_name] += unaccounted(statistics)
+        for _, field, _ in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
+            snapshot.totals[host_name, field] += getattr(statistics, field)
+        for reason, count in statistics.removed.items():
+            snapshot.removed[host_name, reason] += count
+    for host in broker.hosts.values():
+        ledger = host.ledger
+        snapshot.ledgers.append((host.name, len(ledger), ledger.total, ledger.forgotten))
+    _gather_broker(broker, snapshot)
+    return snapshot
+
+
+def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
+    connections = broker.connections
+    authentication = broker.authenticator.statistics()
+    snapshot.gauges = {
+        "ready": ("1 when clients may connect", broker.ready),
+        "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
+        "connections": ("Open AMQP connections", len(connections)),
+        "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
+        "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
+        "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
+        "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
+    }
+    snapshot.counters = {
+        "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
+        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        "commit_batches": ("Group commits written", broker.commit.batches),
+        "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
+        "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
+        **{
+            f"logins_{name}": (f"Logins {name}", value)
+            for name, value in msgspec.structs.asdict(authentication).items()
+        },
+    }
+    configuration = broker.configuration
+    snapshot.bounds = {
+        "memory_limit_bytes": configuration.memory_limit_bytes,
+        "frame_max_bytes": configuration.frame_max,
+        "channel_max": configuration.channel_max,
+        "heartbeat_seconds": configuration.heartbeat,
+        "handshake_timeout_seconds": configuration.handshake_timeout,
+        "ledger_records_max": LEDGER_RECORDS_MAX,
+        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+    snapshot.log = {
+        name: float(value)
+        for name, value in dataclasses.asdict(broker.log.statistics()).items()
+        if isinstance(value, (int, float))
+    }
+
+
+class BrokerCollector(Collector):
+    """Turns a snapshot into metric families."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        yield InfoMetricFamily("annulet_build", "What runs here", {"version": __version__, "mode": build_mode()})
+        for name, (text, value) in self._snapshot.gauges.items():
+            yield GaugeMetricFamily(f"annulet_{name}", text, value)
+        for name, (text, value) in self._snapshot.counters.items():
+            yield CounterMetricFamily(f"annulet_{name}", text, value)
+        yield self._labelled("annulet_bound", "Configured and built-in limits", "name", self._snapshot.bounds)
+        for name, value in self._snapshot.log.items():
+            yield GaugeMetricFamily(f"annulet_log_{name}", f"Message log: {name.replace('_', ' ')}", value)
+        yield from self._hosts()
+        yield from self._ledgers()
+        yield from self._queues()
+
+    def _labelled(self, name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(name, text, labels=[label])
+        for key, value in values.items():
+            family.add_metric([key], value)
+        return family
+
+    def _hosts(self) -> Iterator[Metric]:
+        snapshot = self._snapshot
+        yield self._labelled("annulet_queues", "Queues", "vhost", dict(snapshot.queues))
+        omitted = sum(snapshot.queues.values()) - len(snapshot.listed)
+        yield GaugeMetricFamily("annulet_metrics_queues_omitted", "Queues without series of their own", omitted)
+        yield self._labelled(
+            "annulet_messages_unaccounted",
+            "Messages neither there nor removed for a reason: anything but 0 is a defect of the broker",
+            "vhost",
+            dict(snapshot.unaccounted),
+        )
+        for name, field, text in QUEUE_GAUGES:
+            family = GaugeMetricFamily(f"annulet_vhost_{name}", f"{text}, all queues", labels=["vhost"])
+            for host in snapshot.queues:
+                family.add_metric([host], snapshot.totals[host, field])
+            yield family
+        for name, field, text in QUEUE_COUNTERS:
+            # a gauge: the sum shrinks when a queue is deleted
+            family = GaugeMetricFamily(f"annulet_vhost_{name}", f"{text}, all present queues", labels=["vhost"])
+            for host in snapshot.queues:
+                family.add_metric([host], snapshot.totals[host, field])
+            yield family
+        text = "Messages that left the present queues, by reason"
+        removed = GaugeMetricFamily("annulet_vhost_messages_removed", text, labels=["vhost", "reason"])
+        for (host, reason), count in snapshot.removed.items():
+            removed.add_metric([host, reason], count)
+        yield removed
+
+    def _ledgers(self) -> Iterator[Metric]:
+        held = GaugeMetricFamily("annulet_ledger_records", "Losses with a record", labels=["vhost"])
+        total = CounterMetricFamily("annulet_ledger_losses", "Losses since start", labels=["vhost"])
+        forgotten = CounterMetricFamily(
+            "annulet_ledger_forgotten", "Losses whose record fell out of the bound", labels=["vhost"]
+        )
+        for host, records, losses, pushed_out in self._snapshot.ledgers:
+            held.add_metric([host], records)
+            total.add_metric([host], losses)
+            forgotten.add_metric([host], pushed_out)
+        yield from (held, total, forgotten)
+
+    def _queues(self) -> Iterator[Metric]:
+        listed = [([host, statistics.name], statistics) for host, statistics in self._snapshot.listed]
+        for name, field, text in QUEUE_GAUGES:
+            gauge = GaugeMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
+            for labels, statistics in listed:
+                gauge.add_metric(labels, getattr(statistics, field))
+            yield gauge
+        for name, field, text in QUEUE_COUNTERS:
+            counter = CounterMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
+            for labels, statistics in listed:
+                counter.add_metric(labels, getattr(statistics, field))
+            yield counter
+        text = "Messages that left the queue, by reason"
+        removed = CounterMetricFamily("annulet_queue_messages_removed", text, labels=[*QUEUE_LABELS, "reason"])
+        for labels, statistics in listed:
+            for reason, count in statistics.removed.items():
+                removed.add_metric([*labels, reason], count)
+        yield removed

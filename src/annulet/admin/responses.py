@@ -1,0 +1,57 @@
+"""JSON answers, and errors that say what to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+JSON: Final = "application/json"
+
+STATUS_WORDS: Final = {
+    400: "bad_request",
+    401: "not_authorised",
+    403: "access_refused",
+    404: "not_found",
+    405: "method_not_allowed",
+    503: "unavailable",
+}
+"""RabbitMQ's management interface names its errors this way; clients of either read both."""
+
+
+class ResourceError(Exception):
+    """A request that cannot be answered. Becomes ``{"error": word, "reason": text}`` with ``status``."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = dict(headers or {})
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Encode anything msgspec knows: dictionaries, lists, structs, dataclasses."""
+    return Response(msgspec.json.encode(content), status, headers, media_type=JSON)
+
+
+async def answer_resource_error(_request: Request, error: Exception) -> Response:
+    """Exception handler of :class:`ResourceError`."""
+    if not isinstance(error, ResourceError):
+        raise error
+    word = STATUS_WORDS.get(error.status, "error")
+    return json_response({"error": word, "reason": error.reason}, error.status, error.headers)
+
+
+async def answer_http_exception(_request: Request, error: Exception) -> Response:
+    """Exception handler of Starlette's own errors: no such path, no such method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    word = STATUS_WORDS.get(error.status_code, "error")
+    return json_response({"error": word, "reason": error.detail}, error.status_code, error.headers)

@@ -1,0 +1,32 @@
+"""Looking at every queue without holding the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from annulet.core.counters import QueueStatistics
+    from annulet.core.virtual_host import VirtualHost
+
+SLICE: Final = 250
+"""Queues looked at before other tasks get a turn: about 2 ms."""
+
+
+async def survey(hosts: Iterable[VirtualHost]) -> AsyncIterator[tuple[str, QueueStatistics]]:
+    """Yield virtual host and statistics of every queue.
+
+    Each queue's figures are of one moment, those of different queues are not. Queues that come or go meanwhile may be
+    left out.
+    """
+    count = 0
+    for host in list(hosts):
+        for queue in list(host.queues.values()):
+            if queue.deleted:
+                continue
+            yield host.name, queue.statistics()
+            count += 1
+            if count % SLICE == 0:
+                await asyncio.sleep(0)

@@ -1,0 +1,41 @@
+"""The composition root: a broker with the services its configuration asks for."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+import structlog
+
+from annulet.admin.service import AdminService
+from annulet.broker.broker import Broker
+from annulet.broker.clock import Clock, system_clock
+from annulet.broker.configuration import StartError
+
+if TYPE_CHECKING:
+    from annulet.broker.configuration import BrokerConfiguration
+
+logger = structlog.get_logger(__name__)
+
+BULK_REMEDY = "bulk transfer (Spark) needs pyarrow: pip install 'annulet[spark]'"
+
+
+def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> Broker:
+    """Return a broker that is not started yet.
+
+    Without pyarrow a bulk listener that was asked for by name raises :class:`StartError`; the default one is left out,
+    with a line in the log that says so.
+    """
+    broker = Broker(configuration, clock=clock)
+    if configuration.http is not None:
+        broker.add_service(AdminService(configuration.http))
+    if configuration.bulk is not None:
+        if importlib.util.find_spec("pyarrow") is not None:
+            from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
+
+            broker.add_service(BulkService(configuration.bulk.host, configuration.bulk.port))
+        elif configuration.bulk_required:
+            raise StartError(f"{BULK_REMEDY}, or --bulk off")
+        else:
+            logger.info("bulk listener is off", remedy=BULK_REMEDY)
+    return broker

@@ -1,0 +1,27 @@
+"""The command group ``annulet``."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from annulet import __version__, _build
+from annulet.cli.password_hash import password_hash
+from annulet.cli.serve import serve
+
+
+def version_text() -> str:
+    """Return what ``annulet --version`` prints: version, how the hot modules run, Python's version."""
+    mode = "compiled" if _build.compiled() else "pure Python"
+    return f"annulet {__version__} ({mode}, Python {platform.python_version()})"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message=version_text())
+def main() -> None:
+    """A message broker whose queues are rings, tables and streams, and Spark DataFrames."""
+
+
+main.add_command(serve)
+main.add_command(password_hash)

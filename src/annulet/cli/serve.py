@@ -1,0 +1,162 @@
+"""``annulet serve``: run a broker until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+import structlog
+
+from annulet.application import build_broker
+from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
+from annulet.broker.logging import set_up
+from annulet.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+
+    from annulet.broker.broker import Broker
+    from annulet.broker.configuration import BrokerConfiguration
+
+logger = structlog.get_logger(__name__)
+
+EXIT_FAILED: Final = 1
+"""The broker ran and cannot go on: its disk failed."""
+
+EXIT_NOT_STARTED: Final = 2
+"""The broker did not start: configuration, address, data directory. click uses 2 for wrong options too."""
+
+EXIT_SIGNAL: Final = 128
+"""Plus the signal's number: ended at once by a second signal (the shell's convention)."""
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; options go before it.")
+@click.option("--data", metavar="DIR", help="Data directory.  [default: ./annulet-data]")
+@click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives the end.")
+@click.option("--amqp", metavar="HOST:PORT", help="AMQP listener.  [default: 127.0.0.1:5672]")
+@click.option("--http", metavar="HOST:PORT|off", help="Health, metrics and API.  [default: 127.0.0.1:8161]")
+@click.option("--bulk", metavar="HOST:PORT|off", help="Bulk transfer for Spark.  [default: 127.0.0.1:8815]")
+@click.option("--memory-limit", metavar="SIZE", help="Hold publishers back above: 512MiB, 2GB, 40%.  [default: 40%]")
+@click.option("--heartbeat", type=int, metavar="SECONDS", help="0 switches heartbeats off.  [default: 60]")
+@click.option("--log-format", type=click.Choice(["console", "json"]), help="[default: console]")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
+def serve(config: Path | None, **options: Any) -> None:
+    """Run the broker in the foreground.
+
+    SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. Exit code 2: it could not start.
+    """
+    try:
+        configuration = load(config, command_line_document(options))
+    except ConfigurationError as error:
+        fail(str(error), EXIT_NOT_STARTED)
+    set_up(configuration.log_format, configuration.log_level)
+    try:
+        code = asyncio.run(run(configuration))
+    except (StartError, StoreError) as error:
+        fail(str(error), EXIT_NOT_STARTED)
+    except OSError as error:
+        fail(describe_os_error(error), EXIT_NOT_STARTED)
+    sys.exit(code)
+
+
+def command_line_document(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given options in the shape of the configuration file; options not given are left out."""
+    document: dict[str, Any] = {}
+    for path, option in OPTIONS.items():
+        value = options.get(option.removeprefix("--").replace("-", "_"))
+        if value is None or value is False:
+            continue
+        section, _, name = path.rpartition(".")
+        place = document.setdefault(section, {}) if section else document
+        place[name] = value
+    return document
+
+
+async def run(configuration: BrokerConfiguration) -> int:
+    """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises."""
+    broker = build_broker(configuration)
+    stop = asyncio.Event()
+    restore_signals = handle_signals(stop)
+    try:
+        starting = asyncio.create_task(broker.start())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            logger.info("stopped while starting; nothing is lost")
+            starting.cancel()
+            await asyncio.wait({starting})
+            return 0
+        starting.result()
+        log_addresses(broker)
+        return await until_the_end(broker, stopping)
+    finally:
+        restore_signals()
+
+
+async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
+    """Wait for the signal or the failure, stop the broker, return the exit code."""
+    failing = asyncio.create_task(broker.failed())
+    await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+    code = EXIT_FAILED if failing.done() else 0
+    if code:
+        logger.critical("the message log cannot be written; stopping", error=str(failing.result()))
+    else:
+        logger.info("stopping; a second signal ends at once")
+        failing.cancel()
+    await broker.stop()
+    return code
+
+
+def handle_signals(stop: asyncio.Event) -> Callable[[], None]:
+    """Let the first SIGTERM or SIGINT set ``stop`` and the second end the process. Returns what undoes it.
+
+    Plain signal handlers rather than the loop's: the second signal has to work while the loop is busy.
+    """
+    loop = asyncio.get_running_loop()
+    signalled = False
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        nonlocal signalled
+        if signalled:
+            os._exit(EXIT_SIGNAL + number)
+        signalled = True
+        loop.call_soon_threadsafe(stop.set)
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, receive) for number in numbers}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    return restore
+
+
+def log_addresses(broker: Broker) -> None:
+    """Say where clients find the broker, with the real ports."""
+    addresses = {
+        type(service).__name__.removesuffix("Service").lower(): getattr(service, "url", "")
+        for service in broker.services
+    }
+    data = broker.configuration.data_directory
+    host, port = broker.amqp_address
+    logger.info("serving", amqp=f"amqp://{host}:{port}", **addresses, data="memory" if data is None else str(data))
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return one line for what the system refused."""
+    where = f" {error.filename}" if error.filename else ""
+    return f"cannot start:{where} {error.strerror or error}"
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """Print one line on standard error and exit."""
+    click.echo(f"annulet: {' '.join(text.split())}", err=True)
+    sys.exit(code)
