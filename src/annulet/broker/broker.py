@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
 
@@ -201,9 +201,10 @@ class Broker:
 
     # ------------------------------------------------------------------ connections
 
-    def _accept(self) -> AmqpConnection:
+    def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return AmqpConnection(self)
+        # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.
+        return cast("asyncio.BaseProtocol", AmqpConnection(self))
 
     def flush_later(self, connection: AmqpConnection) -> None:
         """Write a connection's output at the end of this loop turn: one write per connection and turn."""

@@ -69,9 +69,10 @@ class CommitPipeline:
         self.wait(waiter)
         await waiter.future
 
-    async def run_idle(self, task: Callable[[], None]) -> None:
-        """Run a maintenance step of the log in the disk thread, between two batches."""
-        await self._loop.run_in_executor(self._executor, task)
+    async def maintain(self) -> None:
+        """Run one round of the log's upkeep (checkpoint, compaction)."""
+        for step in self.log.maintenance():
+            await self._loop.run_in_executor(self._executor, step)
 
     async def close(self) -> None:
         """Write what is open and stop the disk thread."""

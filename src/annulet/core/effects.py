@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from annulet.core.reasons import RemovalReason
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Effects:
     """Does nothing: the base for recorders and for a core without durability."""
 

@@ -45,6 +45,10 @@ class QueueEntry:
         self.indexed = False  # its expiry is in the queue's index
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
 
+    def __hash__(self) -> int:
+        """Compiled classes that order themselves lose the inherited hash; equality stays identity."""
+        return self.sequence
+
     def __lt__(self, other: QueueEntry) -> bool:
         """Order of dispatch in a FIFO queue; lets a heap of returned entries compare without a key."""
         return self.sequence < other.sequence

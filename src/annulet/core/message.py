@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
 
 DEFAULT_PRIORITY = 4
 """JMS 2.0 §3.4.9 and AMQP 1.0 §3.2.1: the priority of a message that names none."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ContentView:
     """Decodes the content of one protocol's messages. One shared instance per protocol, no state of its own."""
 
