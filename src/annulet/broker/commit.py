@@ -70,9 +70,13 @@ class CommitPipeline:
         await waiter.future
 
     async def maintain(self) -> None:
-        """Run one round of the log's upkeep (checkpoint, compaction)."""
-        for step in self.log.maintenance():
-            await self._loop.run_in_executor(self._executor, step)
+        """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due."""
+        while not self.failed:
+            task = self.log.maintenance()
+            if task is None:
+                return
+            await self._loop.run_in_executor(self._executor, task.run)
+            self.log.finish(task)
 
     async def close(self) -> None:
         """Write what is open and stop the disk thread."""

@@ -33,6 +33,11 @@ class Transaction:
         """Say whether nothing was collected."""
         return not (self._sends or self._settlements or self._rejections)
 
+    @property
+    def durable_bytes(self) -> int:
+        """Bytes that the collected durable sends take in the log, without its own overhead."""
+        return sum(len(message.header) + len(message.body) for message, _ in self._sends if message.durable)
+
     def send(self, message: Message, route: Route) -> None:
         """Collect a message; it goes to the queues its route leads to at commit."""
         self._sends.append((message, route))

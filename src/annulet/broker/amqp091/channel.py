@@ -359,6 +359,12 @@ class Channel(Session):
         if transaction.empty:
             self.engine.send_tx_commit_ok(self.number)
             return
+        size = transaction.durable_bytes
+        if size and not self.connection.accepts_durable(size, self.connection.now):
+            raise ChannelError(
+                constants.RESOURCE_ERROR,
+                f"transaction of {size} bytes refused: the disk of the message log is full; free space and try again",
+            )
         mandatory, self._mandatory = self._mandatory, []
         unroutable = transaction.commit(self.host, self.connection.now)
         for message in mandatory:
