@@ -1,5 +1,5 @@
 """What an engine tells its owner."""
-# ruff: noqa: FBT001, PLR0913, PLR0917 - bits are positional in the order of the standard; a method has as many as it has
+# ruff: noqa: PLR0913, PLR0917 - bits are positional in the order of the standard; a method has as many as it has
 
 from __future__ import annotations
 

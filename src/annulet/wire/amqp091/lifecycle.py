@@ -1,5 +1,4 @@
 """Class connection, seen from the server: negotiation (§2.2.4, §1.4.2), errors and the end."""
-# ruff: noqa: FBT001 - bits are positional as in the standard
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The sending half of a connection: frames into a list of buffers, deliveries as cheap as they get."""
-# ruff: noqa: FBT001 - the arguments are those of the method, in the order of the standard
 
 from __future__ import annotations
 
