@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.leased import expect_leased
 from annulet.core.message import ContentView, Message, Origin
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
@@ -92,6 +93,7 @@ async def restore_messages(broker: Broker) -> None:
     queues: dict[int, Queue] = {
         queue.queue_id: queue for host in broker.hosts.values() for queue in host.queues.values() if queue.queue_id
     }
+    expect_leased(broker.catalogue, queues)
     origins: dict[tuple[str, str, str, str], Origin] = {}
     count = 0
     last = time.monotonic()

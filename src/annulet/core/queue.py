@@ -62,6 +62,7 @@ class Queue:
         self.deleted = False
         self._keys = self._key_table(settings)
         self._expiry: ExpiryIndex | None = None
+        self._leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
 
     # ------------------------------------------------------------------ arrivals
 
@@ -110,6 +111,12 @@ class Queue:
             superseded = self._keys.accept(entry)
             if superseded is not None and superseded.state == PENDING:
                 self._remove_pending(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
+        if sequence in self._leased:  # in delivery, so neither key nor time can take it away
+            entry.state = DELIVERING
+            self.delivering.add(entry)
+            self.delivering_bytes += len(message.body)
+            self._index_pending(entry)
+            return entry
         if self._keys is not None and self._keys.superseded(entry):
             self._finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
             return entry
@@ -124,10 +131,19 @@ class Queue:
     def finish_restore(self, next_sequence: int) -> None:
         """End recovery: sequences go on after the highest ever used; every restored message counts as added once."""
         self.next_sequence = max(self.next_sequence, next_sequence)
-        entries = list(self.order.entries())
+        self._leased = set()
+        count = self.order.count + len(self.delivering)
         counters = self.counters
-        counters.messages_added = sum(counters.removed.values()) + len(entries)
-        counters.bytes_added = max(counters.bytes_added, self.pending_bytes)
+        counters.messages_added = sum(counters.removed.values()) + count
+        counters.bytes_added = max(counters.bytes_added, self.pending_bytes + self.delivering_bytes)
+
+    def expect_leased(self, sequences: Iterable[int]) -> None:
+        """Before recovery: :meth:`restore` puts these sequences into delivery; :meth:`leased_entries` hands them out."""
+        self._leased.update(sequences)
+
+    def leased_entries(self) -> list[QueueEntry]:
+        """Return what recovery put into delivery, by sequence. Before any consumer may attach."""
+        return sorted(self.delivering)
 
     # ------------------------------------------------------------------ consumers
 
