@@ -12,7 +12,7 @@ import pyarrow as pa
 import structlog
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.core.message import DEFAULT_PRIORITY, PropertyValue, StandardProperties
+from annulet.core.message import PropertyValue, StandardProperties
 
 if TYPE_CHECKING:
     from annulet.core.message import Message
@@ -212,6 +212,3 @@ READ_ONLY_COLUMNS: Final = frozenset(
     ("position", "queue", "durable", "enqueued_at", "expires_at", "delivery_count", "redelivered")
 )
 """Columns of a read that a write passes over, so that what was read can be written on."""
-
-assert {name for name in COLUMNS if name not in WRITE_COLUMNS} == READ_ONLY_COLUMNS
-assert DEFAULT_PRIORITY == 4

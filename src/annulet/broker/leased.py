@@ -1,0 +1,38 @@
+"""Positions of leases as the catalogue keeps them, and recovery's part in them.
+
+A position is one unsigned 64-bit number: the queue's sequence number below, what a replay must repeat above.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.core.queue import Queue
+    from annulet.store.catalogue import Catalogue
+
+SEQUENCE_BITS: Final = 47
+"""Bits of the sequence number: 10^14 messages a queue."""
+SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
+DELIVERY_COUNT_MAX: Final = (1 << 15) - 1
+"""Returned deliveries that are remembered of a position; higher counts read as this."""
+TRANSIENT_FLAG: Final = 1 << 62
+"""The sender did not ask for persistence; the lease made the message durable for itself."""
+REDELIVERED_FLAG: Final = 1 << 63
+
+
+def unpack_positions(packed: bytes) -> array[int]:
+    """Return the numbers of consecutive positions."""
+    return array("Q", packed)
+
+
+def expect_leased(catalogue: Catalogue, queues: dict[int, Queue]) -> None:
+    """Tell queues which messages are in delivery to a lease, before their messages are restored."""
+    for lease in catalogue.leases():
+        queue = queues.get(lease.queue_id)
+        if queue is None:
+            continue
+        for span in catalogue.lease_ranges(lease.virtual_host, lease.name):
+            skip = max(0, lease.acknowledged - span.first + 1)
+            queue.expect_leased(packed & SEQUENCE_MASK for packed in unpack_positions(span.sequences)[skip:])

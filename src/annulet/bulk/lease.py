@@ -1,0 +1,140 @@
+"""One lease: a durable list of positions 1, 2, 3, ... each pointing at a message that is in delivery to this lease.
+
+The rules are spark-notes §3. A position is never used twice, not even after a release.
+
+=============  ==========================================================================================
+state          meaning
+=============  ==========================================================================================
+unclaimed      opened, but no batch of its owner was ever read: a new checkpoint may take it over, since no
+               checkpoint that could miss its messages has got further than planning
+claimed        its owner has read from it: only that owner, or an explicit choice, may go on with it
+gone           released or expired: its messages are back in the queue, its name is free
+=============  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from annulet.broker.leased import (
+    DELIVERY_COUNT_MAX,
+    REDELIVERED_FLAG,
+    SEQUENCE_BITS,
+    TRANSIENT_FLAG,
+)
+from annulet.bulk.schema import Row
+from annulet.core.entry import DELIVERING
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+
+class HeldMessage:
+    """A position's message: its entry, and what a replay must repeat although the broker would tell it differently."""
+
+    __slots__ = ("delivery_count", "entry", "redelivered")
+
+    def __init__(self, entry: QueueEntry, delivery_count: int, *, redelivered: bool) -> None:
+        self.entry = entry
+        self.delivery_count = delivery_count
+        self.redelivered = redelivered
+
+    @property
+    def alive(self) -> bool:
+        """Whether the message is still in delivery to the lease; not after its queue was deleted."""
+        return self.entry.state == DELIVERING
+
+    def row(self, position: int) -> Row:
+        """Return what a read of this position gives, the same every time."""
+        entry = self.entry
+        expires_at = entry.queue.expires_at(entry)
+        return Row(position, entry.message, expires_at, self.delivery_count, self.redelivered)
+
+    def pack(self) -> int:
+        """Pack into the unsigned 64 bits that the catalogue keeps of a position."""
+        packed = self.entry.sequence | min(self.delivery_count, DELIVERY_COUNT_MAX) << SEQUENCE_BITS
+        if not self.entry.message.durable:
+            packed |= TRANSIENT_FLAG
+        if self.redelivered:
+            packed |= REDELIVERED_FLAG
+        return packed
+
+
+def hold(entry: QueueEntry) -> HeldMessage:
+    """Hold an entry that was just acquired."""
+    return HeldMessage(entry, entry.delivery_count, redelivered=entry.redelivered)
+
+
+def unpack(packed: int, entry: QueueEntry) -> HeldMessage:
+    """Hold a recovered entry again, as it was when its position was given out."""
+    count = packed >> SEQUENCE_BITS & DELIVERY_COUNT_MAX
+    entry.delivery_count = count
+    entry.redelivered = bool(packed & REDELIVERED_FLAG)
+    if packed & TRANSIENT_FLAG:  # the lease made it durable for itself; readers see what the sender asked for
+        entry.message.durable = False
+    return HeldMessage(entry, count, redelivered=entry.redelivered)
+
+
+def pack_positions(held: Iterable[HeldMessage]) -> bytes:
+    """Pack consecutive positions for the catalogue, in position order."""
+    return array("Q", [message.pack() for message in held]).tobytes()
+
+
+class Lease:
+    """What is known of one lease. Changed by the lease manager only, under ``lock`` where it waits for the disk."""
+
+    __slots__ = (
+        "acknowledged",
+        "active_at",
+        "created_at",
+        "gap",
+        "generated",
+        "generation",
+        "held",
+        "host",
+        "last",
+        "lock",
+        "name",
+        "owner",
+        "queue",
+        "queue_id",
+        "queue_name",
+        "released",
+    )
+
+    def __init__(self, host: str, name: str, queue: Queue, *, generated: bool, now: int) -> None:
+        self.host = host
+        self.name = name
+        self.queue = queue
+        self.queue_id = queue.queue_id
+        self.queue_name = queue.name
+        self.generated = generated  # its name was minted by the source, so nobody else can come back for it
+        self.generation = 0
+        self.owner = ""  # the checkpoint that claimed it; empty while unclaimed
+        self.created_at = now
+        self.active_at = now
+        self.acknowledged = 0  # positions up to here are done
+        self.last = 0  # highest position ever given out
+        self.held: dict[int, HeldMessage] = {}  # by position, ascending; positions above ``acknowledged`` only
+        self.gap = 0  # positions that were lost and passed over because failOnDataLoss was false
+        self.released = False
+        self.lock = asyncio.Lock()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Virtual host and name."""
+        return self.host, self.name
+
+    def missing(self, after: int, upto: int) -> int:
+        """Count the positions in ``(after, upto]`` whose message is not held any more."""
+        held = self.held
+        missing = 0
+        for position in range(after + 1, upto + 1):
+            message = held.get(position)
+            if message is None or not message.alive:
+                missing += 1
+        return missing

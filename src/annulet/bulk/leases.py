@@ -1,0 +1,536 @@
+"""The lease manager: open, extend, fetch, acknowledge, renew, release (spark-notes §3). Lives on the broker's loop.
+
+Order of writing, and why a crash in between is harmless:
+
+* extend: messages reach the log (``durable()``), then their positions reach the catalogue, then the caller is answered. A
+  crash before the catalogue: the messages are pending again and nobody knew.
+* acknowledge: settlements reach the log (``durable()``), then the catalogue's positions are dropped. A crash in between
+  leaves positions without messages below what the query has finished with; the query repeats the acknowledgement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.leased import SEQUENCE_MASK, unpack_positions
+from annulet.bulk.errors import (
+    InvalidRequestError,
+    LeaseFencedError,
+    LeaseGoneError,
+    LeaseInUseError,
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+)
+from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
+from annulet.core.errors import CoreError
+from annulet.core.message import Message
+from annulet.store.records import LeaseRange, LeaseRecord
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.bulk.schema import Row
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
+
+GENERATED_LEASE_IDLE_MAX: Final = 6 * 3600 * 1000
+"""Milliseconds after which an unused lease with a generated name gives its messages back. Only its own checkpoint can
+come back to it; six hours outlast a night's maintenance. A lease the user named has no limit."""
+
+LEASE_NAME_MAX: Final = 255
+"""Characters of a lease's name: AMQP's limit for names."""
+
+SLICE: Final = 2000
+"""Messages acquired or settled before other work gets a turn: about 10 ms."""
+
+LEASES_MAX: Final = 10_000
+"""Leases of a broker. Each costs a few hundred bytes; more mean that jobs mint names and never come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRequest:
+    """What a source says of itself when it opens a lease.
+
+    ``owner`` is minted with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise ``position``
+    is the highest position that the checkpoint knows.
+    """
+
+    host: str
+    name: str
+    queue: str
+    owner: str
+    fresh: bool
+    position: int = 0
+    generated: bool = False
+    on_existing: str = "fail"  # fail | resume | release
+    fail_on_data_loss: bool = True
+
+
+class LeaseManager:
+    """All leases of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._leases: dict[tuple[str, str], Lease] = {}
+        self._opening = asyncio.Lock()
+
+    # ------------------------------------------------------------------ start
+
+    def restore(self) -> None:
+        """Put the messages of the catalogue's leases back into delivery. Before any client may connect."""
+        catalogue = self._broker.catalogue
+        now = self._broker.clock()
+        for record in catalogue.leases():
+            host = self._broker.hosts.get(record.virtual_host)
+            queues = {} if host is None else {queue.queue_id: queue for queue in host.queues.values()}
+            queue = queues.get(record.queue_id)
+            if queue is None:
+                logger.warning("lease dropped: its queue is gone", lease=record.name, host=record.virtual_host)
+                catalogue.delete_lease(record.virtual_host, record.name)
+                continue
+            lease = Lease(record.virtual_host, record.name, queue, generated=record.generated, now=record.created_at)
+            lease.generation = record.generation
+            lease.owner = record.owner
+            lease.active_at = now  # the time the broker was down does not count as inactivity
+            lease.acknowledged = record.acknowledged
+            lease.last = record.last
+            self._restore_held(lease)
+            self._leases[lease.key] = lease
+
+    def _restore_held(self, lease: Lease) -> None:
+        recovered = {entry.sequence: entry for entry in lease.queue.leased_entries()}
+        for span in self._broker.catalogue.lease_ranges(lease.host, lease.name):
+            for position, packed in enumerate(unpack_positions(span.sequences), span.first):
+                entry = recovered.get(packed & SEQUENCE_MASK)
+                if entry is not None and position > lease.acknowledged:
+                    lease.held[position] = unpack(packed, entry)
+        logger.info("lease restored", lease=lease.name, queue=lease.queue_name, held=len(lease.held), last=lease.last)
+
+    # ------------------------------------------------------------------ open
+
+    async def open(self, request: LeaseRequest) -> dict[str, int]:
+        """Create or find a lease and hand out a new generation: from now on older ones are refused.
+
+        Returns generation, position (where a fresh checkpoint starts) and gap (positions that are lost to this checkpoint,
+        only with ``fail_on_data_loss`` false). Raises :class:`LeaseInUseError`, :class:`LeaseGoneError` and others.
+        """
+        _check_request(request)
+        async with self._opening:
+            lease = self._leases.get((request.host, request.name))
+            if lease is not None and lease.queue.deleted:
+                await self._forget(lease, "its queue was deleted")
+                lease = None
+            if lease is None:
+                lease, gap = self._create(request), 0
+                if not request.fresh:
+                    self._lost(request, lease)
+            else:
+                async with lease.lock:
+                    gap = await self._adopt(request, lease)
+            lease.generation += 1
+            if not request.fresh:
+                lease.owner = request.owner
+            lease.active_at = self._broker.clock()
+            lease.gap += gap
+            self._broker.catalogue.set_lease(_record(lease))
+            self._leases[lease.key] = lease
+        logger.info("lease opened", lease=lease.name, queue=lease.queue_name, generation=lease.generation, gap=gap)
+        return {"generation": lease.generation, "position": lease.acknowledged, "gap": gap}
+
+    def _create(self, request: LeaseRequest) -> Lease:
+        if len(self._leases) >= LEASES_MAX:
+            raise RefusedError(f"{LEASES_MAX} leases exist; release those that no query comes back to")
+        queue = self.queue(request.host, request.queue)
+        if not queue.durable:
+            raise RefusedError(
+                f"queue {request.queue!r} is not durable, so a stream could not be repeated after a restart: "
+                "declare it durable, or read it as a batch (spark.read)"
+            )
+        return Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
+
+    def _lost(self, request: LeaseRequest, lease: Lease) -> None:
+        """A checkpoint came back and its lease is not there."""
+        if request.fail_on_data_loss:
+            raise LeaseGoneError(
+                f"lease range gone: lease {request.name!r} on queue {request.queue!r}, which this checkpoint has read up to "
+                f"position {request.position}, was released or expired or its queue was deleted; messages that were planned "
+                "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with what is left"
+            )
+        lease.acknowledged = lease.last = request.position  # what was planned above start is counted when it is read
+
+    async def _adopt(self, request: LeaseRequest, lease: Lease) -> int:
+        """A lease of this name exists: decide whether this checkpoint may have it. Returns the gap."""
+        if lease.queue_name != request.queue:
+            raise LeaseInUseError(
+                f"lease {lease.name!r} reads queue {lease.queue_name!r}, not {request.queue!r}: "
+                "choose another lease name, and a new checkpoint for another queue"
+            )
+        mine = lease.owner in ("", request.owner)
+        if not request.fresh:
+            if not mine:
+                raise LeaseInUseError(
+                    f"lease {lease.name!r} was taken over by another checkpoint; this one must not go on. "
+                    "Start with a new checkpoint and another lease name"
+                )
+            return self._check_position(request, lease)
+        if not mine and request.on_existing == "fail":
+            raise LeaseInUseError(
+                f"lease {lease.name!r} on queue {lease.queue_name!r} belongs to another checkpoint and holds "
+                f"{len(lease.held)} messages: restart with that checkpoint, choose another lease name, or set "
+                "onExistingLease=resume (read them with this checkpoint) or release (give them back to the queue first)"
+            )
+        if request.on_existing == "release":
+            await self._give_back(lease)
+        lease.owner = ""
+        return 0
+
+    def _check_position(self, request: LeaseRequest, lease: Lease) -> int:
+        if request.position <= lease.last:
+            return 0
+        if request.fail_on_data_loss:
+            raise LeaseGoneError(
+                f"lease range gone: the checkpoint knows position {request.position} of lease {lease.name!r}, the broker only "
+                f"{lease.last}: the broker's data is older than the checkpoint. Start with a new checkpoint, or set "
+                "failOnDataLoss=false to go on"
+            )
+        gap = request.position - lease.last
+        lease.last = request.position
+        return gap
+
+    # ------------------------------------------------------------------ extend and acknowledge
+
+    async def extend(
+        self,
+        host: str,
+        name: str,
+        generation: int,
+        start: int,
+        *,
+        messages_max: int = -1,
+        bytes_max: int = -1,
+        last_sequence: int = -1,
+        fail_on_data_loss: bool = True,
+    ) -> int:
+        """Acknowledge up to ``start``, then offer positions above it: those already held first, then new messages.
+
+        At most ``messages_max`` positions and ``bytes_max`` body bytes (-1: no limit; one message always fits); new ones
+        only up to the queue's sequence number ``last_sequence`` (-1: no limit). Returns the end position; ``start`` when
+        there is nothing. Repeatable for one ``start``. Everything is durable when this returns.
+        """
+        lease = self._lease(host, name, generation)
+        async with lease.lock:
+            self._fence(lease, generation)
+            self._check_start(lease, start, fail_on_data_loss=fail_on_data_loss)
+            settled = await self._settle(lease, start)
+            end, size = self._offered(lease, start, messages_max, bytes_max)
+            taken: list[HeldMessage] = []
+            full = end > start and (messages_max == end - start or 0 <= bytes_max <= size)
+            try:
+                if end == lease.last and not full and last_sequence != 0:
+                    rest_messages = -1 if messages_max < 0 else messages_max - (end - start)
+                    rest_bytes = -1 if bytes_max < 0 else bytes_max - size
+                    await self._acquire(lease, taken, rest_messages, rest_bytes, max(last_sequence, 0))
+                if settled or taken:
+                    await self._register(lease, start, taken)
+            except BaseException:  # nobody was told of these messages, so they go back
+                self._return(lease, taken)
+                raise
+            lease.active_at = self._broker.clock()
+        return end + len(taken)
+
+    async def acknowledge(self, host: str, name: str, generation: int, upto: int) -> None:
+        """Everything up to ``upto`` is done. Cumulative and repeatable; durable when this returns."""
+        lease = self._lease(host, name, generation)
+        async with lease.lock:
+            self._fence(lease, generation)
+            if upto > lease.last:
+                raise InvalidRequestError(
+                    f"lease {name!r}: position {upto} cannot be acknowledged, {lease.last} is the last one given out"
+                )
+            lease.active_at = self._broker.clock()
+            if await self._settle(lease, upto):
+                await self._register(lease, upto, [])
+
+    async def _settle(self, lease: Lease, upto: int) -> bool:
+        """Acknowledge held messages in slices; says whether anything changed. The log is not waited for here."""
+        if upto <= lease.acknowledged:
+            return False
+        done = [position for position in lease.held if position <= upto]
+        for number, position in enumerate(done, 1):
+            message = lease.held.pop(position)
+            lease.queue.acknowledge(message.entry)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        lease.queue.wake(self._broker.clock())
+        return True
+
+    def _offered(self, lease: Lease, start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
+        """Walk over what is held above ``start``, within the limits. Returns end and body bytes."""
+        end, size = start, 0
+        while end < lease.last and not 0 <= messages_max <= end - start:
+            message = lease.held.get(end + 1)
+            length = 0 if message is None else message.entry.message.size
+            if end > start and 0 <= bytes_max < size + length:
+                break
+            size += length
+            end += 1
+        return end, size
+
+    async def _acquire(
+        self, lease: Lease, taken: list[HeldMessage], messages_max: int, bytes_max: int, last_sequence: int
+    ) -> None:
+        """Take messages from the queue into ``taken``, in slices. 0 as ``last_sequence`` is no limit."""
+        size = 0
+        while messages_max < 0 or len(taken) < messages_max:
+            slice_max = SLICE if messages_max < 0 else min(SLICE, messages_max - len(taken))
+            room = -1 if bytes_max < 0 else bytes_max - size
+            if taken and bytes_max >= 0 and room <= 0:
+                return
+            entries = lease.queue.acquire(slice_max, room, self._broker.clock(), last_sequence=last_sequence)
+            for entry in entries:
+                taken.append(hold(entry))
+                size += entry.message.size
+                self._make_durable(lease, entry)
+            if len(entries) < slice_max:
+                return
+            await asyncio.sleep(0)
+
+    def _make_durable(self, lease: Lease, entry: QueueEntry) -> None:
+        """Store a transient message for this lease alone: a replay after a crash of the broker must find it.
+
+        A copy, since the original may be in other queues, which would settle a record that is not theirs.
+        """
+        message = entry.message
+        if message.record:
+            return
+        if not self._broker.accepts_durable(message.size + len(message.header), self._broker.clock()):
+            raise UnavailableError(f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease")
+        copy = Message(
+            message.header,
+            message.body,
+            message.origin,
+            durable=message.durable,
+            priority=message.priority,
+            accepted_at=message.accepted_at,
+            expires_at=message.expires_at,
+        )
+        entry.message = copy
+        lease.queue.effects.store(copy, [entry])
+
+    async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
+        """Make settlements and new messages durable in the log, then the positions in the catalogue."""
+        await self._broker.commit.durable()
+        if lease.queue.deleted:
+            raise LeaseGoneError(f"lease range gone: queue {lease.queue_name!r} was deleted while lease {lease.name!r} read it")
+        before = lease.acknowledged, lease.last
+        first = lease.last + 1
+        lease.acknowledged, lease.last = max(lease.acknowledged, upto), lease.last + len(taken)
+        catalogue = self._broker.catalogue
+        try:
+            with catalogue.transaction():
+                catalogue.set_lease(_record(lease))
+                if upto > before[0]:
+                    catalogue.delete_lease_ranges(lease.host, lease.name, upto)
+                if taken:
+                    catalogue.add_lease_range(lease.host, lease.name, LeaseRange(first, lease.last, pack_positions(taken)))
+        except BaseException:
+            lease.acknowledged, lease.last = before
+            raise
+        for position, message in enumerate(taken, first):
+            lease.held[position] = message
+
+    def _check_start(self, lease: Lease, start: int, *, fail_on_data_loss: bool) -> None:
+        if start > lease.last:
+            raise InvalidRequestError(f"lease {lease.name!r}: start {start} is above its last position {lease.last}")
+        if start < lease.acknowledged and fail_on_data_loss:
+            raise LeaseGoneError(
+                f"lease range gone: positions {start + 1} to {lease.acknowledged} of lease {lease.name!r} were acknowledged "
+                "already; the checkpoint is older than the lease. Start with a new checkpoint, or set failOnDataLoss=false"
+            )
+
+    # ------------------------------------------------------------------ fetch
+
+    def fetch(self, host: str, name: str, owner: str, after: int, upto: int, *, fail_on_data_loss: bool) -> list[Row]:
+        """Return the rows of positions ``(after, upto]``, in order. Repeatable; an old generation may still read.
+
+        The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` when a message is not
+        held any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
+        """
+        lease = self._find(host, name)
+        if lease.owner == "":
+            lease.owner = owner
+            self._broker.catalogue.set_lease(_record(lease))
+        elif lease.owner != owner:
+            raise LeaseFencedError(f"lease {name!r} was taken over by another checkpoint; this query must stop")
+        lease.active_at = self._broker.clock()
+        missing = lease.missing(after, min(upto, lease.last)) + max(0, upto - max(after, lease.last))
+        if missing and fail_on_data_loss:
+            raise LeaseGoneError(
+                f"lease range gone: {missing} of positions {after + 1} to {upto} of lease {name!r} are not held any more: "
+                "acknowledged, released, expired, or their queue was deleted. Start with a new checkpoint, or set "
+                "failOnDataLoss=false to go on with what is left"
+            )
+        if missing:
+            lease.gap += missing
+            logger.warning("lease positions lost", lease=name, after=after, upto=upto, missing=missing)
+        held = lease.held
+        return [
+            held[position].row(position)
+            for position in range(after + 1, upto + 1)
+            if position in held and held[position].alive
+        ]
+
+    # ------------------------------------------------------------------ upkeep
+
+    def renew(self, host: str, name: str, generation: int) -> None:
+        """Keep an idle lease from expiring."""
+        self._lease(host, name, generation).active_at = self._broker.clock()
+
+    async def release(self, host: str, name: str) -> int:
+        """End a lease by hand: what it holds goes back to its place in the queue. Returns how many messages."""
+        lease = self._find(host, name)
+        async with lease.lock:
+            count = len(lease.held)
+            await self._forget(lease, "released")
+        return count
+
+    async def expire(self) -> int:
+        """End the leases that were idle for longer than their limit. Returns how many."""
+        now = self._broker.clock()
+        idle = [
+            lease
+            for lease in self._leases.values()
+            if lease.queue.deleted
+            or (lease.generated and now - lease.active_at > GENERATED_LEASE_IDLE_MAX and not lease.lock.locked())
+        ]
+        for lease in idle:
+            async with lease.lock:
+                if not lease.released:
+                    await self._forget(lease, "queue deleted" if lease.queue.deleted else "idle for too long")
+        return len(idle)
+
+    async def _forget(self, lease: Lease, why: str) -> None:
+        """Drop the lease from the catalogue first: a crash in between leaves its messages pending, as they should be."""
+        held = len(lease.held)
+        self._broker.catalogue.delete_lease(lease.host, lease.name)
+        lease.released = True
+        self._leases.pop(lease.key, None)
+        self._return(lease, list(lease.held.values()))
+        lease.held.clear()
+        await self._broker.commit.durable()
+        logger.info("lease ended", lease=lease.name, queue=lease.queue_name, why=why, returned=held)
+
+    async def _give_back(self, lease: Lease) -> None:
+        """Return what is held and go on with positions that were never used."""
+        held, lease.held = lease.held, {}
+        lease.acknowledged = lease.last
+        catalogue = self._broker.catalogue
+        with catalogue.transaction():
+            catalogue.set_lease(_record(lease))
+            catalogue.delete_lease_ranges(lease.host, lease.name, lease.last)
+        self._return(lease, list(held.values()))
+        await self._broker.commit.durable()
+
+    def _return(self, lease: Lease, held: list[HeldMessage]) -> None:
+        lease.queue.return_entries([message.entry for message in held], self._broker.clock())
+
+    # ------------------------------------------------------------------ looking up
+
+    def queue(self, host_name: str, name: str) -> Queue:
+        """Return a queue that may be read. Raises :class:`NotFoundError`, :class:`RefusedError`."""
+        host = self._broker.hosts.get(host_name)
+        if host is None:
+            raise NotFoundError(f"no virtual host {host_name!r}; write it percent-encoded behind the port of the url")
+        if name not in host.queues:
+            raise NotFoundError(f"no queue {name!r} in virtual host {host_name!r}: declare it first, or correct the option")
+        try:
+            queue = host.queue_for(name)
+            host.check_consumer(queue, exclusive=False)
+        except CoreError as error:
+            raise RefusedError(str(error)) from error
+        return queue
+
+    def queue_of(self, host: str, name: str) -> str:
+        """Return the name of a lease's queue, for permission checks. Raises :class:`LeaseGoneError`."""
+        return self._find(host, name).queue_name
+
+    def status(self, host: str, name: str) -> dict[str, object]:
+        """Describe one lease."""
+        return _status(self._find(host, name), self._broker.clock())
+
+    def statistics(self, host: str | None = None) -> list[dict[str, object]]:
+        """Describe all leases, for the queues' statistics."""
+        now = self._broker.clock()
+        return [_status(lease, now) for lease in self._leases.values() if host in (None, lease.host)]
+
+    def _find(self, host: str, name: str) -> Lease:
+        lease = self._leases.get((host, name))
+        if lease is None:
+            raise LeaseGoneError(
+                f"lease range gone: lease {name!r} does not exist in virtual host {host!r}; it was released or expired. "
+                "Start with a new checkpoint, or set failOnDataLoss=false and restart the query"
+            )
+        return lease
+
+    def _lease(self, host: str, name: str, generation: int) -> Lease:
+        lease = self._find(host, name)
+        self._fence(lease, generation)
+        return lease
+
+    def _fence(self, lease: Lease, generation: int) -> None:
+        if lease.released:
+            raise LeaseGoneError(f"lease range gone: lease {lease.name!r} was released or expired")
+        if generation != lease.generation:
+            raise LeaseFencedError(
+                f"lease {lease.name!r} was taken over: this run has generation {generation}, the current one is "
+                f"{lease.generation}. Another run of the query is alive; this one must stop"
+            )
+
+
+def _check_request(request: LeaseRequest) -> None:
+    if not 0 < len(request.name) <= LEASE_NAME_MAX:
+        raise InvalidRequestError(f"lease {request.name!r}: a name has 1 to {LEASE_NAME_MAX} characters")
+    if request.on_existing not in ("fail", "resume", "release"):
+        raise InvalidRequestError(f"onExistingLease {request.on_existing!r} is unknown: fail, resume or release")
+
+
+def _record(lease: Lease) -> LeaseRecord:
+    return LeaseRecord(
+        name=lease.name,
+        virtual_host=lease.host,
+        queue_id=lease.queue_id,
+        generation=lease.generation,
+        generated=lease.generated,
+        created_at=lease.created_at,
+        active_at=lease.active_at,
+        acknowledged=lease.acknowledged,
+        last=lease.last,
+        owner=lease.owner,
+    )
+
+
+def _status(lease: Lease, now: int) -> dict[str, object]:
+    queue = lease.queue
+    return {
+        "name": lease.name,
+        "virtual_host": lease.host,
+        "queue": lease.queue_name,
+        "generation": lease.generation,
+        "generated": lease.generated,
+        "claimed": lease.owner != "",
+        "created_at": lease.created_at,
+        "age_milliseconds": now - lease.created_at,
+        "idle_milliseconds": now - lease.active_at,
+        "acknowledged": lease.acknowledged,
+        "last": lease.last,
+        "held": len(lease.held),
+        "held_bytes": sum(message.entry.message.size for message in lease.held.values()),
+        "gap": lease.gap,
+        "pending": queue.order.count,
+    }
