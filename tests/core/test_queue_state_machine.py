@@ -20,6 +20,8 @@ KEYS = st.sampled_from([None, "a", "b", "c"])
 SIZES = st.integers(0, 5)
 LIFETIMES = st.sampled_from([None, None, None, 0, 5, 20])
 LIMITS = st.sampled_from([-1, -1, 1, 2, 3])
+CONSUMERS = st.tuples(LIMITS, st.sampled_from([-1, -1, 3, 6]), st.sampled_from([False, False, True]), st.integers(0, 1))
+ARRIVALS = st.lists(st.tuples(KEYS, SIZES, LIFETIMES), min_size=1, max_size=6)
 
 
 class Pair:
@@ -40,8 +42,12 @@ class QueueMachine(RuleBasedStateMachine):
         ring=st.sampled_from([-1, -1, 1, 2, 3, 5]),
         keep=st.sampled_from([0, 0, 1, 2]),
         ttl=st.sampled_from([-1, -1, -1, 0, 10]),
+        shared_windows=st.lists(LIMITS, min_size=2, max_size=2),
+        consumers=st.lists(CONSUMERS, max_size=2),
     )
-    def start(self, ring: int, keep: int, ttl: int) -> None:
+    def start(
+        self, ring: int, keep: int, ttl: int, shared_windows: list[int], consumers: list[tuple[int, int, bool, int]]
+    ) -> None:
         self.now = NOW
         self.effects = RecordingEffects()
         self.host = VirtualHost("/", self.effects)
@@ -55,6 +61,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.oracle = QueueOracle(ring=ring, keyed=keep > 0, keep=keep or 1, ttl=ttl)
         self.sessions: list[Pair] = []
         self.names = 0
+        for shared in shared_windows:
+            self.open_pair(shared)
+        for pair, (messages, octets, automatic, priority) in zip(self.sessions, consumers, strict=False):
+            self.attach(pair, messages, octets, automatic, priority)
 
     # ------------------------------------------------------------------ choosing
 
@@ -76,27 +86,27 @@ class QueueMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ rules
 
-    @rule(key=KEYS, size=SIZES, lifetime=LIFETIMES)
-    def publish(self, key: str | None, size: int, lifetime: int | None) -> None:
-        self.host.publish(self.message(key, size, lifetime), self.host.route("", "q"), self.now)
-        self.oracle.publish(key, size, self.expires_at(lifetime), self.now)
+    @rule(arrivals=ARRIVALS)
+    def publish(self, arrivals: list[tuple[str | None, int, int | None]]) -> None:
+        for key, size, lifetime in arrivals:
+            self.host.publish(self.message(key, size, lifetime), self.host.route("", "q"), self.now)
+            self.oracle.publish(key, size, self.expires_at(lifetime), self.now)
 
     @precondition(lambda self: len(self.sessions) < 3)
     @rule(shared=LIMITS)
     def open_session(self, shared: int) -> None:
+        self.open_pair(shared)
+
+    @precondition(lambda self: self.sessions)
+    @rule(data=st.data(), consumer=CONSUMERS)
+    def consume(self, data: st.DataObject, consumer: tuple[int, int, bool, int]) -> None:
+        self.attach(self.pick(data), *consumer)
+
+    def open_pair(self, shared: int) -> None:
         self.names += 1
         self.sessions.append(Pair(self.names, shared))
 
-    @precondition(lambda self: self.sessions)
-    @rule(
-        data=st.data(),
-        messages=LIMITS,
-        octets=st.sampled_from([-1, 3, 6]),
-        automatic=st.booleans(),
-        priority=st.integers(0, 2),
-    )
-    def consume(self, data: st.DataObject, messages: int, octets: int, automatic: bool, priority: int) -> None:
-        pair = self.pick(data)
+    def attach(self, pair: Pair, messages: int, octets: int, automatic: bool, priority: int) -> None:
         self.names += 1
         tag = f"c{self.names}"
         consumer = OracleConsumer(pair.model, tag, messages, octets, automatic, priority)
@@ -177,16 +187,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.oracle.give_back(held, self.now)
         pair.real.recover(self.now)
 
-    @precondition(lambda self: self.sessions)
-    @rule(data=st.data(), key=KEYS, size=SIZES, lifetime=LIFETIMES)
-    def send_in_transaction(self, data: st.DataObject, key: str | None, size: int, lifetime: int | None) -> None:
-        if self.oracle.ttl >= 0 or lifetime is not None:
-            lifetime = None  # the time of acceptance is the broker's to choose; expiry in a commit is tested by name
-        if self.oracle.ttl >= 0:
-            return
+    @precondition(lambda self: self.sessions and self.oracle.ttl < 0)  # expiry within a commit is tested by name
+    @rule(data=st.data(), key=KEYS, size=SIZES)
+    def send_in_transaction(self, data: st.DataObject, key: str | None, size: int) -> None:
         pair = self.pick(data)
         pair.sends.append((key, size, 0))
-        pair.transaction.send(self.message(key, size, lifetime), self.host.route("", "q"))
+        pair.transaction.send(self.message(key, size, None), self.host.route("", "q"))
 
     @precondition(lambda self: self.sessions)
     @rule(data=st.data(), keep=st.booleans())
@@ -258,5 +264,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert list(pair.real.unacknowledged) == sorted(pair.real.unacknowledged)
 
 
-QueueMachine.TestCase.settings = hypothesis_settings(max_examples=100, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = hypothesis_settings(max_examples=250, stateful_step_count=30, deadline=None)
 TestQueueAgainstOracle = QueueMachine.TestCase
