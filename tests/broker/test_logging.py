@@ -73,4 +73,4 @@ def test_exceptions_stay_readable_in_json() -> None:
     except ValueError:
         structlog.get_logger("a").exception("failed")
     line = json.loads(stream.getvalue())
-    assert line["exception"][0]["exc_value"] .endswith("'broken'")
+    assert line["exception"][0]["exc_value"].endswith("'broken'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,18 +10,25 @@ from annulet.admin.access import chosen_hosts, require_user
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.core.arguments import describe
+from annulet.core.counters import QueueStatistics
 from annulet.core.reasons import LOSSES
+from annulet.core.settings import QueueSettings
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.core.counters import QueueStatistics
     from annulet.core.queue import Queue
 
 PATH_DEPTH: Final = 5
 """api, v1, queues, virtual host, name."""
 
+SLICE: Final = 100
+"""Queues described before other tasks get a turn: about 2 ms."""
+
+# dataclasses.asdict copies every value deeply, which made up most of a listing's time
+STATISTIC_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueStatistics))
+SETTING_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueSettings))
 LOSS_NAMES: Final = tuple(sorted(reason.value for reason in LOSSES))
 
 
@@ -33,7 +41,13 @@ async def list_queues(request: Request) -> Response:
     part = parameters.get("name", "")
     total = sum(len(host.queues) for host in hosts)
     chosen = [(host, name) for host in hosts for name in sorted(host.queues) if part in name]
-    items = [describe_queue(host.name, host.queues[name]) for host, name in page.take(chosen)]
+    items: list[dict[str, Any]] = []
+    for host, name in page.take(chosen):
+        queue = host.queues.get(name)
+        if queue is not None:  # else it was deleted while other tasks had their turn
+            items.append(describe_queue(host.name, queue))
+        if len(items) % SLICE == 0:
+            await asyncio.sleep(0)
     return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
 
 
@@ -60,12 +74,12 @@ def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": describe(queue.settings),
-        "settings": dataclasses.asdict(queue.settings),
+        "settings": {name: getattr(queue.settings, name) for name in SETTING_NAMES},
         "messages": statistics.message_count,
         "messages_ready": statistics.pending_count,
         "messages_unacknowledged": statistics.delivering_count,
         "consumers": statistics.consumer_count,
-        **dataclasses.asdict(statistics),
+        **{name: getattr(statistics, name) for name in STATISTIC_NAMES},
         "losses": {name: statistics.removed[name] for name in LOSS_NAMES if name in statistics.removed},
         "unaccounted": unaccounted(statistics),
     }

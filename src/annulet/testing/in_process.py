@@ -34,7 +34,7 @@ class RunningBroker:
 
     @property
     def amqp_url(self) -> str:
-        """``amqp://guest:guest@127.0.0.1:PORT/``: the virtual host ``/`` for clients that take the path literally too."""
+        """``amqp://guest:guest@127.0.0.1:PORT/``: the virtual host ``/``."""
         host, port = self.broker.amqp_address
         return f"amqp://{CREDENTIALS}@{host}:{port}/"
 
@@ -68,8 +68,8 @@ async def broker(
 ) -> AsyncIterator[RunningBroker]:
     """Start a broker, yield it, stop it cleanly. In memory unless ``data_dir`` is given.
 
-    ``bulk`` needs ``annulet[spark]``. ``settings`` are fields of :class:`BrokerConfiguration`. Raises what a broker that
-    cannot start raises; cancellation inside the block stops the broker too.
+    ``bulk`` needs ``annulet[spark]``. ``settings`` are fields of :class:`BrokerConfiguration`. Raises what a broker
+    that cannot start raises; cancellation inside the block stops the broker too.
     """
     free = Endpoint(LOOPBACK, 0)
     values: dict[str, Any] = {

@@ -1,0 +1,70 @@
+"""A real broker in memory with an HTTP client on its application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from annulet.admin.application import build_application
+from annulet.broker.authentication import HASHER
+from annulet.broker.broker import Broker
+from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
+from annulet.core.message import ContentView, Message, Origin
+from annulet.core.queue import Queue
+from annulet.testing import VirtualClock, broker
+
+ORIGIN = Origin("", "q", "guest@test", ContentView())
+LOCAL = ("127.0.0.1", 40_000)
+REMOTE = ("192.0.2.7", 40_000)
+
+ALL = PermissionDeclaration(".*", ".*", ".*")
+PASSWORD_HASH = HASHER.hash("pass")
+USERS = {
+    "guest": UserDeclaration(HASHER.hash("guest"), ("administrator",), {"/": ALL}),
+    "manager": UserDeclaration(PASSWORD_HASH, ("management",), {"other": ALL}),
+    "plain": UserDeclaration(PASSWORD_HASH, (), {"/": ALL}),
+}
+
+
+@dataclass
+class Site:
+    """The broker, its clock, and how to ask its application as anybody from anywhere."""
+
+    broker: Broker
+    clock: VirtualClock
+
+    def client(self, *, peer: tuple[str, int] = LOCAL, user: str | None = "guest:guest") -> httpx.AsyncClient:
+        name, _, password = (user or "").partition(":")
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(build_application(self.broker), client=peer),
+            base_url="http://broker",
+            auth=(name, password) if user else None,
+        )
+
+    async def get(
+        self, path: str, *, peer: tuple[str, int] = LOCAL, user: str | None = "guest:guest"
+    ) -> httpx.Response:
+        async with self.client(peer=peer, user=user) as client:
+            return await client.get(path)
+
+    def queue(self, name: str = "q", host: str = "/", **arguments: str | int) -> Queue:
+        """Declare a transient queue."""
+        named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        return self.broker.hosts[host].declare_queue(
+            name, durable=False, auto_delete=False, owner=None, arguments=named, now=self.clock()
+        )
+
+    def fill(self, queue: Queue, count: int, size: int = 10) -> None:
+        """Enqueue messages of ``size`` bytes."""
+        for _ in range(count):
+            queue.enqueue(Message(b"", b"x" * size, ORIGIN, accepted_at=self.clock()), self.clock())
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    clock = VirtualClock()
+    async with broker(clock=clock, http=False, users=USERS) as running:
+        yield Site(running.broker, clock)

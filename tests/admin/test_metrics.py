@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from annulet.admin import metrics
+from tests.admin.conftest import REMOTE, Site
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+async def scrape(site: Site) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    response = await site.get("/metrics", user=None)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families: list[Metric] = list(text_string_to_metric_families(response.text))
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def key(name: str, /, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+async def test_queue_series_and_removals_by_reason(site: Site) -> None:
+    queue = site.queue('odd "name"\n', ring_size=2)
+    site.fill(queue, 5, size=4)
+    queue.acquire(1, -1, site.clock())
+    samples = await scrape(site)
+    labels = {"vhost": "/", "queue": 'odd "name"\n'}
+    assert samples[key("annulet_queue_messages_pending", **labels)] == 1
+    assert samples[key("annulet_queue_messages_delivering", **labels)] == 1
+    assert samples[key("annulet_queue_pending_bytes", **labels)] == 4
+    assert samples[key("annulet_queue_messages_added_total", **labels)] == 5
+    assert samples[key("annulet_queue_messages_removed_total", **labels, reason="replaced-ring")] == 3
+    assert samples[key("annulet_ledger_losses_total", vhost="/")] == 3
+    assert samples[key("annulet_ledger_forgotten_total", vhost="/")] == 0
+    assert samples[key("annulet_messages_unaccounted", vhost="/")] == 0
+
+
+async def test_broker_bounds_log_and_logins(site: Site) -> None:
+    await site.get("/api/v1/overview", user="guest:wrong")
+    samples = await scrape(site)
+    assert samples[key("annulet_ready")] == 1
+    assert samples[key("annulet_connections")] == 0
+    assert samples[key("annulet_logins_refused_total")] == 1
+    assert samples[key("annulet_bound", name="memory_limit_bytes")] == site.broker.configuration.memory_limit_bytes
+    assert samples[key("annulet_log_window_bytes")] == 0
+    assert samples[key("annulet_log_disk_full")] == 0
+
+
+@pytest.mark.parametrize(("queues", "omitted"), [(2, 0), (3, 0), (4, 1)])
+async def test_queues_beyond_the_bound_are_in_the_totals_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch, queues: int, omitted: int
+) -> None:
+    monkeypatch.setattr(metrics, "LISTED_QUEUES_MAX", 3)
+    for number in range(queues):
+        site.fill(site.queue(f"q{number}"), 1)
+    samples = await scrape(site)
+    assert samples[key("annulet_metrics_queues_omitted")] == omitted
+    assert samples[key("annulet_queues", vhost="/")] == queues
+    assert samples[key("annulet_vhost_messages_pending", vhost="/")] == queues
+    listed = [name for name, _ in samples if name == "annulet_queue_messages_pending"]
+    assert len(listed) == queues - omitted
+
+
+async def test_from_another_machine_metrics_need_credentials(site: Site) -> None:
+    assert (await site.get("/metrics", peer=REMOTE, user=None)).status_code == 401
+    assert (await site.get("/metrics", peer=REMOTE, user="plain:pass")).status_code == 403
+    assert (await site.get("/metrics", peer=REMOTE, user="manager:pass")).status_code == 200

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from tests.admin.conftest import Site
+
+
+async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> None:
+    queue = site.queue("q", ring_size=3)
+    site.fill(queue, 5, size=7)
+    queue.acquire(1, -1, site.clock())
+    answer = (await site.get("/api/v1/queues/%2F/q")).json()
+    assert (answer["name"], answer["vhost"]) == ("q", "/")
+    assert (answer["messages"], answer["messages_ready"], answer["messages_unacknowledged"]) == (3, 2, 1)
+    assert answer["consumers"] == 0
+    assert (answer["messages_added"], answer["messages_replaced"], answer["messages_delivered"]) == (5, 2, 1)
+    assert (answer["pending_bytes"], answer["delivering_bytes"]) == (14, 7)
+    assert answer["losses"] == {"replaced-ring": 2}
+    assert answer["unaccounted"] == 0
+    assert answer["arguments"] == {"x-ring-size": 3}
+    assert answer["settings"]["ring_size"] == 3
+    assert (answer["durable"], answer["auto_delete"], answer["exclusive"]) == (False, False, False)
+
+
+async def test_names_with_slashes_percent_signs_and_other_scripts(site: Site) -> None:
+    for name, path in (("a/b", "a%2Fb"), ("100%", "100%25"), ("очередь", "%D0%BE%D1%87%D0%B5%D1%80%D0%B5%D0%B4%D1%8C")):
+        site.queue(name)
+        response = await site.get(f"/api/v1/queues/%2F/{path}")
+        assert response.status_code == 200, path
+        assert response.json()["name"] == name
+
+
+async def test_unknown_queues_and_paths(site: Site) -> None:
+    response = await site.get("/api/v1/queues/%2F/absent")
+    assert response.status_code == 404
+    assert response.json() == {"error": "not_found", "reason": "no queue 'absent' in virtual host '/'"}
+    assert (await site.get("/api/v1/queues/absent/q")).json()["reason"].startswith("no virtual host 'absent'")
+    assert "write a slash within a name as %2F" in (await site.get("/api/v1/queues/%2F/a/b")).json()["reason"]
+    assert (await site.get("/api/v1/nothing")).json()["error"] == "not_found"
+    async with site.client() as client:
+        assert (await client.post("/api/v1/queues")).json()["error"] == "method_not_allowed"
+
+
+async def test_lists_filter_by_host_and_part_of_the_name(site: Site) -> None:
+    for host, name in (("/", "red"), ("/", "green"), ("other", "reddish")):
+        site.queue(name, host)
+    listed = (await site.get("/api/v1/queues?name=red")).json()
+    assert [(item["vhost"], item["name"]) for item in listed["items"]] == [("/", "red"), ("other", "reddish")]
+    assert (listed["filtered_count"], listed["total_count"]) == (2, 3)
+    listed = (await site.get("/api/v1/queues?name=red&vhost=%2F")).json()
+    assert [item["name"] for item in listed["items"]] == ["red"]

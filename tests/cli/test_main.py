@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import platform
+
+import argon2
+from click.testing import CliRunner
+
+from annulet import __version__
+from annulet.broker.authentication import HASHER
+from annulet.cli.main import main
+
+
+def test_version_says_how_it_was_built() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith(f"annulet {__version__} (")
+    assert ("compiled" in result.output) != ("pure Python" in result.output)
+    assert platform.python_version() in result.output
+
+
+def test_help_lists_the_commands() -> None:
+    result = CliRunner().invoke(main, ["-h"])
+    assert result.exit_code == 0
+    assert "serve" in result.output
+    assert "password-hash" in result.output
+
+
+def test_unknown_options_are_an_error_with_the_nearest_name() -> None:
+    result = CliRunner().invoke(main, ["serve", "--amqq", "x"])
+    assert result.exit_code == 2
+    assert "--amqp" in result.output
+
+
+def test_password_hash_prints_what_the_configuration_takes() -> None:
+    result = CliRunner().invoke(main, ["password-hash", "--password", "secret"])
+    assert result.exit_code == 0
+    printed = result.output.strip()
+    assert HASHER.verify(printed, "secret")
+    try:
+        HASHER.verify(printed, "other")
+    except argon2.exceptions.VerifyMismatchError:
+        return
+    raise AssertionError("any password fits the hash")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pika
+import pytest
+
+from annulet.cli.serve import EXIT_NOT_STARTED, command_line_document, describe_os_error
+from tests.broker_process import STOP_SECONDS, BrokerProcess
+
+
+def failure(*arguments: str, process: BrokerProcess | None = None) -> str:
+    """Run ``annulet serve`` that must not start; return its last line on standard error."""
+    command = (process or BrokerProcess(None)).command()
+    done = subprocess.run(
+        [*command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=STOP_SECONDS,
+        env=BrokerProcess(None).environment,
+        check=False,
+    )
+    assert done.returncode == EXIT_NOT_STARTED, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_options_take_the_shape_of_the_file() -> None:
+    assert command_line_document({"data": None, "memory": False, "amqp": None}) == {}
+    assert command_line_document(
+        {"memory": True, "amqp": ":1", "bulk": "off", "log_format": "json", "heartbeat": 0, "memory_limit": "1GB"}
+    ) == {
+        "memory": True,
+        "memory_limit": "1GB",
+        "heartbeat": 0,
+        "listeners": {"amqp": ":1", "bulk": "off"},
+        "log": {"format": "json"},
+    }
+
+
+def test_errors_of_the_system_become_one_line() -> None:
+    error = OSError(28, "No space left on device", "/data")
+    assert describe_os_error(error) == "cannot start: /data No space left on device"
+
+
+def test_serve_stops_cleanly_on_sigterm_and_keeps_its_data(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", "--log-format", "json") as process:
+        connection = pika.BlockingConnection(pika.URLParameters(process.amqp_url + "%2F"))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("kept", durable=True)
+        channel.basic_publish("", "kept", b"1", pika.BasicProperties(delivery_mode=2))
+        connection.close()
+        assert process.terminate() == 0
+        assert process.log_file is not None
+        lines = [json.loads(line) for line in process.log_file.read_text().splitlines()]
+        events = [line["event"] for line in lines]
+        serving = lines[events.index("serving")]
+        assert serving["amqp"] == f"amqp://127.0.0.1:{process.amqp_port}"
+        assert serving["admin"] == process.http_url
+        assert events[-1] == "stopped"
+        process.start()
+        assert process.get("/api/v1/queues/%2F/kept")["messages"] == 1
+        process.kill()
+        process.start()
+        assert process.get("/api/v1/queues/%2F/kept")["messages"] == 1
+
+
+def test_sigint_stops_cleanly_too(tmp_path: Path) -> None:
+    with BrokerProcess(None, log_file=tmp_path / "log") as process:
+        assert process.process is not None
+        process.process.send_signal(signal.SIGINT)
+        assert process.process.wait(STOP_SECONDS) == 0
+
+
+def test_configuration_errors_name_the_setting(tmp_path: Path) -> None:
+    assert failure("--amqp", "here:there") == (
+        "annulet: --amqp: 'here:there': port 'there' is not a number from 0 to 65535"
+    )
+    file = tmp_path / "annulet.toml"
+    file.write_text("hartbeat = 1\n")
+    assert failure("--config", str(file)) == (f"annulet: {file}: unknown setting 'hartbeat'; did you mean 'heartbeat'?")
+
+
+@pytest.mark.parametrize("listener", ["amqp", "http"])
+def test_a_port_in_use_is_named(listener: str) -> None:
+    process = BrokerProcess(None)
+    port = {"amqp": process.amqp_port, "http": process.http_port}[listener]
+    with socket.create_server(("127.0.0.1", port)):
+        line = failure(process=process)
+    assert f"127.0.0.1:{port}" in line or f"('127.0.0.1', {port})" in line
+    assert "in use" in line
+
+
+def test_a_data_directory_in_use_is_named_with_its_holder(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as process:
+        line = failure(process=BrokerProcess(tmp_path / "data"))
+        assert str(process.pid) in line
+    assert str(tmp_path / "data") in line
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert str(tmp_path / "file") in failure(process=BrokerProcess(tmp_path / "file" / "data"))
