@@ -90,7 +90,7 @@ def test_a_truncated_session_releases_everything_when_the_line_breaks() -> None:
         assert engine.closed
 
 
-def test_corrupted_sessions_close_and_never_raise() -> None:
+def test_corrupted_sessions_never_raise_and_release_everything() -> None:
     seed = int(os.environ.get("ANNULET_TEST_SEED", "20240917"))
     print(f"seed {seed}; repeat with ANNULET_TEST_SEED")  # noqa: T201 - shown when the test fails
     generator = random.Random(seed)

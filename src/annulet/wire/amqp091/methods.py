@@ -210,7 +210,7 @@ def decode_method(payload: bytes, sender: str) -> Method:
         raise RemoteProtocolError(
             SYNTAX_ERROR, f"method frame has {len(payload)} octets, class and method id need 4; send the whole method"
         )
-    specification = find_method(int(i64(read_i32_be(payload, i64(0))) & 0xFFFFFFFF), sender)
+    specification = find_method(int.from_bytes(payload[:4], "big"), sender)
     arguments: dict[str, PropertyValue] = {}
     position = 4
     bit = 0  # of the octet at `position`; 0 = no octet of bits begun
@@ -249,7 +249,7 @@ def _decode_argument(payload: bytes, position: int, kind: str, what: str) -> tup
     size = _SIZES[kind]
     if position + size > end:
         raise RemoteProtocolError(SYNTAX_ERROR, f"{what} needs {size} octets, {end - position} are left; send them")
-    at = i64(position)
+    at: i64 = position
     if size == 1:
         return payload[position], position + 1
     if size == 2:

@@ -176,10 +176,11 @@ class FrameWriter:
             return
         writer = BytesWriter()
         writer.write(sending.method_prefix)
-        size = i64(len(consumer_tag)) + i64(len(destination)) + 13
+        number: i64 = delivery_tag  # converts when compiled; calling i64() would be slow when not
+        size: i64 = len(consumer_tag) + len(destination) + 13
         write_i64_be(writer, (size << 32) | _DELIVER)
         writer.write(consumer_tag)
-        write_i64_be(writer, i64(delivery_tag))
+        write_i64_be(writer, number)
         writer.append(1 if redelivered else 0)
         writer.write(destination)
         self._append_content(writer, sending, header, body)
@@ -204,8 +205,10 @@ class FrameWriter:
             return
         writer = BytesWriter()
         writer.write(sending.method_prefix)
-        write_i64_be(writer, (i64(len(destination) + 17) << 32) | _GET_OK)
-        write_i64_be(writer, i64(delivery_tag))
+        number: i64 = delivery_tag
+        size: i64 = len(destination) + 17
+        write_i64_be(writer, (size << 32) | _GET_OK)
+        write_i64_be(writer, number)
         writer.append(1 if redelivered else 0)
         writer.write(destination)
         writer.write(min(message_count, 0xFFFFFFFF).to_bytes(4, "big"))
@@ -226,7 +229,8 @@ class FrameWriter:
         arguments = code.to_bytes(2, "big") + encode_short_string(reason) + encode_destination(exchange, routing_key)
         writer = BytesWriter()
         writer.write(sending.method_prefix)
-        write_i64_be(writer, (i64(len(arguments) + 4) << 32) | _RETURN)
+        size: i64 = len(arguments) + 4
+        write_i64_be(writer, (size << 32) | _RETURN)
         writer.write(arguments)
         self._append_content(writer, sending, header, body)
 
@@ -253,16 +257,18 @@ class FrameWriter:
         writer = BytesWriter()
         writer.write(sending.method_prefix)
         writer.write(head)
-        write_i64_be(writer, i64(delivery_tag))
+        number: i64 = delivery_tag
+        write_i64_be(writer, number)
         writer.append(1 if multiple else 0)
         writer.append(0xCE)
         self._append(writer.getvalue())
 
     def _append_content(self, writer: BytesWriter, sending: Channel, header: bytes, body: bytes) -> None:
         """Finish a method frame and add header and body frames (§4.2.6)."""
-        size = i64(len(body))
+        size: i64 = len(body)
+        header_size: i64 = len(header) + 12
         writer.write(sending.header_prefix)
-        write_i64_be(writer, ((i64(len(header)) + 12) << 32) | _CLASS_BASIC_NO_WEIGHT)
+        write_i64_be(writer, (header_size << 32) | _CLASS_BASIC_NO_WEIGHT)
         write_i64_be(writer, size)
         writer.write(header)
         if size == 0:
@@ -275,7 +281,8 @@ class FrameWriter:
             self._append_split_body(sending, body)
             return
         writer.write(sending.body_prefix)
-        write_i32_be(writer, i32(size))
+        room: i32 = len(body)
+        write_i32_be(writer, room)
         if size <= COPY_BODY_BYTES:
             writer.write(body)
             writer.append(0xCE)

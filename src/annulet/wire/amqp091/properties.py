@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i16_be, read_i64_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
@@ -92,7 +92,7 @@ class _Reader:
             raise RemoteProtocolError(
                 SYNTAX_ERROR, f"content header has {self.end} octets after the size, flags need 2"
             )
-        self.flags = int(read_i16_be(data, i64(0))) & 0xFFFF
+        self.flags = data[0] << 8 | data[1]
         if self.flags & FLAGS_UNDEFINED:
             raise RemoteProtocolError(
                 SYNTAX_ERROR, f"property flags {self.flags:#06x} have bit 0 or 1 set, which name no property of basic"
@@ -125,8 +125,9 @@ class _Reader:
             return None
         if self.position + 8 > self.end:
             raise self._cut("timestamp")
+        at: i64 = self.position
         self.position += 8
-        return int(read_i64_be(self.data, i64(self.position - 8))) & 0xFFFFFFFFFFFFFFFF
+        return int(read_i64_be(self.data, at)) & 0xFFFFFFFFFFFFFFFF
 
     def table(self) -> dict[str, PropertyValue] | None:
         if not self.flags & FLAG_HEADERS:

@@ -100,7 +100,8 @@ def read_long_string(data: bytes, offset: int, end: int, what: str = "long strin
     start = offset + 4
     if start > end:
         raise _truncated(what, offset, 4, end)
-    stop = start + int(i64(read_i32_be(data, i64(offset))) & 0xFFFFFFFF)
+    at: i64 = offset
+    stop = start + (int(read_i32_be(data, at)) & 0xFFFFFFFF)
     if stop > end:
         raise _truncated(what, offset, stop - offset, end)
     return data[start:stop], stop
@@ -145,7 +146,8 @@ def _content_end(data: bytes, offset: int, end: int, depth: int, what: str) -> i
         raise RemoteProtocolError(SYNTAX_ERROR, f"{what} is nested {depth} deep, at most {MAX_TABLE_DEPTH}; flatten it")
     if offset + 4 > end:
         raise _truncated(what, offset, 4, end)
-    content_end = offset + 4 + int(i64(read_i32_be(data, i64(offset))) & 0xFFFFFFFF)
+    at: i64 = offset
+    content_end = offset + 4 + (int(read_i32_be(data, at)) & 0xFFFFFFFF)
     if content_end > end:
         raise _truncated(what, offset, content_end - offset, end)
     return content_end
@@ -197,7 +199,7 @@ def read_value(data: bytes, offset: int, end: int, depth: int) -> tuple[Property
 
 
 def _read_fixed(data: bytes, kind: int, start: int) -> PropertyValue:  # noqa: C901, PLR0911 - one row a type
-    at = i64(start)
+    at: i64 = start
     if kind == 116:  # t
         return data[start] != 0
     if kind == 73:  # I
@@ -310,6 +312,8 @@ def _write_value(writer: BytesWriter, value: PropertyValue, name: str) -> None:
     elif isinstance(value, str):
         writer.append(83)  # S
         writer.write(encode_long_string(value.encode("utf-8")))
+    elif isinstance(value, Timestamp):  # before int: compiled code keeps only the number of what it narrows to int
+        _write_timestamp(writer, value, name)
     elif isinstance(value, int):
         _write_integer(writer, value, name)
     elif isinstance(value, float):
@@ -331,13 +335,15 @@ def _write_value(writer: BytesWriter, value: PropertyValue, name: str) -> None:
         raise LocalProtocolError(f"field {name!r} has type {type(value).__name__}, which AMQP 0-9-1 cannot carry")
 
 
+def _write_timestamp(writer: BytesWriter, value: int, name: str) -> None:
+    if not 0 <= value < 2**64:
+        raise LocalProtocolError(f"field {name!r} is timestamp {value}, which needs 0 to 2^64-1")
+    writer.append(84)  # T
+    writer.write(value.to_bytes(8, "big"))
+
+
 def _write_integer(writer: BytesWriter, value: int, name: str) -> None:
-    if isinstance(value, Timestamp):
-        if not 0 <= value < 2**64:
-            raise LocalProtocolError(f"field {name!r} is timestamp {value}, which needs 0 to 2^64-1")
-        writer.append(84)  # T
-        writer.write(value.to_bytes(8, "big"))
-    elif -(2**31) <= value < 2**31:
+    if -(2**31) <= value < 2**31:
         writer.append(73)  # I
         write_i32_be(writer, i32(value))
     elif -(2**63) <= value < 2**63:
