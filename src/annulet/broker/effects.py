@@ -50,6 +50,16 @@ class HostEffects(Effects):
         self.log.commit(transaction, outcome)
         self.pipeline.request()
 
+    def suspend_transaction(self) -> int:
+        """Let other work store and settle outside the open transaction; returns what :meth:`resume_transaction` takes."""
+        transaction, self._transaction = self._transaction, 0
+        return transaction
+
+    def resume_transaction(self, transaction: int) -> None:
+        """Go on with a suspended transaction."""
+        assert self._transaction == 0, "one transaction at a time"
+        self._transaction = transaction
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Let the client know that its consumer is gone."""
         consumer.session.consumer_cancelled(consumer)

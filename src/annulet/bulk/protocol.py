@@ -1,0 +1,174 @@
+"""The requests of bulk transfer: JSON bodies of Flight actions, tickets and put descriptors. Shared by client and server.
+
+Every request names its virtual host. Positions and sequences are 64-bit integers, times milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+BATCH_MAX: Final = 2**63 - 1
+ANY: Final = -1
+"""The one spelling of "no limit"."""
+
+
+class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every request has."""
+
+    virtual_host: str = "/"
+
+
+class Login(Request, tag="login"):
+    """Exchange ``Authorization: Basic`` for a bearer token."""
+
+
+class OpenLease(Request, tag="lease.open"):
+    """Create or find a lease; see ``LeaseRequest``."""
+
+    queue: str
+    lease: str
+    owner: str
+    fresh: bool
+    position: int = 0
+    generated: bool = False
+    on_existing: Literal["fail", "resume", "release"] = "fail"
+    fail_on_data_loss: bool = True
+
+
+class ExtendLease(Request, tag="lease.extend"):
+    """Acknowledge up to ``start`` and offer positions above it."""
+
+    lease: str
+    generation: int
+    start: int
+    messages_max: int = ANY
+    bytes_max: int = ANY
+    last_sequence: int = ANY
+    fail_on_data_loss: bool = True
+
+
+class AcknowledgeLease(Request, tag="lease.ack"):
+    """Everything up to ``upto`` is done."""
+
+    lease: str
+    generation: int
+    upto: int
+
+
+class RenewLease(Request, tag="lease.renew"):
+    """Keep an idle lease."""
+
+    lease: str
+    generation: int
+
+
+class ReleaseLease(Request, tag="lease.release"):
+    """End a lease and give back what it holds."""
+
+    lease: str
+
+
+class LeaseStatus(Request, tag="lease.status"):
+    """Describe a lease."""
+
+    lease: str
+
+
+class ListLeases(Request, tag="lease.list"):
+    """Describe all leases of the virtual host that the user may read."""
+
+
+class QueueStatus(Request, tag="queue.status"):
+    """Tell a queue's depth and highest sequence number."""
+
+    queue: str
+
+
+class OpenBrowse(Request, tag="browse.open"):
+    """Take a point-in-time view of a queue."""
+
+    queue: str
+
+
+class CommitPublish(Request, tag="publish.commit"):
+    """Publish the named stages of a batch, in this order."""
+
+    query: str
+    batch: int
+    stages: list[str]
+    address: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    persistent: bool = True
+    mandatory: bool = True
+
+
+class AbortPublish(Request, tag="publish.abort"):
+    """Drop stages."""
+
+    query: str
+    stages: list[str]
+
+
+class ForgetPublish(Request, tag="publish.forget"):
+    """The query id will not be used again."""
+
+    query: str
+
+
+Action = (
+    Login
+    | OpenLease
+    | ExtendLease
+    | AcknowledgeLease
+    | RenewLease
+    | ReleaseLease
+    | LeaseStatus
+    | ListLeases
+    | QueueStatus
+    | OpenBrowse
+    | CommitPublish
+    | AbortPublish
+    | ForgetPublish
+)
+
+
+class FetchTicket(Request, tag="fetch"):
+    """Read the positions ``(after, upto]`` of a lease, without the first ``skip`` rows."""
+
+    lease: str
+    owner: str
+    after: int
+    upto: int
+    skip: int = 0
+    columns: list[str] | None = None
+    fail_on_data_loss: bool = True
+
+
+class BrowseTicket(Request, tag="browse"):
+    """Read the rows ``(after, upto]`` of a point-in-time view, without the first ``skip`` rows."""
+
+    snapshot: str
+    after: int
+    upto: int
+    skip: int = 0
+    columns: list[str] | None = None
+
+
+Ticket = FetchTicket | BrowseTicket
+
+
+class PutStage(Request, tag="stage"):
+    """Write a stage; ``stage`` is ``batch-partition-attempt-nonce``."""
+
+    query: str
+    stage: str
+
+
+def tag_of(request: Request) -> str:
+    """Return the name a request goes by: its action type."""
+    tag = request.__struct_config__.tag
+    assert isinstance(tag, str)
+    return tag

@@ -1,0 +1,211 @@
+"""Staged publishes: all rows of a batch at once, once, or not at all (spark-notes §4). Lives on the broker's loop.
+
+The stages of a commit become one log transaction that carries (query id, batch id) as its outcome. When it is durable the
+mark of the query is raised in the catalogue, then the stages are deleted. A crash before the commit record: nothing was
+published, the commit comes again. After it: recovery finds the outcome, and the commit that comes again is answered as done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.effects import HostEffects
+from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
+from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
+from annulet.bulk.stages import StageKey, StageStore
+from annulet.core.errors import CoreError
+from annulet.core.message import Origin
+from annulet.wire.amqp091.properties import VIEW
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.core.routing import Route
+    from annulet.core.virtual_host import VirtualHost
+
+logger = structlog.get_logger(__name__)
+
+MESSAGES_AT_ONCE_MAX: Final = 50_000
+"""Messages of a commit that are published in one loop turn, so that consumers see the whole batch at once: about a quarter
+of a second in which nobody else is served. A larger batch is published in slices: still one transaction for the disk, but a
+consumer may see its beginning before its end."""
+
+SLICE: Final = 5000
+"""Messages of one slice of a larger batch: about 25 ms."""
+
+COMMIT_MESSAGES_MAX: Final = 2_000_000
+"""Messages of one commit: all of them are in memory before the first is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """What a sink asks for at the end of a batch. ``stages`` in partition order."""
+
+    host: str
+    query: str
+    batch: int
+    stages: tuple[str, ...]
+    defaults: WriteDefaults
+    mandatory: bool  # a row that no queue takes refuses the whole commit; else it is dropped and counted
+    publisher: str  # "user@peer" for the loss ledger
+
+
+class Publisher:
+    """Commits staged publishes."""
+
+    def __init__(self, broker: Broker, stages: StageStore) -> None:
+        self._broker = broker
+        self._stages = stages
+        self._locks: dict[str, asyncio.Lock] = {}  # by query, while a commit of it runs
+        self.commits = 0
+        self.messages = 0
+        self.unroutable = 0
+
+    async def commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
+        """Publish the batch unless it was published before. Returns messages published and unroutable.
+
+        ``may_write`` says whether the user may write to an exchange. Raises :class:`NotFoundError`,
+        :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it should be
+        tried again. Durable when this returns.
+        """
+        lock = self._locks.setdefault(request.query, asyncio.Lock())
+        try:
+            async with lock:
+                return await self._commit(request, may_write)
+        finally:
+            if not lock.locked():
+                self._locks.pop(request.query, None)
+
+    async def _commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
+        broker = self._broker
+        mark = broker.catalogue.publish_mark(request.query)
+        if mark is not None and request.batch <= mark:
+            await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
+            return {"messages": 0, "unroutable": 0, "repeated": 1}
+        host = broker.hosts.get(request.host)
+        if host is None:
+            raise NotFoundError(f"no virtual host {request.host!r}")
+        pending = await asyncio.to_thread(self._read, request)
+        self._check_room(pending)
+        routes = _Routes(host, may_write, request)
+        messages, unroutable = routes.resolve(pending, broker.clock())
+        await self._publish(host, messages, (request.query, request.batch))
+        await broker.commit.durable()
+        broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
+        await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
+        self.commits += 1
+        self.messages += len(messages)
+        self.unroutable += unroutable
+        broker.unroutable += unroutable
+        return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
+
+    def _read(self, request: CommitRequest) -> list[PendingMessage]:
+        """Read and encode all stages. In a worker thread."""
+        pending: list[PendingMessage] = []
+        for stage in request.stages:
+            rows = 0
+            for batch in self._stages.read(StageKey(request.query, stage)):
+                pending.extend(encode_rows(batch, request.defaults, request.publisher, rows))
+                rows += batch.num_rows
+                if len(pending) > COMMIT_MESSAGES_MAX:
+                    raise RefusedError(
+                        f"the batch has more than {COMMIT_MESSAGES_MAX} rows: lower maxMessagesPerTrigger of its source"
+                    )
+        return pending
+
+    def _check_room(self, pending: list[PendingMessage]) -> None:
+        broker = self._broker
+        if broker.memory_blocked:
+            raise UnavailableError("the broker's memory is full and publishers are held back; let consumers catch up")
+        size = sum(len(item.message.body) + len(item.message.header) for item in pending if item.message.durable)
+        if size and not broker.accepts_durable(size, broker.clock()):
+            raise UnavailableError(f"the broker's disk has no room for the batch's {size} bytes; free space on it")
+
+    async def _publish(self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int]) -> None:
+        effects = host.effects
+        assert isinstance(effects, HostEffects)
+        now = self._broker.clock()
+        sliced = len(messages) > MESSAGES_AT_ONCE_MAX
+        effects.begin_transaction()
+        for number, (item, route) in enumerate(messages, 1):
+            host.publish(item.message, route, now)
+            if sliced and number % SLICE == 0:
+                transaction = effects.suspend_transaction()
+                await asyncio.sleep(0)
+                effects.resume_transaction(transaction)
+                now = self._broker.clock()
+        effects.end_transaction(outcome)
+
+    async def abort(self, query: str, stages: list[str]) -> None:
+        """Drop stages whose batch failed. The batch is computed again under the same id."""
+        for stage in stages:
+            await asyncio.to_thread(self._stages.drop, StageKey(query, stage))
+
+    def forget(self, query: str) -> None:
+        """Drop the mark of a query id that will not be used again."""
+        self._broker.catalogue.delete_publish_mark(query)
+
+
+class _Routes:
+    """Resolves the destinations of one commit, each once, before anything is published."""
+
+    def __init__(self, host: VirtualHost, may_write: Callable[[str], bool], request: CommitRequest) -> None:
+        self._host = host
+        self._may_write = may_write
+        self._request = request
+        self._known: dict[Destination, tuple[Origin, Route]] = {}
+
+    def resolve(self, pending: list[PendingMessage], now: int) -> tuple[list[tuple[PendingMessage, Route]], int]:
+        """Give every message its origin, times and route. Returns the routable ones and how many are not."""
+        host = self._host
+        routed: list[tuple[PendingMessage, Route]] = []
+        unroutable = 0
+        for item in pending:
+            known = self._known.get(item.destination)
+            if known is None:
+                known = self._known[item.destination] = self._resolve(item.destination)
+            origin, route = known
+            message = item.message
+            message.origin = origin
+            message.accepted_at = now
+            message.expires_at = 0 if item.time_to_live < 0 else now + item.time_to_live
+            if host.targets(message, route):
+                routed.append((item, route))
+            elif self._request.mandatory:
+                raise RefusedError(
+                    f"nothing was published: no queue takes messages for exchange {origin.exchange!r} with routing key "
+                    f"{origin.routing_key!r}; bind a queue, or set mandatory=false to drop such rows"
+                )
+            else:
+                unroutable += 1
+        return routed, unroutable
+
+    def _resolve(self, destination: Destination) -> tuple[Origin, Route]:
+        host = self._host
+        exchange, routing_key = destination.exchange, destination.routing_key
+        if destination.address is not None:
+            if destination.address in host.queues:
+                exchange, routing_key = "", destination.address
+            elif destination.address and destination.address in host.exchanges:
+                exchange = destination.address
+            else:
+                raise NotFoundError(
+                    f"nothing was published: no queue or exchange {destination.address!r} in virtual host {host.name!r}; "
+                    "declare it first, or correct the address"
+                )
+        elif exchange == "" and routing_key not in host.queues:
+            raise NotFoundError(
+                f"nothing was published: no queue {routing_key!r} in virtual host {host.name!r}, which the default exchange "
+                "would reach by this routing key; declare it first, or name an exchange"
+            )
+        if not self._may_write(exchange):
+            raise PermissionDeniedError(f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}")
+        try:
+            route = host.route(exchange, routing_key)
+        except CoreError as error:
+            raise NotFoundError(f"nothing was published: {error}") from error
+        return Origin(exchange, routing_key, self._request.publisher, VIEW), route

@@ -1,0 +1,188 @@
+"""Where staged rows wait for their commit: files under ``stages`` of the data directory, or memory without one.
+
+A stage is one task attempt's rows of one batch of one query. Its name carries a nonce: attempt numbers start anew with each
+driver, and a zombie's task must not replace the rows that a newer driver's commit names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+
+STAGE_AGE_MAX: Final = 24 * 3600
+"""Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""
+
+STAGE_BYTES_MAX: Final = 2 * 1024**3
+"""Bytes of one stage, that is of one partition of one batch: a commit holds its stages in memory."""
+
+STAGE_DIRECTORY: Final = "stages"
+_STAGE: Final = re.compile(r"(?P<batch>[0-9]{1,19})-(?P<partition>[0-9]{1,10})-(?P<attempt>[0-9]{1,19})-[0-9a-f]{32}")
+_SUFFIX: Final = ".arrow"
+_PART: Final = ".part"
+
+
+@dataclass(frozen=True, slots=True)
+class StageKey:
+    """Names one stage. ``stage`` is ``batch-partition-attempt-nonce``."""
+
+    query: str
+    stage: str
+
+    def __post_init__(self) -> None:
+        if not self.query:
+            raise InvalidRequestError("stage: the query id is empty")
+        if _STAGE.fullmatch(self.stage) is None:
+            raise InvalidRequestError(f"stage {self.stage!r} is not batch-partition-attempt-nonce")
+
+    @property
+    def batch(self) -> int:
+        """The batch id."""
+        return int(self.stage.partition("-")[0])
+
+
+class StageStore:
+    """All stages. Safe to use from several threads: each stage is written once, by one, and read after that."""
+
+    def __init__(self, data_directory: Path | None) -> None:
+        self._directory = None if data_directory is None else data_directory / STAGE_DIRECTORY
+        self._memory: dict[tuple[str, str], tuple[float, bytes]] = {}
+        if self._directory is not None:
+            self._directory.mkdir(exist_ok=True)
+
+    def write(self, key: StageKey, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+        """Write a stage; it is on disk when this returns. Returns rows and bytes. A failure leaves nothing behind."""
+        if self._directory is None:
+            sink = pa.BufferOutputStream()
+            counts = _write_stream(sink, schema, batches)
+            self._memory[self._memory_key(key)] = (time.monotonic(), sink.getvalue().to_pybytes())
+            return counts
+        folder = self._directory / _folder_name(key.query)
+        folder.mkdir(exist_ok=True)
+        path = folder / (key.stage + _SUFFIX)
+        part = path.with_suffix(_PART)
+        try:
+            with part.open("wb") as file:
+                counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        _sync_directory(folder)
+        _sync_directory(self._directory)
+        return counts
+
+    def read(self, key: StageKey) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a stage. Raises :class:`NotFoundError`."""
+        if self._directory is None:
+            found = self._memory.get(self._memory_key(key))
+            if found is None:
+                raise _not_found(key)
+            with pa.ipc.open_stream(found[1]) as reader:
+                yield from reader
+            return
+        path = self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)
+        if not path.exists():
+            raise _not_found(key)
+        with path.open("rb") as file, pa.ipc.open_stream(file) as reader:
+            yield from reader
+
+    def drop(self, key: StageKey) -> None:
+        """Delete a stage, if it is there."""
+        if self._directory is None:
+            self._memory.pop(self._memory_key(key), None)
+        else:
+            (self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)).unlink(missing_ok=True)
+
+    def drop_batches(self, query: str, upto: int) -> int:
+        """Delete all stages of a query's batches up to ``upto``: they are published, or superseded. Returns how many."""
+        dropped = 0
+        for stage in self._stages(query):
+            if int(stage.partition("-")[0]) <= upto:
+                self.drop(StageKey(query, stage))
+                dropped += 1
+        return dropped
+
+    def drop_old(self, age_max: float = STAGE_AGE_MAX) -> int:
+        """Delete stages older than ``age_max`` seconds, and what crashes left half-written. Returns how many."""
+        dropped = 0
+        if self._directory is None:
+            limit = time.monotonic() - age_max
+            for key in [key for key, (written, _) in list(self._memory.items()) if written < limit]:
+                del self._memory[key]
+                dropped += 1
+            return dropped
+        limit = time.time() - age_max
+        for folder in self._directory.iterdir():
+            idle = folder.stat().st_mtime < limit  # else a stage may be about to be written there
+            for path in folder.iterdir():
+                if path.stat().st_mtime < limit:
+                    path.unlink(missing_ok=True)
+                    dropped += 1
+            if idle and not any(folder.iterdir()):
+                folder.rmdir()
+        return dropped
+
+    def count(self) -> int:
+        """How many stages wait."""
+        if self._directory is None:
+            return len(self._memory)
+        return sum(1 for _ in self._directory.glob(f"*/*{_SUFFIX}"))
+
+    def _stages(self, query: str) -> list[str]:
+        name = _folder_name(query)
+        if self._directory is None:
+            return [stage for folder, stage in list(self._memory) if folder == name]
+        folder = self._directory / name
+        return [path.stem for path in folder.glob(f"*{_SUFFIX}")] if folder.is_dir() else []
+
+    @staticmethod
+    def _memory_key(key: StageKey) -> tuple[str, str]:
+        return _folder_name(key.query), key.stage
+
+
+def _write_stream(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+    rows = size = 0
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            rows += batch.num_rows
+            size += batch.nbytes
+            if size > STAGE_BYTES_MAX:
+                raise RefusedError(
+                    f"a partition of the batch has more than {STAGE_BYTES_MAX} bytes: "
+                    "lower maxMessagesPerTrigger or maxBytesPerTrigger, or repartition"
+                )
+            writer.write_batch(batch)
+    return rows, size
+
+
+def _folder_name(query: str) -> str:
+    """A query id is the client's text, so it does not become a file name as it is."""
+    return hashlib.sha256(query.encode()).hexdigest()[:32]
+
+
+def _not_found(key: StageKey) -> NotFoundError:
+    return NotFoundError(
+        f"stage {key.stage} of query {key.query!r} is not there: it is older than {STAGE_AGE_MAX // 3600} hours, or was in the "
+        "memory of a broker that ended. Restart the query; the batch is computed again"
+    )
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
