@@ -215,7 +215,7 @@ class Authenticator:
             return False
         return None
 
-    def _remember(self, digest: bytes, verdict: bool) -> None:  # noqa: FBT001 - private, named at every call
+    def _remember(self, digest: bytes, verdict: bool) -> None:
         self._hashed += 1
         memory = self._right if verdict else self._wrong
         memory[digest] = None

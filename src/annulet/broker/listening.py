@@ -33,7 +33,7 @@ def open_listening_socket(endpoint: Endpoint, listener: str, option: str) -> soc
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
         listening.listen(BACKLOG)
-        listening.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        listening.setblocking(False)
     except OSError as error:
         listening.close()
         raise ListenerError(
