@@ -57,7 +57,8 @@ class BrokerProcess:
 
     @property
     def amqp_url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.amqp_port}/"
+        # no path: every client takes that as the virtual host "/"; with a bare slash they disagree
+        return f"amqp://guest:guest@127.0.0.1:{self.amqp_port}"
 
     @property
     def http_url(self) -> str:

@@ -3,6 +3,8 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from annulet.admin.application import build_application
+from annulet.broker.broker import Broker
+from annulet.broker.configuration import BrokerConfiguration
 from tests.admin.conftest import Site
 
 
@@ -13,6 +15,7 @@ def test_every_path_only_reads(site: Site) -> None:
         assert route.methods == {"GET", "HEAD"}, route.path
 
 
-async def test_two_applications_keep_their_brokers_apart(site: Site) -> None:
-    application = build_application(site.broker)
-    assert application.state.broker is site.broker
+def test_two_applications_keep_their_brokers_apart(site: Site) -> None:
+    other = Broker(BrokerConfiguration(data_directory=None))
+    assert build_application(site.broker).state.broker is site.broker
+    assert build_application(other).state.broker is other

@@ -49,7 +49,7 @@ def test_errors_of_the_system_become_one_line() -> None:
 
 def test_serve_stops_cleanly_on_sigterm_and_keeps_its_data(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", "--log-format", "json") as process:
-        connection = pika.BlockingConnection(pika.URLParameters(process.amqp_url + "%2F"))
+        connection = pika.BlockingConnection(pika.URLParameters(process.amqp_url))
         channel = connection.channel()
         channel.confirm_delivery()
         channel.queue_declare("kept", durable=True)
@@ -61,7 +61,7 @@ def test_serve_stops_cleanly_on_sigterm_and_keeps_its_data(tmp_path: Path) -> No
         events = [line["event"] for line in lines]
         serving = lines[events.index("serving")]
         assert serving["amqp"] == f"amqp://127.0.0.1:{process.amqp_port}"
-        assert serving["admin"] == process.http_url
+        assert serving["http"] == process.http_url
         assert events[-1] == "stopped"
         process.start()
         assert process.get("/api/v1/queues/%2F/kept")["messages"] == 1

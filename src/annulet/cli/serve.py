@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
 
 import click
 import structlog
@@ -34,6 +34,17 @@ EXIT_NOT_STARTED: Final = 2
 
 EXIT_SIGNAL: Final = 128
 """Plus the signal's number: ended at once by a second signal (the shell's convention)."""
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A service that clients connect to by an address of its own."""
+
+    listener: str
+
+    @property
+    def url(self) -> str:
+        """Where it listens, with the real port."""
 
 
 @click.command()
@@ -141,10 +152,7 @@ def handle_signals(stop: asyncio.Event) -> Callable[[], None]:
 
 def log_addresses(broker: Broker) -> None:
     """Say where clients find the broker, with the real ports."""
-    addresses = {
-        type(service).__name__.removesuffix("Service").lower(): getattr(service, "url", "")
-        for service in broker.services
-    }
+    addresses = {service.listener: service.url for service in broker.services if isinstance(service, Addressed)}
     data = broker.configuration.data_directory
     host, port = broker.amqp_address
     logger.info("serving", amqp=f"amqp://{host}:{port}", **addresses, data="memory" if data is None else str(data))

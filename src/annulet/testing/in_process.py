@@ -34,9 +34,9 @@ class RunningBroker:
 
     @property
     def amqp_url(self) -> str:
-        """``amqp://guest:guest@127.0.0.1:PORT/``: the virtual host ``/``."""
+        """``amqp://guest:guest@127.0.0.1:PORT``. Every client reads no path as the virtual host ``/``."""
         host, port = self.broker.amqp_address
-        return f"amqp://{CREDENTIALS}@{host}:{port}/"
+        return f"amqp://{CREDENTIALS}@{host}:{port}"
 
     @property
     def http_url(self) -> str:
