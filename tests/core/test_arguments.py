@@ -52,7 +52,8 @@ def test_accepted(arguments, settings):
         ({"last-value": True, "qpid.last_value_queue": True}, "different last-value keys"),
         ({"x-max-priority": 9}, r"x-max-priority \(priorities\) is not available in this version"),
         ({"x-dead-letter-exchange": ""}, "dead-letter-address"), ({"x-max-length": 1}, "max-length"),
-        ({"x-ringsize": 5}, "did you mean 'x-ring-size'"), ({"zzzzzzzzzzzz": 5}, "unknown queue argument 'zzzzzzzzzzzz'"),
+        ({"x-ringsize": 5}, "did you mean 'x-ring-size'"),
+        ({"zzzzzzzzzzzz": 5}, "unknown queue argument 'zzzzzzzzzzzz'"),
     ],
 )  # fmt: skip
 def test_refused(arguments, words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings as hypothesis_settings
@@ -18,9 +19,15 @@ from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_mes
 
 KEYS = st.sampled_from([None, "a", "b", "c"])
 SIZES = st.integers(0, 5)
-LIFETIMES = st.sampled_from([None, None, None, 0, 5, 20])
+LIFETIMES = st.sampled_from([None, None, None, None, None, 0, 5, 20])
 LIMITS = st.sampled_from([-1, -1, 1, 2, 3])
-CONSUMERS = st.tuples(LIMITS, st.sampled_from([-1, -1, 3, 6]), st.sampled_from([False, False, True]), st.integers(0, 1))
+# Mostly small windows: a consumer without limits empties the queue, and then no other rule has anything to decide.
+CONSUMERS = st.tuples(
+    st.sampled_from([1, 1, 2, 2, 3, 0, -1]),
+    st.sampled_from([-1, -1, 3, 6]),
+    st.sampled_from([False] * 7 + [True]),
+    st.sampled_from([0, 0, 0, 1]),
+)
 ARRIVALS = st.lists(st.tuples(KEYS, SIZES, LIFETIMES), min_size=1, max_size=6)
 
 
@@ -39,11 +46,11 @@ class Pair:
 
 class QueueMachine(RuleBasedStateMachine):
     @initialize(
-        ring=st.sampled_from([-1, -1, 1, 2, 3, 5]),
-        keep=st.sampled_from([0, 0, 1, 2]),
-        ttl=st.sampled_from([-1, -1, -1, 0, 10]),
+        ring=st.sampled_from([-1, 1, 2, 3, 5]),
+        keep=st.sampled_from([0, 1, 2]),
+        ttl=st.sampled_from([-1, -1, -1, -1, 10, 30]),
         shared_windows=st.lists(LIMITS, min_size=2, max_size=2),
-        consumers=st.lists(CONSUMERS, max_size=2),
+        consumers=st.lists(CONSUMERS, max_size=1),
     )
     def start(
         self, ring: int, keep: int, ttl: int, shared_windows: list[int], consumers: list[tuple[int, int, bool, int]]
@@ -97,7 +104,7 @@ class QueueMachine(RuleBasedStateMachine):
     def open_session(self, shared: int) -> None:
         self.open_pair(shared)
 
-    @precondition(lambda self: self.sessions)
+    @precondition(lambda self: self.sessions and len(self.oracle.consumers) < 3)
     @rule(data=st.data(), consumer=CONSUMERS)
     def consume(self, data: st.DataObject, consumer: tuple[int, int, bool, int]) -> None:
         self.attach(self.pick(data), *consumer)
@@ -140,23 +147,32 @@ class QueueMachine(RuleBasedStateMachine):
             self.oracle.give_back(list(held.values()), self.now)
         pair.real.close_consumer(tag, self.now)
 
-    @precondition(lambda self: self.sessions)
-    @rule(data=st.data(), automatic=st.booleans())
-    def get(self, data: st.DataObject, automatic: bool) -> None:
+    @precondition(lambda self: self.sessions and self.oracle.pending())
+    @rule(data=st.data(), count=st.integers(1, 4), automatic=st.sampled_from([False, False, False, True]))
+    def get(self, data: st.DataObject, count: int, automatic: bool) -> None:
         pair = self.pick(data)
-        self.queue.expire(self.now)
-        self.oracle.get(pair.model, self.now, automatic=automatic)
-        taken = pair.real.get(self.queue, self.now, auto_acknowledge=automatic)
-        if taken is not None:
-            pair.got.append((taken[1], taken[0].sequence))
+        for _ in range(count):
+            self.queue.expire(self.now)
+            self.oracle.get(pair.model, self.now, automatic=automatic)
+            taken = pair.real.get(self.queue, self.now, auto_acknowledge=automatic)
+            if taken is not None:
+                pair.got.append((taken[1], taken[0].sequence))
 
     @precondition(someone_holds)
-    @rule(
-        data=st.data(),
-        how=st.sampled_from(["acknowledge", "requeue", "drop"]),
-        multiple=st.booleans(),
-        transacted=st.booleans(),
-    )
+    @rule(data=st.data(), multiple=st.booleans(), transacted=st.sampled_from([False, False, True]))
+    def acknowledge(self, data: st.DataObject, multiple: bool, transacted: bool) -> None:
+        self.settle(data, "acknowledge", multiple, transacted)
+
+    @precondition(someone_holds)
+    @rule(data=st.data(), multiple=st.booleans(), transacted=st.sampled_from([False, False, True]))
+    def requeue(self, data: st.DataObject, multiple: bool, transacted: bool) -> None:
+        self.settle(data, "requeue", multiple, transacted)
+
+    @precondition(someone_holds)
+    @rule(data=st.data(), multiple=st.booleans(), transacted=st.sampled_from([False, False, True]))
+    def drop(self, data: st.DataObject, multiple: bool, transacted: bool) -> None:
+        self.settle(data, "drop", multiple, transacted)
+
     def settle(self, data: st.DataObject, how: str, multiple: bool, transacted: bool) -> None:
         pair = self.pick(data, holding=True)
         tag = data.draw(st.sampled_from([*pair.model.held, *([0] if multiple else [])]))
@@ -195,6 +211,18 @@ class QueueMachine(RuleBasedStateMachine):
         pair.transaction.send(self.message(key, size, None), self.host.route("", "q"))
 
     @precondition(lambda self: self.sessions)
+    @rule(data=st.data())
+    def stall_or_go_on(self, data: st.DataObject) -> None:
+        """The client's connection fills up, or has room again. What comes back meanwhile stays with the queue."""
+        pair = self.pick(data)
+        pair.model.writable = pair.real.writable = not pair.real.writable
+        if pair.real.writable:
+            self.queue.expire(self.now)
+            self.oracle.expire(self.now)
+            self.oracle.dispatch()
+            pair.real.wake(self.now)
+
+    @precondition(lambda self: self.sessions)
     @rule(data=st.data(), keep=st.booleans())
     def end_transaction(self, data: st.DataObject, keep: bool) -> None:
         pair = self.pick(data)
@@ -206,34 +234,23 @@ class QueueMachine(RuleBasedStateMachine):
             self.oracle.rollback(pair.model)
             pair.transaction.rollback()
 
-    @precondition(lambda self: self.sessions)
-    @rule(data=st.data())
-    def close_session(self, data: st.DataObject) -> None:
-        pair = self.pick(data)
-        self.sessions.remove(pair)
-        pair.transaction.rollback()
-        self.oracle.close(pair.model, self.now)
-        pair.real.close(self.now)
-
-    @rule(ring=st.sampled_from([-1, 1, 2, 4]), trim=st.booleans())
-    def resize(self, ring: int, trim: bool) -> None:
-        current = self.queue.settings
-        self.queue.update(
-            QueueSettings(
-                ring_size=ring,
-                ring_trim_now=trim,
-                last_value_key=current.last_value_key,
-                keep_per_key=current.keep_per_key,
-                message_ttl=current.message_ttl,
-            ),
-            self.now,
-        )
-        self.oracle.resize(ring, trim=trim)
-
-    @rule()
-    def purge(self) -> None:
-        self.queue.purge(self.now)
-        self.oracle.purge()
+    @rule(data=st.data(), what=st.sampled_from(["nothing", "close", "resize", "purge"]))
+    def disrupt(self, data: st.DataObject, what: str) -> None:
+        """One rule for what empties queues and sessions: as rules of their own they would leave others little to do."""
+        if what == "close" and self.sessions:
+            pair = self.pick(data)
+            self.sessions.remove(pair)
+            pair.transaction.rollback()
+            self.oracle.close(pair.model, self.now)
+            pair.real.close(self.now)
+        elif what == "resize":
+            ring, trim = data.draw(st.sampled_from([1, 2, 4, -1])), data.draw(st.booleans())
+            changed = replace(self.queue.settings, ring_size=ring, ring_trim_now=trim)
+            self.queue.update(changed, self.now)
+            self.oracle.resize(ring, trim=trim)
+        elif what == "purge":
+            self.queue.purge(self.now)
+            self.oracle.purge()
 
     @rule(elapsed=st.integers(1, 12))
     def pass_time(self, elapsed: int) -> None:
@@ -264,5 +281,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert list(pair.real.unacknowledged) == sorted(pair.real.unacknowledged)
 
 
-QueueMachine.TestCase.settings = hypothesis_settings(max_examples=250, stateful_step_count=30, deadline=None)
+QueueMachine.TestCase.settings = hypothesis_settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestQueueAgainstOracle = QueueMachine.TestCase

@@ -140,7 +140,7 @@ def test_inequivalent_declarations_are_refused_by_name(host):
         PreconditionFailed, match="inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true'"
     ):
         declare(host, "q", durable=True, arguments={"x-ring-size": 3})
-    with pytest.raises(PreconditionFailed, match="arg 'x-ring-size' .* received none but current is '3'"):
+    with pytest.raises(PreconditionFailed, match=r"arg 'x-ring-size' .* received none but current is '3'"):
         declare(host, "q")
     assert declare(host, "q", arguments={"ring-size": 3}) == [host.queues["q"]]
     host.declare_exchange("e", "direct")

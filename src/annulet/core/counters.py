@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from annulet.core.reasons import RemovalReason
+
+if TYPE_CHECKING:
+    from annulet.core.queue import Queue
 
 
 class QueueCounters:
@@ -67,3 +71,34 @@ class QueueStatistics:
     key_count: int  # distinct keys of a keep-per-key queue with a message in it
     first_sequence: int  # of the oldest pending message, 0 when none
     next_sequence: int
+
+
+def statistics_of(queue: Queue) -> QueueStatistics:
+    """Return the counters and sizes of a queue at this moment."""
+    removed = queue.counters.removed
+    first = queue.order.first()
+    return QueueStatistics(
+        name=queue.name,
+        message_count=queue.order.count + len(queue.delivering),
+        pending_count=queue.order.count,
+        delivering_count=len(queue.delivering),
+        scheduled_count=0,
+        pending_bytes=queue.pending_bytes,
+        delivering_bytes=queue.delivering_bytes,
+        consumer_count=queue.consumers.count,
+        messages_added=queue.counters.messages_added,
+        bytes_added=queue.counters.bytes_added,
+        messages_delivered=queue.counters.messages_delivered,
+        messages_returned=queue.counters.messages_returned,
+        messages_acknowledged=removed[RemovalReason.ACKNOWLEDGED],
+        messages_expired=removed[RemovalReason.EXPIRED],
+        messages_killed=removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED],
+        messages_replaced=removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY],
+        messages_dropped=removed[RemovalReason.OVERFLOW],
+        messages_rejected=removed[RemovalReason.REJECTED],
+        messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],
+        removed={reason.value: count for reason, count in removed.items() if count},
+        key_count=queue.key_count,
+        first_sequence=0 if first is None else first.sequence,
+        next_sequence=queue.next_sequence,
+    )

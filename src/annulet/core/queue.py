@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.counters import QueueCounters, QueueStatistics
+from annulet.core.counters import QueueCounters, QueueStatistics, statistics_of
 from annulet.core.dispatch import CompetingDispatch
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.expiry import ExpiryIndex
@@ -75,7 +75,7 @@ class Queue:
         self.counters.bytes_added += size
         order = self.order
         if self._expiry is not None:  # what has expired neither counts nor stands before the arrival
-            self.expire(now)
+            self._expire_due(now)
         pending_before = order.count
         if self._keys is not None:
             superseded = self._keys.accept(entry)
@@ -96,6 +96,7 @@ class Queue:
         ring_size = self.settings.ring_size
         if 0 <= ring_size < order.count and order.count > pending_before:
             self._evict_first(now, entry.sequence)
+            self.wake(now)
         return entry
 
     def restore(self, message: Message, sequence: int, *, redelivered: bool) -> QueueEntry:
@@ -187,6 +188,7 @@ class Queue:
             self._take_pending(entry)
             self._mark_delivering(entry, consumer)
             taken.append(entry)
+        self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
 
     # ------------------------------------------------------------------ settlement
@@ -229,17 +231,24 @@ class Queue:
                 self.pending_bytes += len(entry.message.body)
                 self._index_pending(entry)
                 candidates.append(entry)
-        self.expire(now)
+        self._expire_due(now)
         if self.consumers.count:
             self._dispatch(now)
         ring_size = self.settings.ring_size
         if 0 <= ring_size < self.order.count:
             self._drop_returned(sorted(candidates), ring_size, now)
+            self.wake(now)
 
     # ------------------------------------------------------------------ time and management
 
     def expire(self, now: int) -> int:
         """Remove the pending messages whose time has come, anywhere in the queue. Returns how many."""
+        count = self._expire_due(now)
+        if count:
+            self.wake(now)
+        return count
+
+    def _expire_due(self, now: int) -> int:
         if self._expiry is None:
             return 0
         count = 0
@@ -301,40 +310,20 @@ class Queue:
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
                 self._evict_first(now, 0)
+            self.wake(now)
 
     def browse(self) -> list[QueueEntry]:
         """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing."""
         return sorted([*self.order.entries(), *self.delivering])
 
+    @property
+    def key_count(self) -> int:
+        """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
+        return 0 if self._keys is None else len(self._keys)
+
     def statistics(self) -> QueueStatistics:
         """Return the counters and sizes of this moment."""
-        removed = self.counters.removed
-        first = self.order.first()
-        return QueueStatistics(
-            name=self.name,
-            message_count=self.order.count + len(self.delivering),
-            pending_count=self.order.count,
-            delivering_count=len(self.delivering),
-            scheduled_count=0,
-            pending_bytes=self.pending_bytes,
-            delivering_bytes=self.delivering_bytes,
-            consumer_count=self.consumers.count,
-            messages_added=self.counters.messages_added,
-            bytes_added=self.counters.bytes_added,
-            messages_delivered=self.counters.messages_delivered,
-            messages_returned=self.counters.messages_returned,
-            messages_acknowledged=removed[RemovalReason.ACKNOWLEDGED],
-            messages_expired=removed[RemovalReason.EXPIRED],
-            messages_killed=removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED],
-            messages_replaced=removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY],
-            messages_dropped=removed[RemovalReason.OVERFLOW],
-            messages_rejected=removed[RemovalReason.REJECTED],
-            messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],
-            removed={reason.value: count for reason, count in removed.items() if count},
-            key_count=0 if self._keys is None else len(self._keys),
-            first_sequence=0 if first is None else first.sequence,
-            next_sequence=self.next_sequence,
-        )
+        return statistics_of(self)
 
     # ------------------------------------------------------------------ moves between states
 

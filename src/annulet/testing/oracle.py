@@ -28,6 +28,7 @@ class OracleSession:
     """One client: what it holds by tag, and what its consumers may hold together."""
 
     messages_max: int = -1
+    writable: bool = True
     last_tag: int = 0
     held: dict[int, OracleMessage] = field(default_factory=dict)
     in_transaction: list[tuple[int, OracleMessage, str]] = field(default_factory=list)
@@ -71,9 +72,11 @@ class QueueOracle:
 
     def may_take(self, consumer: OracleConsumer, size: int) -> bool:
         """Say whether a consumer has room for a message of this size."""
+        session = consumer.session
+        if not session.writable:
+            return False
         if consumer.automatic:
             return True
-        session = consumer.session
         held = self.held_by(consumer)
         if 0 <= consumer.messages_max <= len(held):
             return False
@@ -107,6 +110,7 @@ class QueueOracle:
             self.remove(message, "expired")
         if 0 <= self.ring < len(self.pending()) and len(self.pending()) > waiting_before:
             self.remove(self.pending()[0], "replaced-ring")
+            self.dispatch()
 
     def attach(self, consumer: OracleConsumer, now: int) -> None:
         """Start a consumer."""
@@ -130,12 +134,13 @@ class QueueOracle:
         waiting = self.pending()
         if not waiting:
             return
+        waiting[0].state = DELIVERING
+        self.dispatch()  # the next one may fit where this one did not
         session.last_tag += 1
         session.received.append((session.last_tag, waiting[0].number))
         if automatic:
             self.remove(waiting[0], "acknowledged")
         else:
-            waiting[0].state = DELIVERING
             session.held[session.last_tag] = waiting[0]
 
     def take(self, session: OracleSession, tag: int, *, multiple: bool) -> list[tuple[int, OracleMessage]]:
@@ -169,6 +174,7 @@ class QueueOracle:
         for message in returned:
             if message.state == PENDING and 0 <= self.ring < len(self.pending()):
                 self.remove(message, "replaced-ring")
+        self.dispatch()
 
     def close(self, session: OracleSession, now: int) -> None:
         """End a session."""
@@ -209,6 +215,7 @@ class QueueOracle:
         self.ring = ring
         while trim and 0 <= ring < len(self.pending()):
             self.remove(self.pending()[0], "replaced-ring")
+        self.dispatch()
 
     # ------------------------------------------------------------------ rules
 
