@@ -16,7 +16,7 @@ from annulet.core.settings import UNLIMITED
 from annulet.core.transaction import Transaction
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import encode_destination, encode_short_string
-from annulet.wire.amqp091.errors import ChannelError
+from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 from annulet.wire.amqp091.properties import VIEW, read_publish_facts
 
 if TYPE_CHECKING:
@@ -123,9 +123,7 @@ class Channel(Session):
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_confirms`."""
         if immediate:
-            raise ChannelError(
-                constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a TTL of 0 on the queue"
-            )
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a queue TTL of 0")
         destination = self._destinations.get((exchange, routing_key))
         if destination is None or destination.generation != self.host.generation:
             destination = self._resolve(exchange, routing_key)
