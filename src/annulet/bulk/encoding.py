@@ -46,7 +46,10 @@ class WriteDefaults:
     def from_request(cls, request: Mapping[str, Any]) -> WriteDefaults:
         """Read the JSON form."""
         return cls(
-            request.get("address"), request.get("exchange"), request.get("routing_key"), bool(request.get("persistent", True))
+            request.get("address"),
+            request.get("exchange"),
+            request.get("routing_key"),
+            bool(request.get("persistent", True)),
         )
 
 
@@ -65,9 +68,13 @@ def check_write_schema(schema: pa.Schema) -> None:
         types = WRITE_COLUMNS.get(field.name)
         if types is None:
             if field.name not in READ_ONLY_COLUMNS:
-                raise InvalidRequestError(f"column {field.name!r} is unknown; the columns are {', '.join(WRITE_COLUMNS)}")
+                raise InvalidRequestError(
+                    f"column {field.name!r} is unknown; the columns are {', '.join(WRITE_COLUMNS)}"
+                )
         elif not any(_same_type(field.type, kind) for kind in types):
-            raise InvalidRequestError(f"column {field.name!r} has type {field.type}, not {' or '.join(map(str, types))}")
+            raise InvalidRequestError(
+                f"column {field.name!r} has type {field.type}, not {' or '.join(map(str, types))}"
+            )
     if "body" not in schema.names:
         raise InvalidRequestError("column 'body' is missing: what is to be sent, binary or string")
 
@@ -77,8 +84,10 @@ def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     # Map types differ in the names and nullability of their entry fields; what they hold is what counts.
     return (
-        str(given).startswith("map<") and str(wanted).startswith("map<")
-        and given.key_type == wanted.key_type and given.item_type == wanted.item_type
+        str(given).startswith("map<")
+        and str(wanted).startswith("map<")
+        and given.key_type == wanted.key_type
+        and given.item_type == wanted.item_type
     )
 
 
@@ -144,12 +153,16 @@ class _Places:
         if destination is None:
             for name, text in zip(("address", "exchange", "routing_key"), place, strict=True):
                 if text and len(text.encode()) > SHORT_STRING_MAX:
-                    raise InvalidRequestError(f"row {row}: {name} {text[:40]!r}... is longer than {SHORT_STRING_MAX} octets")
+                    raise InvalidRequestError(
+                        f"row {row}: {name} {text[:40]!r}... is longer than {SHORT_STRING_MAX} octets"
+                    )
             destination = self._made[place] = Destination(*place)
         return destination
 
 
-def _set(setter: Callable[[BasicProperties, Any], None], properties: BasicProperties, value: Any, row: int, name: str) -> None:
+def _set(
+    setter: Callable[[BasicProperties, Any], None], properties: BasicProperties, value: Any, row: int, name: str
+) -> None:
     try:
         setter(properties, value)
     except ValueError as error:

@@ -310,7 +310,9 @@ class LeaseManager:
         if message.record:
             return
         if not self._broker.accepts_durable(message.size + len(message.header), self._broker.clock()):
-            raise UnavailableError(f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease")
+            raise UnavailableError(
+                f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease"
+            )
         copy = Message(
             message.header,
             message.body,
@@ -327,7 +329,9 @@ class LeaseManager:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
         await self._broker.commit.durable()
         if lease.queue.deleted:
-            raise LeaseGoneError(f"lease range gone: queue {lease.queue_name!r} was deleted while lease {lease.name!r} read it")
+            raise LeaseGoneError(
+                f"lease range gone: queue {lease.queue_name!r} was deleted while lease {lease.name!r} read it"
+            )
         before = lease.acknowledged, lease.last
         first = lease.last + 1
         lease.acknowledged, lease.last = max(lease.acknowledged, upto), lease.last + len(taken)
@@ -338,7 +342,9 @@ class LeaseManager:
                 if upto > before[0]:
                     catalogue.delete_lease_ranges(lease.host, lease.name, upto)
                 if taken:
-                    catalogue.add_lease_range(lease.host, lease.name, LeaseRange(first, lease.last, pack_positions(taken)))
+                    catalogue.add_lease_range(
+                        lease.host, lease.name, LeaseRange(first, lease.last, pack_positions(taken))
+                    )
         except BaseException:
             lease.acknowledged, lease.last = before
             raise
@@ -448,7 +454,9 @@ class LeaseManager:
         if host is None:
             raise NotFoundError(f"no virtual host {host_name!r}; write it percent-encoded behind the port of the url")
         if name not in host.queues:
-            raise NotFoundError(f"no queue {name!r} in virtual host {host_name!r}: declare it first, or correct the option")
+            raise NotFoundError(
+                f"no queue {name!r} in virtual host {host_name!r}: declare it first, or correct the option"
+            )
         try:
             queue = host.queue_for(name)
             host.check_consumer(queue, exclusive=False)

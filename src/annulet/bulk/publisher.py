@@ -125,7 +125,9 @@ class Publisher:
         if size and not broker.accepts_durable(size, broker.clock()):
             raise UnavailableError(f"the broker's disk has no room for the batch's {size} bytes; free space on it")
 
-    async def _publish(self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int]) -> None:
+    async def _publish(
+        self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int]
+    ) -> None:
         effects = host.effects
         assert isinstance(effects, HostEffects)
         now = self._broker.clock()
@@ -203,7 +205,9 @@ class _Routes:
                 "would reach by this routing key; declare it first, or name an exchange"
             )
         if not self._may_write(exchange):
-            raise PermissionDeniedError(f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}")
+            raise PermissionDeniedError(
+                f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}"
+            )
         try:
             route = host.route(exchange, routing_key)
         except CoreError as error:

@@ -60,7 +60,9 @@ def parse_url(text: str) -> BulkUrl:
             "options are options of the reader or writer, and ? and # in names are %3F and %23"
         )
     if (parts.username is None) != (parts.password is None):
-        raise InvalidRequestError(f"url: the {'password' if parts.password is None else 'user'} is missing; write {EXAMPLE}")
+        raise InvalidRequestError(
+            f"url: the {'password' if parts.password is None else 'user'} is missing; write {EXAMPLE}"
+        )
     path = parts.path.removeprefix("/")
     if "/" in path:
         raise InvalidRequestError(f"url: virtual host {path!r} has a slash in it; write the slash as %2F")

@@ -1,0 +1,265 @@
+"""The client side of bulk transfer, for Spark's processes: pyarrow only, nothing of the broker.
+
+Connections are kept per process and address: Python workers of Spark are forked and reused from batch to batch. A broker that
+restarts is waited for; every request may be repeated (leases are idempotent, stages carry a nonce, commits a batch id).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+from pyarrow import flight
+
+from annulet.bulk import protocol
+from annulet.bulk.errors import AuthenticationError, BulkError, TokenExpiredError, UnavailableError, decode_error
+from annulet.bulk.url import BulkUrl
+
+T = TypeVar("T")
+
+RETRY_SECONDS: Final = 60.0
+"""How long a broker that does not answer is waited for: longer than a restart that recovers some million messages."""
+
+BACKOFF_FIRST_SECONDS: Final = 0.1
+BACKOFF_MAX_SECONDS: Final = 2.0
+"""Pauses between attempts double from the first to this one."""
+
+CALL_SECONDS_MAX: Final = 330.0
+"""Deadline of one request: a little more than the broker gives itself. A dead peer is found out by TCP long before."""
+
+REPEATABLE_PUT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of a stage kept in the worker so that it can be sent again to a restarted broker. A larger stage that is
+interrupted fails its task, which Spark repeats."""
+
+
+class BulkClient:
+    """One connection to one broker as one user. Safe to use from several threads of its process."""
+
+    def __init__(
+        self,
+        url: BulkUrl,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = url
+        self.retry_seconds = retry_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._token = ""
+        self._client: Any = None
+
+    # ------------------------------------------------------------------ requests
+
+    def act(self, request: protocol.Request) -> dict[str, Any]:
+        """Carry out an action and return its answer.
+
+        Raises the :class:`BulkError` of the broker, and :class:`UnavailableError` when it cannot be reached in time.
+        """
+        return self._repeat(lambda: self._act(request))
+
+    def get(self, ticket: protocol.FetchTicket | protocol.BrowseTicket) -> Iterator[pa.RecordBatch]:
+        """Stream the batches of a ticket. An interrupted stream goes on after the rows that were received."""
+        received = ticket.skip
+        deadline = None
+        attempt = 0
+        while True:
+            try:
+                reader = self._call(lambda: self._client_now().do_get(self._ticket(ticket, received), self._options()))
+                for batch in self._chunks(reader):
+                    received += batch.num_rows
+                    deadline, attempt = None, 0
+                    yield batch
+            except (UnavailableError, TokenExpiredError) as error:
+                deadline = self._clock() + self.retry_seconds if deadline is None else deadline
+                self._pause(error, attempt, deadline)
+                attempt += 1
+            else:
+                return
+
+    def put(self, request: protocol.PutStage, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
+        """Send a stage. When this returns it is on the broker's disk. Returns rows and bytes."""
+        self._repeat(self._log_in_if_needed)
+        kept: list[pa.RecordBatch] = []
+        source = iter(batches)
+        size = 0
+        repeatable = True
+        deadline = self._clock() + self.retry_seconds
+        attempt = 0
+        while True:
+
+            def everything() -> Iterator[pa.RecordBatch]:
+                nonlocal size, repeatable
+                yield from list(kept)
+                for batch in source:
+                    size += batch.nbytes
+                    repeatable = repeatable and size <= REPEATABLE_PUT_BYTES_MAX
+                    if repeatable:
+                        kept.append(batch)
+                    else:
+                        kept.clear()
+                    yield batch
+
+            try:
+                return self._put(request, schema, everything())
+            except (UnavailableError, TokenExpiredError) as error:
+                if not repeatable:
+                    raise
+                self._pause(error, attempt, deadline)
+                attempt += 1
+                self._repeat(self._log_in_if_needed)
+
+    def close(self) -> None:
+        """Close the connection. It is opened again when it is needed."""
+        with self._lock:
+            client, self._client = self._client, None
+            self._token = ""
+        if client is not None:
+            client.close()
+
+    # ------------------------------------------------------------------ one attempt
+
+    def _act(self, request: protocol.Request) -> dict[str, Any]:
+        self._log_in_if_needed()
+        return self._result(request, self._options())
+
+    def _result(self, request: protocol.Request, options: Any) -> dict[str, Any]:
+        action = flight.Action(protocol.tag_of(request), msgspec.json.encode(request))
+        results = self._call(lambda: list(self._client_now().do_action(action, options)))
+        answer: dict[str, Any] = msgspec.json.decode(results[0].body.to_pybytes())
+        return answer
+
+    def _put(self, request: protocol.PutStage, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
+        descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(request))
+        writer, answers = self._call(lambda: self._client_now().do_put(descriptor, schema, self._options()))
+        try:
+            for batch in batches:
+                self._call(lambda batch=batch: writer.write_batch(batch))  # type: ignore[misc]
+            self._call(writer.done_writing)
+            answer = self._call(answers.read)
+            if answer is None:
+                self._call(writer.close)  # raises what the broker said
+                raise UnavailableError(f"{self.url}: the broker did not confirm the stage")
+        except BulkError:
+            self._abandon(writer)
+            raise
+        self._call(writer.close)
+        counts: dict[str, int] = msgspec.json.decode(answer.to_pybytes())
+        return counts
+
+    @staticmethod
+    def _abandon(writer: Any) -> None:
+        try:
+            writer.close()
+        except pa.ArrowException:  # it says again what was raised already
+            return
+
+    def _chunks(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError) as error:
+                raise self._translate(error) from error
+            if chunk.data is not None:
+                yield chunk.data
+
+    def _ticket(self, ticket: protocol.Request, skip: int) -> Any:
+        self._log_in_if_needed()
+        return flight.Ticket(msgspec.json.encode(msgspec.structs.replace(ticket, skip=skip)))
+
+    def _log_in_if_needed(self) -> None:
+        if self._token:
+            return
+        credentials = base64.b64encode(f"{self.url.user}:{self.url.password}".encode())
+        options = flight.FlightCallOptions(
+            timeout=CALL_SECONDS_MAX, headers=[(b"authorization", b"Basic " + credentials)]
+        )
+        self._token = self._result(protocol.Login(virtual_host=self.url.virtual_host), options)["token"]
+
+    def _options(self) -> Any:
+        return flight.FlightCallOptions(
+            timeout=CALL_SECONDS_MAX, headers=[(b"authorization", b"Bearer " + self._token.encode())]
+        )
+
+    def _client_now(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = flight.connect(self.url.location)
+            return self._client
+
+    # ------------------------------------------------------------------ errors and repetition
+
+    def _call(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (pa.ArrowException, OSError) as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: Exception) -> BulkError:
+        """Return the broker's own error, or what a broken connection means."""
+        told = decode_error(getattr(error, "extra_info", None))
+        if isinstance(told, TokenExpiredError):
+            self._token = ""
+        if told is not None:
+            return told
+        if isinstance(error, flight.FlightUnauthenticatedError):
+            return AuthenticationError(f"{self.url}: {error}")
+        if isinstance(error, (flight.FlightError, OSError)):
+            return UnavailableError(f"{self.url}: {_first_line(error)}")
+        return BulkError(f"{self.url}: {_first_line(error)}")
+
+    def _repeat(self, work: Callable[[], T]) -> T:
+        deadline = self._clock() + self.retry_seconds
+        attempt = 0
+        while True:
+            try:
+                return work()
+            except (UnavailableError, TokenExpiredError) as error:
+                self._pause(error, attempt, deadline)
+                attempt += 1
+
+    def _pause(self, error: BulkError, attempt: int, deadline: float) -> None:
+        """Wait before the next attempt, or give up."""
+        if isinstance(error, TokenExpiredError) and attempt == 0:
+            return  # the next attempt logs in
+        pause = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2**attempt)
+        if self._clock() + pause > deadline:
+            raise UnavailableError(
+                f"no answer from the broker at {self.url} within {self.retry_seconds:g} seconds: {error}. "
+                "Is it running with a bulk listener there (annulet serve --bulk HOST:PORT)?"
+            ) from error
+        self.close()
+        self._sleep(pause)
+
+
+_clients: dict[tuple[int, BulkUrl, float], BulkClient] = {}
+_clients_lock = threading.Lock()
+
+CLIENTS_MAX: Final = 64
+"""Connections a process keeps; a worker of Spark talks to one broker or two."""
+
+
+def connect(url: BulkUrl, *, retry_seconds: float = RETRY_SECONDS) -> BulkClient:
+    """Return this process's client for an address; made when first asked for. Connects when first used."""
+    key = (os.getpid(), url, retry_seconds)
+    with _clients_lock:
+        client = _clients.get(key)
+        if client is None:
+            if len(_clients) >= CLIENTS_MAX:
+                _clients.clear()
+            client = _clients[key] = BulkClient(url, retry_seconds=retry_seconds)
+        return client
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

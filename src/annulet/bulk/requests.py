@@ -1,0 +1,196 @@
+"""What each request of bulk transfer does. Lives on the broker's loop; the Flight threads bridge to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from annulet.bulk import protocol
+from annulet.bulk.encoding import WriteDefaults
+from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError
+from annulet.bulk.leases import LeaseManager, LeaseRequest
+from annulet.bulk.publisher import CommitRequest, Publisher
+from annulet.bulk.snapshots import SnapshotStore
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.bulk.schema import Row
+
+
+class Caller:
+    """Who makes a request, and from where."""
+
+    __slots__ = ("loopback", "peer", "user")
+
+    def __init__(self, user: str, peer: str, *, loopback: bool) -> None:
+        self.user = user
+        self.peer = peer
+        self.loopback = loopback
+
+
+class RequestHandler:
+    """Checks permissions and carries requests out."""
+
+    def __init__(self, broker: Broker, leases: LeaseManager, publisher: Publisher, snapshots: SnapshotStore) -> None:
+        self._broker = broker
+        self._leases = leases
+        self._publisher = publisher
+        self._snapshots = snapshots
+
+    async def authenticate(self, name: str, password: str, caller: Caller) -> str:
+        """Check a password. Returns the user's name; raises :class:`AuthenticationError`."""
+        user = await self._broker.authenticator.check_async(
+            name, password, peer_is_loopback=caller.loopback, peer=caller.peer
+        )
+        if user is None:
+            raise AuthenticationError(
+                f"login refused for user {name!r}: user name or password is wrong, or the user may connect from the broker's "
+                "own machine only (loopback_users)"
+            )
+        return user.name
+
+    async def act(self, request: protocol.Action, caller: Caller) -> dict[str, Any]:
+        """Carry out an action and return its answer."""
+        self._enter(request.virtual_host, caller)
+        if isinstance(request, (protocol.CommitPublish, protocol.AbortPublish, protocol.ForgetPublish)):
+            return await self._publish(request, caller)
+        if isinstance(request, (protocol.OpenLease, protocol.QueueStatus, protocol.OpenBrowse)):
+            return await self._queue(request, caller)
+        if isinstance(request, protocol.ListLeases):
+            return {"leases": self._list(request.virtual_host, caller)}
+        assert not isinstance(request, protocol.Login)
+        return await self._lease(request, caller)
+
+    async def rows(self, ticket: protocol.Ticket, caller: Caller) -> tuple[str, list[Row]]:
+        """Return the queue's name and the rows of a ticket."""
+        self._enter(ticket.virtual_host, caller)
+        _check_span(ticket.after, ticket.upto, ticket.skip)
+        if isinstance(ticket, protocol.BrowseTicket):
+            snapshot = self._snapshots.find(ticket.virtual_host, ticket.snapshot)
+            self._require("read", ticket.virtual_host, snapshot.queue, caller)
+            return snapshot.queue, snapshot.rows[ticket.after : ticket.upto][ticket.skip :]
+        queue = self._leases.queue_of(ticket.virtual_host, ticket.lease)
+        self._require("read", ticket.virtual_host, queue, caller)
+        rows = self._leases.fetch(
+            ticket.virtual_host,
+            ticket.lease,
+            ticket.owner,
+            ticket.after,
+            ticket.upto,
+            fail_on_data_loss=ticket.fail_on_data_loss,
+        )
+        return queue, rows[ticket.skip :]
+
+    async def check_stage(self, request: protocol.PutStage, caller: Caller) -> None:
+        """Refuse a stage whose user may not even enter. What it may write to is known at the commit."""
+        self._enter(request.virtual_host, caller)
+
+    # ------------------------------------------------------------------ actions
+
+    async def _queue(
+        self, request: protocol.OpenLease | protocol.QueueStatus | protocol.OpenBrowse, caller: Caller
+    ) -> dict[str, Any]:
+        host = request.virtual_host
+        self._require("read", host, request.queue, caller)
+        if isinstance(request, protocol.OpenLease):
+            return dict(
+                await self._leases.open(
+                    LeaseRequest(
+                        host=host,
+                        name=request.lease,
+                        queue=request.queue,
+                        owner=request.owner,
+                        fresh=request.fresh,
+                        position=request.position,
+                        generated=request.generated,
+                        on_existing=request.on_existing,
+                        fail_on_data_loss=request.fail_on_data_loss,
+                    )
+                )
+            )
+        queue = self._leases.queue(host, request.queue)
+        if isinstance(request, protocol.OpenBrowse):
+            snapshot, rows = self._snapshots.take(host, queue)
+            return {"snapshot": snapshot, "rows": rows}
+        return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
+
+    async def _lease(
+        self,
+        request: protocol.ExtendLease
+        | protocol.AcknowledgeLease
+        | protocol.RenewLease
+        | protocol.ReleaseLease
+        | protocol.LeaseStatus,
+        caller: Caller,
+    ) -> dict[str, Any]:
+        host, name = request.virtual_host, request.lease
+        self._require("read", host, self._leases.queue_of(host, name), caller)
+        if isinstance(request, protocol.ExtendLease):
+            end = await self._leases.extend(
+                host,
+                name,
+                request.generation,
+                request.start,
+                messages_max=request.messages_max,
+                bytes_max=request.bytes_max,
+                last_sequence=request.last_sequence,
+                fail_on_data_loss=request.fail_on_data_loss,
+            )
+            return {"position": end}
+        if isinstance(request, protocol.AcknowledgeLease):
+            await self._leases.acknowledge(host, name, request.generation, request.upto)
+            return {}
+        if isinstance(request, protocol.RenewLease):
+            self._leases.renew(host, name, request.generation)
+            return {}
+        if isinstance(request, protocol.ReleaseLease):
+            return {"returned": await self._leases.release(host, name)}
+        return self._leases.status(host, name)
+
+    async def _publish(
+        self, request: protocol.CommitPublish | protocol.AbortPublish | protocol.ForgetPublish, caller: Caller
+    ) -> dict[str, Any]:
+        if isinstance(request, protocol.AbortPublish):
+            await self._publisher.abort(request.query, request.stages)
+            return {}
+        if isinstance(request, protocol.ForgetPublish):
+            self._publisher.forget(request.query)
+            return {}
+        if not 0 <= request.batch <= protocol.BATCH_MAX:
+            raise InvalidRequestError(f"batch {request.batch} is not a batch id")
+        host = request.virtual_host
+        commit = CommitRequest(
+            host=host,
+            query=request.query,
+            batch=request.batch,
+            stages=tuple(request.stages),
+            defaults=WriteDefaults(request.address, request.exchange, request.routing_key, request.persistent),
+            mandatory=request.mandatory,
+            publisher=f"{caller.user}@{caller.peer}",
+        )
+        authenticator = self._broker.authenticator
+        return dict(
+            await self._publisher.commit(
+                commit, lambda exchange: authenticator.allowed(caller.user, host, "write", exchange)
+            )
+        )
+
+    def _list(self, host: str, caller: Caller) -> list[dict[str, object]]:
+        allowed = self._broker.authenticator.allowed
+        return [
+            lease for lease in self._leases.statistics(host) if allowed(caller.user, host, "read", str(lease["queue"]))
+        ]
+
+    # ------------------------------------------------------------------ permissions
+
+    def _enter(self, host: str, caller: Caller) -> None:
+        if not self._broker.authenticator.may_enter(caller.user, host):
+            raise PermissionDeniedError(f"user {caller.user!r} may not use virtual host {host!r}, or it does not exist")
+
+    def _require(self, kind: Literal["read", "write"], host: str, queue: str, caller: Caller) -> None:
+        if not self._broker.authenticator.allowed(caller.user, host, kind, queue):
+            raise PermissionDeniedError(f"user {caller.user!r} may not {kind} queue {queue!r} in virtual host {host!r}")
+
+
+def _check_span(after: int, upto: int, skip: int) -> None:
+    if after < 0 or upto < after or skip < 0:
+        raise InvalidRequestError(f"positions ({after}, {upto}] without the first {skip} rows are not a range")

@@ -1,0 +1,303 @@
+"""The Arrow Flight listener. Flight's own threads take calls and stream; every decision is made on the broker's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+import structlog
+from pyarrow import flight
+
+from annulet.broker.configuration import StartError
+from annulet.broker.listening import is_loopback
+from annulet.bulk import protocol
+from annulet.bulk.encoding import check_write_schema
+from annulet.bulk.errors import (
+    AuthenticationError,
+    BulkError,
+    InvalidRequestError,
+    PermissionDeniedError,
+    TokenExpiredError,
+    UnavailableError,
+    encode_error,
+)
+from annulet.bulk.leases import LeaseManager
+from annulet.bulk.publisher import Publisher
+from annulet.bulk.requests import Caller, RequestHandler
+from annulet.bulk.schema import record_batches, schema_of, select_columns
+from annulet.bulk.snapshots import SnapshotStore
+from annulet.bulk.stages import StageKey, StageStore
+from annulet.bulk.tokens import TokenStore, parse_basic
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+CALL_SECONDS_MAX: Final = 300.0
+"""How long a Flight thread waits for the loop: longer than any disk pause; a call that takes longer is answered as unavailable."""
+
+STOP_SECONDS: Final = 5.0
+"""How long a clean stop waits for streams under way. They can be read again after the restart."""
+
+UPKEEP_SECONDS: Final = 60.0
+"""Between two looks at idle leases, old stages and old snapshots: their limits are an hour and more."""
+
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a request's JSON. The longest is a commit that names its stages: about 60 bytes each."""
+
+AUTHORIZATION: Final = "authorization"
+
+
+class BulkService:
+    """Leases, staged publishes and batch reads over Arrow Flight. A service of the broker."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port  # once started: the real one, when 0 was asked for
+        self.leases: LeaseManager
+        self.publisher: Publisher
+        self.snapshots: SnapshotStore
+        self.stages: StageStore
+        self._server: _FlightServer | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def restore(self, broker: Broker) -> None:
+        """Put the messages of leases back into delivery."""
+        self.stages = StageStore(broker.configuration.data_directory)
+        self.leases = LeaseManager(broker)
+        self.publisher = Publisher(broker, self.stages)
+        self.snapshots = SnapshotStore(broker.clock)
+        self.leases.restore()
+
+    async def start(self, broker: Broker) -> None:
+        """Listen. Raises :class:`StartError` when the address cannot be had."""
+        self._check_address()
+        handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        try:
+            self._server = _FlightServer(f"grpc://{host}:{self.port}", broker.loop, handler, self.stages)
+        except (pa.ArrowException, OSError) as error:
+            raise StartError(f"cannot listen for bulk transfer on {self.host}:{self.port}: {error}") from error
+        self.port = self._server.port
+        self._upkeep = broker.loop.create_task(self._maintain())
+        logger.info("bulk listener", address=f"{self.host}:{self.port}")
+
+    async def stop(self) -> None:
+        """Refuse new calls, let running ones finish for a while, close."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+            self._upkeep = None
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.stopping = True
+        # A stream whose client does not read would hold the stop for ever, so this thread may be left behind.
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def shut_down() -> None:
+            server.shutdown()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(done.set)
+
+        threading.Thread(target=shut_down, name="annulet-bulk-stop", daemon=True).start()
+        try:
+            await asyncio.wait_for(done.wait(), STOP_SECONDS)
+        except TimeoutError:
+            logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
+
+    def _check_address(self) -> None:
+        """gRPC listens with SO_REUSEPORT: two brokers would share a port and each get some of the calls. Refuse that."""
+        if self.port == 0:
+            return
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.host, self.port))
+            except OSError as error:
+                raise StartError(
+                    f"cannot listen for bulk transfer on {self.host}:{self.port}: {error.strerror}; "
+                    "choose another address with --bulk HOST:PORT, or --bulk off"
+                ) from error
+
+    async def _maintain(self) -> None:
+        while True:
+            await self.leases.expire()
+            self.snapshots.expire()
+            await asyncio.to_thread(self.stages.drop_old)
+            await asyncio.sleep(UPKEEP_SECONDS)
+
+
+class _Headers(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow ships no types
+    """Keeps a call's Authorization header for its handler, which knows the peer."""
+
+    def __init__(self, authorization: str) -> None:
+        super().__init__()
+        self.authorization = authorization
+
+
+class _HeadersFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    def start_call(self, info: Any, headers: dict[str, list[str]]) -> _Headers:
+        values = [value for name, value in headers.items() if name.lower() == AUTHORIZATION]
+        return _Headers(values[0][0] if values else "")
+
+
+class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Runs on gRPC's threads."""
+
+    def __init__(
+        self, location: str, loop: asyncio.AbstractEventLoop, handler: RequestHandler, stages: StageStore
+    ) -> None:
+        self.stopping = False
+        self._loop = loop
+        self._handler = handler
+        self._stages = stages
+        self._tokens = TokenStore()
+        self._actions = msgspec.json.Decoder(protocol.Action)
+        super().__init__(location, middleware={AUTHORIZATION: _HeadersFactory()})
+
+    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
+        """Carry out one request and answer with one JSON result."""
+        answer = _mapped(lambda: self._act(context, action))
+        return iter([flight.Result(msgspec.json.encode(answer))])
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        """Name the actions."""
+        requests: tuple[type[protocol.Request], ...] = protocol.Action.__args__
+        return [(str(kind.__struct_config__.tag), (kind.__doc__ or "").strip()) for kind in requests]
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """Stream the rows of a ticket."""
+        return _mapped(lambda: self._get(context, ticket.ticket))
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Write a stage; the answer comes when it is on disk."""
+        counts = _mapped(lambda: self._put(context, descriptor, reader))
+        writer.write(msgspec.json.encode(counts))
+
+    def _act(self, context: Any, action: Any) -> dict[str, Any]:
+        request = self._decode(action.type, action.body.to_pybytes(), self._actions)
+        if isinstance(request, protocol.Login):
+            return self._login(context)
+        return self._call(self._handler.act(request, self._caller(context)))
+
+    def _get(self, context: Any, ticket_bytes: bytes) -> Any:
+        caller = self._caller(context)
+        ticket = self._decode("ticket", ticket_bytes, _TICKETS)
+        columns = select_columns(ticket.columns)
+        queue, rows = self._call(self._handler.rows(ticket, caller))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in record_batches(rows, queue, columns):
+                if self.stopping:
+                    raise _flight_error(UnavailableError("the broker is stopping"))
+                yield batch
+
+        return flight.GeneratorStream(schema_of(columns), batches())
+
+    def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
+        caller = self._caller(context)
+        request = self._decode("stage", descriptor.command or b"", _STAGES)
+        key = StageKey(request.query, request.stage)
+        self._call(self._handler.check_stage(request, caller))
+        schema = reader.schema
+        check_write_schema(schema)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for chunk in reader:
+                if self.stopping:
+                    raise UnavailableError("the broker is stopping")
+                if chunk.data is not None:
+                    yield chunk.data
+
+        try:
+            rows, size = self._stages.write(key, schema, batches())
+        except OSError as error:
+            raise UnavailableError(f"the stage cannot be written: {error.strerror or error}") from error
+        return {"rows": rows, "bytes": size}
+
+    # ------------------------------------------------------------------ callers
+
+    def _login(self, context: Any) -> dict[str, Any]:
+        user, password = parse_basic(self._authorization(context))
+        peer, loopback = _peer(context)
+        name = self._call(self._handler.authenticate(user, password, Caller(user, peer, loopback=loopback)))
+        return {"token": self._tokens.issue(name, from_loopback=loopback)}
+
+    def _caller(self, context: Any) -> Caller:
+        scheme, _, token = self._authorization(context).partition(" ")
+        peer, loopback = _peer(context)
+        if scheme.lower() != "bearer":
+            raise AuthenticationError("no bearer token: call the action login with Authorization: Basic first")
+        return Caller(self._tokens.user_of(token, from_loopback=loopback), peer, loopback=loopback)
+
+    @staticmethod
+    def _authorization(context: Any) -> str:
+        headers = context.get_middleware(AUTHORIZATION)
+        return headers.authorization if headers is not None else ""
+
+    def _decode(self, what: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+        if len(body) > REQUEST_BYTES_MAX:
+            raise InvalidRequestError(f"{what}: the request has {len(body)} bytes, {REQUEST_BYTES_MAX} are allowed")
+        try:
+            return decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidRequestError(f"{what}: {error}") from error
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the broker's loop and wait."""
+        if self.stopping:
+            work.close()
+            raise UnavailableError("the broker is stopping")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(CALL_SECONDS_MAX)
+        except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
+            raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
+
+
+_TICKETS: Final = msgspec.json.Decoder(protocol.Ticket)
+_STAGES: Final = msgspec.json.Decoder(protocol.PutStage)
+
+
+def _peer(context: Any) -> tuple[str, bool]:
+    """Return the peer's address and whether it is this machine. gRPC writes ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5``."""
+    kind, _, address = unquote(context.peer()).partition(":")
+    host = address.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+    return address, is_loopback(host)
+
+
+def _mapped(work: Callable[[], T]) -> T:
+    """Run a handler; its errors travel with code and text intact."""
+    try:
+        return work()
+    except BulkError as error:
+        raise _flight_error(error) from error
+    except flight.FlightError:
+        raise
+    except Exception as error:
+        logger.exception("bulk request failed")
+        raise _flight_error(BulkError(f"the broker failed: {type(error).__name__}: {error}; see its log")) from error
+
+
+def _flight_error(error: BulkError) -> Exception:
+    if isinstance(error, (AuthenticationError, TokenExpiredError)):
+        kind = flight.FlightUnauthenticatedError
+    elif isinstance(error, PermissionDeniedError):
+        kind = flight.FlightUnauthorizedError
+    elif isinstance(error, UnavailableError):
+        kind = flight.FlightUnavailableError
+    else:
+        kind = flight.FlightServerError
+    mapped: Exception = kind(str(error), encode_error(error))
+    return mapped
