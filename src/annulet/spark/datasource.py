@@ -1,0 +1,56 @@
+"""``format("annulet")``: queues as DataFrames. Found without registration, since ``pyspark_annulet`` names it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from annulet.spark.options import OptionError, ReadOptions, WriteOptions
+from annulet.spark.schema import columns_of, read_schema
+from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
+from annulet.spark.source import AnnuletReader, AnnuletStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "annulet"
+
+
+class AnnuletDataSource(DataSource):
+    """Reads and writes queues of an Annulet broker. Options: ``docs/spark-source.md`` and ``docs/spark-sink.md``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of a read."""
+        return read_schema(include_body=ReadOptions.parse(self.options).include_body)
+
+    def reader(self, schema: StructType) -> AnnuletReader:
+        """Plan a batch read."""
+        return AnnuletReader(ReadOptions.parse(self.options), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> AnnuletStreamReader:  # noqa: N802 - Spark's name
+        """Plan a streaming read."""
+        return AnnuletStreamReader(ReadOptions.parse(self.options), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter:
+        """Plan a batch write."""
+        if overwrite:
+            raise OptionError('a queue cannot be overwritten; use .mode("append")')
+        return AnnuletWriter(WriteOptions.parse(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> AnnuletStreamWriter:  # noqa: N802
+        """Plan a streaming write."""
+        if overwrite:
+            raise OptionError('a queue cannot be overwritten; use .outputMode("append") or "update"')
+        return AnnuletStreamWriter(WriteOptions.parse(self.options), schema)
+
+
+def register(spark: SparkSession) -> None:
+    """Register the format with a session. Only needed where ``pyspark_annulet`` is not importable on its own."""
+    spark.dataSource.register(AnnuletDataSource)

@@ -1,0 +1,184 @@
+"""Writing queues: each task stages its rows in the broker, the commit publishes all of them once (spark-notes §4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from annulet.bulk import protocol
+from annulet.bulk.client import BulkClient, connect
+from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
+from annulet.spark.options import OptionError, WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+BATCH_PROPERTY: Final = "streaming.sql.batchId"
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+"""Local properties of a task of a streaming query (run on Spark 4.3); the query id survives restarts of a checkpoint."""
+
+WRITE_TYPES: Final = {
+    "body": ("binary", "string"),
+    "priority": ("tinyint", "smallint", "int", "bigint"),
+    "expiration": ("int", "bigint"),
+    "timestamp": ("timestamp",),
+    "persistent": ("boolean",),
+    "properties": ("map<string,string>",),
+}
+"""Spark's types of the columns of a write; those not named are ``string``."""
+
+
+class StageMessage(WriterCommitMessage):
+    """What a task tells the commit: where its rows are. ``stage`` is empty when it had none."""
+
+    def __init__(self, query: str, batch: int, partition: int, stage: str) -> None:
+        self.query = query
+        self.batch = batch
+        self.partition = partition
+        self.stage = stage
+
+
+class _Writer:
+    """What batch and streaming writers share."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        check_schema(schema, options)
+        self._options = options
+
+    def _client(self) -> BulkClient:
+        return connect(self._options.url, retry_seconds=self._options.retry_seconds)
+
+    def _stage(self, rows: Iterator[pa.RecordBatch], query: str, batch: int) -> StageMessage:
+        context = TaskContext.get()
+        assert context is not None, "write runs in a task"
+        partition = context.partitionId()
+        first = next((part for part in rows if part.num_rows), None)
+        if first is None:
+            return StageMessage(query, batch, partition, "")
+        stage = f"{batch}-{partition}-{context.taskAttemptId()}-{uuid.uuid4().hex}"
+        request = protocol.PutStage(virtual_host=self._options.url.virtual_host, query=query, stage=stage)
+        self._client().put(request, first.schema, chain((first,), rows))
+        return StageMessage(query, batch, partition, stage)
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> str | None:
+        """Publish what the tasks staged, in partition order. Returns the query id; ``None`` when there was nothing."""
+        staged = _staged(messages)
+        if not staged:
+            return None
+        options = self._options
+        self._client().act(
+            protocol.CommitPublish(
+                virtual_host=options.url.virtual_host,
+                query=staged[0].query,
+                batch=staged[0].batch,
+                stages=[message.stage for message in sorted(staged, key=lambda message: message.partition)],
+                address=options.address,
+                exchange=options.exchange,
+                routing_key=options.routing_key,
+                persistent=options.persistent,
+                mandatory=options.mandatory,
+            )
+        )
+        return staged[0].query
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        staged = _staged(messages)
+        if staged:
+            self._client().act(
+                protocol.AbortPublish(
+                    virtual_host=self._options.url.virtual_host,
+                    query=staged[0].query,
+                    stages=[message.stage for message in staged],
+                )
+            )
+
+
+class AnnuletWriter(_Writer, DataSourceArrowWriter):
+    """A batch write: visible at once or not at all. With option ``writeId`` a repeated write publishes nothing."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        _Writer.__init__(self, options, schema)
+        # Without a writeId this one write still has a name, so that a commit asked for twice is done once.
+        self._query = f"write:{options.write_id}" if options.write_id is not None else f"once:{uuid.uuid4().hex}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:
+        """Stage the rows of a task."""
+        return self._stage(iterator, self._query, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish all rows."""
+        query = self._commit(messages)
+        if query is not None and self._options.write_id is None:
+            self._client().act(protocol.ForgetPublish(virtual_host=self._options.url.virtual_host, query=query))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Drop what was staged."""
+        self._abort(messages)
+
+
+class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """A streaming write: exactly once for a checkpoint."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        if options.write_id is not None:
+            raise OptionError("option writeId belongs to batch writes; a stream has its checkpoint")
+        _Writer.__init__(self, options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:
+        """Stage the rows of a task under the query's and batch's ids."""
+        context = TaskContext.get()
+        assert context is not None, "write runs in a task"
+        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
+        if query is None or batch is None:
+            raise RuntimeError(
+                f"this Spark does not tell tasks {QUERY_PROPERTY} and {BATCH_PROPERTY}; annulet needs Spark 4.3"
+            )
+        return self._stage(iterator, query, int(batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Publish the batch, unless it was published before."""
+        for message in _staged(messages):
+            assert message.batch == batchId, "tasks staged for the batch that is committed"
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Drop what was staged."""
+        self._abort(messages)
+
+
+def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StageMessage]:
+    return [message for message in messages if isinstance(message, StageMessage) and message.stage]
+
+
+def check_schema(schema: StructType, options: WriteOptions) -> None:
+    """Refuse a data frame whose columns cannot be written, before any task starts. Raises :class:`OptionError`."""
+    types: dict[str, Any] = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if "body" not in types:
+        raise OptionError(
+            "column 'body' is missing: what is to be sent, binary or string; e.g. .select(to_json(...).alias('body'))"
+        )
+    for name, given in types.items():
+        if name in READ_ONLY_COLUMNS:
+            continue
+        if name not in WRITE_COLUMNS:
+            raise OptionError(
+                f"column {name!r} cannot be written; the columns of a write are {', '.join(WRITE_COLUMNS)}"
+            )
+        wanted = WRITE_TYPES.get(name, ("string",))
+        if given not in wanted:
+            raise OptionError(f"column {name!r} has type {given}, not {' or '.join(wanted)}; cast it")
+    if (
+        options.address is None
+        and options.exchange is None
+        and not {"address", "exchange", "routing_key"} & types.keys()
+    ):
+        if options.routing_key is None:
+            raise OptionError(
+                "no destination: set option address, or exchange and routingKey, or give the data frame such a column"
+            )

@@ -1,0 +1,248 @@
+"""Reading queues: batch reads of a point-in-time view, streaming reads through a durable lease.
+
+What Spark calls when, and what follows from it, is spark-notes §2.2. In short: ``start`` of ``latestOffset`` acknowledges,
+``commit`` is late and may never come, ``read`` consumes nothing, ``stop`` releases nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from annulet.bulk import protocol
+from annulet.bulk.client import BulkClient, connect
+from annulet.bulk.errors import InvalidRequestError
+from annulet.spark.options import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OFFSET_VERSION: Final = 1
+
+Offset = dict[str, Any]
+
+
+class SnapshotPartition(InputPartition):
+    """Rows ``(after, upto]`` of a point-in-time view."""
+
+    def __init__(self, snapshot: str, after: int, upto: int) -> None:
+        super().__init__((snapshot, after, upto))
+        self.snapshot = snapshot
+        self.after = after
+        self.upto = upto
+
+
+class LeasePartition(InputPartition):
+    """Positions ``(after, upto]`` of a lease."""
+
+    def __init__(self, lease: str, owner: str, after: int, upto: int) -> None:
+        super().__init__((lease, owner, after, upto))
+        self.lease = lease
+        self.owner = owner
+        self.after = after
+        self.upto = upto
+
+
+def split(after: int, upto: int, parts: int) -> list[tuple[int, int]]:
+    """Cut ``(after, upto]`` into at most ``parts`` ranges of almost equal size, none of them empty."""
+    size = upto - after
+    parts = min(parts, size)
+    bounds = [after + size * index // parts for index in range(parts)] + [upto] if parts > 0 else []
+    return list(zip(bounds, bounds[1:], strict=False))
+
+
+class AnnuletReader(DataSourceReader):
+    """A batch read: everything that was in the queue when the read was planned, without taking anything."""
+
+    def __init__(self, options: ReadOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Take the view and split it."""
+        options = self._options
+        answer = _client(options).act(protocol.OpenBrowse(virtual_host=options.url.virtual_host, queue=options.queue))
+        ranges = split(0, answer["rows"], options.partitions)
+        # Without rows one empty range keeps Spark from asking a reader without partitions for its data.
+        return [SnapshotPartition(answer["snapshot"], after, upto) for after, upto in ranges or [(0, 0)]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a partition. Runs in a Python worker; repeatable."""
+        assert isinstance(partition, SnapshotPartition)
+        ticket = protocol.BrowseTicket(
+            virtual_host=self._options.url.virtual_host,
+            snapshot=partition.snapshot,
+            after=partition.after,
+            upto=partition.upto,
+            columns=self._columns,
+        )
+        yield from _client(self._options).get(ticket)
+
+
+class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read. Lives in the source process of one query run, but for ``read``, which runs on a copy in workers."""
+
+    def __init__(self, options: ReadOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._initial: Offset | None = None  # Spark asks twice
+        self._generation = 0  # this run's fencing token; 0 = not opened yet
+        self._latest: Offset | None = None
+        self._last_sequence = protocol.ANY  # of the queue when an AvailableNow run began
+
+    # ------------------------------------------------------------------ offsets
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Open a lease for a new checkpoint."""
+        if self._initial is None:
+            owner = uuid.uuid4().hex
+            name = self._options.lease or f"spark-{owner}"
+            answer = self._open(name, owner, position=0, fresh=True)
+            self._initial = {
+                "v": OFFSET_VERSION,
+                "lease": name,
+                "owner": owner,
+                "queue": self._options.queue,
+                "pos": answer["position"],
+            }
+        return dict(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Rows of a batch; the limit in bytes is applied in ``latestOffset``."""
+        return ReadMaxRows(self._options.messages_max)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Acknowledge up to ``start``, and plan the next batch."""
+        self._ensure_open(start)
+        options = self._options
+        messages_max, bytes_max = options.messages_max, options.bytes_max
+        if isinstance(limit, ReadAllAvailable):
+            messages_max = bytes_max = protocol.ANY
+        elif isinstance(limit, ReadMaxRows):
+            messages_max = limit.max_rows
+        elif isinstance(limit, ReadMaxBytes):
+            bytes_max = limit.max_bytes
+        answer = self._client().act(
+            protocol.ExtendLease(
+                virtual_host=options.url.virtual_host,
+                lease=start["lease"],
+                generation=self._generation,
+                start=start["pos"],
+                messages_max=messages_max,
+                bytes_max=bytes_max,
+                last_sequence=self._last_sequence,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+        )
+        self._latest = {**start, "pos": answer["position"]}
+        return dict(self._latest)
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """Tell where the lease would be if it took everything that is pending, so that progress shows the backlog."""
+        if self._latest is None:
+            return None
+        status = self._client().act(
+            protocol.LeaseStatus(virtual_host=self._options.url.virtual_host, lease=self._latest["lease"])
+        )
+        return {**self._latest, "pos": status["last"] + status["pending"]}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where the queue ends now: nothing that arrives later belongs to this run."""
+        status = self._client().act(
+            protocol.QueueStatus(virtual_host=self._options.url.virtual_host, queue=self._options.queue)
+        )
+        self._last_sequence = status["last_sequence"]
+
+    def commit(self, end: Offset) -> None:
+        """Acknowledge a batch. Late by design of Spark, and repeatable."""
+        self._ensure_open(end)
+        self._client().act(
+            protocol.AcknowledgeLease(
+                virtual_host=self._options.url.virtual_host,
+                lease=end["lease"],
+                generation=self._generation,
+                upto=end["pos"],
+            )
+        )
+
+    def stop(self) -> None:
+        """Close the connection only: the checkpoint still owns what the lease holds."""
+        self._client().close()
+
+    # ------------------------------------------------------------------ data
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Split a planned batch."""
+        self._ensure_open(end)
+        ranges = split(start["pos"], end["pos"], self._options.partitions)
+        return [LeasePartition(end["lease"], end["owner"], after, upto) for after, upto in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a partition. Runs in a Python worker; repeatable."""
+        assert isinstance(partition, LeasePartition)
+        ticket = protocol.FetchTicket(
+            virtual_host=self._options.url.virtual_host,
+            lease=partition.lease,
+            owner=partition.owner,
+            after=partition.after,
+            upto=partition.upto,
+            columns=self._columns,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+        yield from _client(self._options).get(ticket)
+
+    # ------------------------------------------------------------------ inside
+
+    def _client(self) -> BulkClient:
+        return _client(self._options)
+
+    def _ensure_open(self, offset: Offset) -> None:
+        """After a restart the first call brings an offset of the checkpoint: find its lease again."""
+        if offset.get("v") != OFFSET_VERSION:
+            raise InvalidRequestError(
+                f"the checkpoint was written by another version (offset {offset}); use that version, or a new checkpoint"
+            )
+        if self._options.lease not in (None, offset["lease"]):
+            raise InvalidRequestError(
+                f"the checkpoint reads through lease {offset['lease']!r}, option lease says {self._options.lease!r}: "
+                "correct the option, or use a new checkpoint"
+            )
+        if offset["queue"] != self._options.queue:
+            raise InvalidRequestError(
+                f"the checkpoint reads queue {offset['queue']!r}, option queue says {self._options.queue!r}: "
+                "correct the option, or use a new checkpoint"
+            )
+        if self._generation == 0:
+            self._open(offset["lease"], offset["owner"], position=offset["pos"], fresh=False)
+
+    def _open(self, name: str, owner: str, *, position: int, fresh: bool) -> dict[str, Any]:
+        options = self._options
+        answer = self._client().act(
+            protocol.OpenLease(
+                virtual_host=options.url.virtual_host,
+                queue=options.queue,
+                lease=name,
+                owner=owner,
+                fresh=fresh,
+                position=position,
+                generated=options.lease is None,
+                on_existing=options.on_existing,  # type: ignore[arg-type] # checked by the options
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+        )
+        self._generation = answer["generation"]
+        return answer
+
+
+def _client(options: ReadOptions) -> BulkClient:
+    return connect(options.url, retry_seconds=options.retry_seconds)
