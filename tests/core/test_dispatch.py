@@ -1,0 +1,32 @@
+"""Who is served: priority, then turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.consumer import Consumer
+from annulet.core.dispatch import CompetingDispatch
+from tests.core.helpers import RecordingSession, make_queue, send
+
+
+def test_equal_consumers_take_turns_and_lower_priority_waits_for_blocked_ones():
+    queue, session = make_queue(), RecordingSession()
+    session.consume(queue, "low", priority=-1)
+    session.consume(queue, "x", messages=2)
+    session.consume(queue, "y", messages=1)
+    send(queue, "1", "2", "3", "4")
+    assert session.by_consumer == {"x": ["1", "3"], "y": ["2"], "low": ["4"]}
+
+
+@pytest.mark.parametrize(("leaves", "following"), [("a", "cbc"), ("b", "cac"), ("c", "aba")])
+def test_the_turn_stays_with_the_same_consumer_when_another_leaves(leaves, following):
+    dispatch, session, queue = CompetingDispatch(), RecordingSession(), make_queue()
+    consumers = {tag: Consumer(session, queue, tag) for tag in "abc"}
+    for consumer in consumers.values():
+        dispatch.add(consumer)
+    served = [dispatch.choose(0), dispatch.choose(0)]
+    assert served == [consumers["a"], consumers["b"]]
+    dispatch.remove(consumers[leaves])
+    assert "".join(dispatch.choose(0).tag for _ in range(3)) == following
+    with pytest.raises(ValueError, match="not attached"):
+        dispatch.remove(consumers[leaves])

@@ -1,0 +1,47 @@
+"""First in, first out, with holes and returns."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.entry import REMOVED, QueueEntry
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
+from tests.core.helpers import make_message, make_queue
+
+QUEUE = make_queue()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "take", "return", "discard"]), st.integers(0, 50))))
+def test_order_is_that_of_a_sorted_list(commands):
+    order, model, out = FifoOrder(), [], []
+    for sequence, (command, choice) in enumerate(commands, 1):
+        if command == "append":
+            model.append(QueueEntry(QUEUE, make_message(), sequence))
+            order.append(model[-1])
+        elif command == "take" and model:
+            out.append(model.pop(0))
+            assert order.take_first() is out[-1]
+        elif command == "return" and out:
+            model.append(out.pop(choice % len(out)))
+            order.reinsert(model[-1])
+            model.sort()
+        elif command == "discard" and model:
+            entry = model.pop(choice % len(model))
+            entry.state = REMOVED
+            order.discard(entry)
+        assert list(order.entries()) == model
+        assert order.count == len(model)
+        assert order.first() is (model[0] if model else None)
+
+
+def test_holes_are_swept_out():
+    order = FifoOrder()
+    entries = [QueueEntry(QUEUE, make_message(), sequence) for sequence in range(1, 1001)]
+    for entry in entries:
+        order.append(entry)
+    for entry in entries[1:]:
+        entry.state = REMOVED
+        order.discard(entry)
+        assert len(order._tail) <= 2 * order.count + COMPACTION_MINIMUM + 1
+    assert list(order.entries()) == entries[:1]
