@@ -1,4 +1,4 @@
-"""The name under which Spark finds ``format("annulet")`` by itself: it imports every top-level ``pyspark_*`` package."""
+"""Lets Spark find ``format("annulet")`` by itself: it imports every top-level package named ``pyspark_*``."""
 
 from annulet.spark.datasource import AnnuletDataSource as DefaultSource
 

@@ -51,7 +51,10 @@ class HostEffects(Effects):
         self.pipeline.request()
 
     def suspend_transaction(self) -> int:
-        """Let other work store and settle outside the open transaction; returns what :meth:`resume_transaction` takes."""
+        """Let other work store and settle outside the open transaction.
+
+        Returns what :meth:`resume_transaction` takes.
+        """
         transaction, self._transaction = self._transaction, 0
         return transaction
 

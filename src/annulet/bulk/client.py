@@ -1,7 +1,8 @@
 """The client side of bulk transfer, for Spark's processes: pyarrow only, nothing of the broker.
 
-Connections are kept per process and address: Python workers of Spark are forked and reused from batch to batch. A broker that
-restarts is waited for; every request may be repeated (leases are idempotent, stages carry a nonce, commits a batch id).
+Connections are kept per process and address: Python workers of Spark are forked and reused from batch to batch. A
+broker that restarts is waited for; every request may be repeated (leases are idempotent, stages carry a nonce, commits
+a batch id).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class BulkClient:
         attempt = 0
         while True:
             try:
-                reader = self._call(lambda: self._client_now().do_get(self._ticket(ticket, received), self._options()))
+                reader = self._open_stream(ticket, received)
                 for batch in self._chunks(reader):
                     received += batch.num_rows
                     deadline, attempt = None, 0
@@ -173,9 +174,10 @@ class BulkClient:
             if chunk.data is not None:
                 yield chunk.data
 
-    def _ticket(self, ticket: protocol.Request, skip: int) -> Any:
+    def _open_stream(self, ticket: protocol.Request, skip: int) -> Any:
         self._log_in_if_needed()
-        return flight.Ticket(msgspec.json.encode(msgspec.structs.replace(ticket, skip=skip)))
+        encoded = flight.Ticket(msgspec.json.encode(msgspec.structs.replace(ticket, skip=skip)))
+        return self._call(lambda: self._client_now().do_get(encoded, self._options()))
 
     def _log_in_if_needed(self) -> None:
         if self._token:

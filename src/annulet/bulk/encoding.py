@@ -147,7 +147,8 @@ class _Places:
             place = (self.addresses[index], "", key)
             if place[0] is None and key == "":
                 raise InvalidRequestError(
-                    f"row {row} has no destination: set option address, or exchange and routingKey, or fill those columns"
+                    f"row {row} has no destination: set option address, or exchange and routingKey, or fill those "
+                    "columns"
                 )
         destination = self._made.get(place)
         if destination is None:

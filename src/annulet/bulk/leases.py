@@ -2,8 +2,8 @@
 
 Order of writing, and why a crash in between is harmless:
 
-* extend: messages reach the log (``durable()``), then their positions reach the catalogue, then the caller is answered. A
-  crash before the catalogue: the messages are pending again and nobody knew.
+* extend: messages reach the log (``durable()``), then their positions reach the catalogue, then the caller is
+  answered. A crash before the catalogue: the messages are pending again and nobody knew.
 * acknowledge: settlements reach the log (``durable()``), then the catalogue's positions are dropped. A crash in between
   leaves positions without messages below what the query has finished with; the query repeats the acknowledgement.
 """
@@ -29,7 +29,7 @@ from annulet.bulk.errors import (
 from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
 from annulet.core.errors import CoreError
 from annulet.core.message import Message
-from annulet.store.records import LeaseRange, LeaseRecord
+from annulet.store.definitions import LeaseRange, LeaseRecord
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -57,8 +57,8 @@ LEASES_MAX: Final = 10_000
 class LeaseRequest:
     """What a source says of itself when it opens a lease.
 
-    ``owner`` is minted with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise ``position``
-    is the highest position that the checkpoint knows.
+    ``owner`` is minted with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise
+    ``position`` is the highest position that the checkpoint knows.
     """
 
     host: str
@@ -117,8 +117,9 @@ class LeaseManager:
     async def open(self, request: LeaseRequest) -> dict[str, int]:
         """Create or find a lease and hand out a new generation: from now on older ones are refused.
 
-        Returns generation, position (where a fresh checkpoint starts) and gap (positions that are lost to this checkpoint,
-        only with ``fail_on_data_loss`` false). Raises :class:`LeaseInUseError`, :class:`LeaseGoneError` and others.
+        Returns generation, position (where a fresh checkpoint starts) and gap (positions that are lost to this
+        checkpoint, only with ``fail_on_data_loss`` false). Raises :class:`LeaseInUseError`, :class:`LeaseGoneError`
+        and others.
         """
         _check_request(request)
         async with self._opening:
@@ -158,9 +159,12 @@ class LeaseManager:
         """A checkpoint came back and its lease is not there."""
         if request.fail_on_data_loss:
             raise LeaseGoneError(
-                f"lease range gone: lease {request.name!r} on queue {request.queue!r}, which this checkpoint has read up to "
-                f"position {request.position}, was released or expired or its queue was deleted; messages that were planned "
-                "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with what is left"
+                f"lease range gone: lease {request.name!r} on queue {request.queue!r}, which this checkpoint has "
+                "read up to "
+                f"position {request.position}, was released or expired or its queue was deleted; messages that "
+                "were planned "
+                "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with "
+                "what is left"
             )
         lease.acknowledged = lease.last = request.position  # what was planned above start is counted when it is read
 
@@ -195,7 +199,8 @@ class LeaseManager:
             return 0
         if request.fail_on_data_loss:
             raise LeaseGoneError(
-                f"lease range gone: the checkpoint knows position {request.position} of lease {lease.name!r}, the broker only "
+                f"lease range gone: the checkpoint knows position {request.position} of lease {lease.name!r}, the "
+                "broker only "
                 f"{lease.last}: the broker's data is older than the checkpoint. Start with a new checkpoint, or set "
                 "failOnDataLoss=false to go on"
             )
@@ -219,9 +224,9 @@ class LeaseManager:
     ) -> int:
         """Acknowledge up to ``start``, then offer positions above it: those already held first, then new messages.
 
-        At most ``messages_max`` positions and ``bytes_max`` body bytes (-1: no limit; one message always fits); new ones
-        only up to the queue's sequence number ``last_sequence`` (-1: no limit). Returns the end position; ``start`` when
-        there is nothing. Repeatable for one ``start``. Everything is durable when this returns.
+        At most ``messages_max`` positions and ``bytes_max`` body bytes (-1: no limit; one message always fits); new
+        ones only up to the queue's sequence number ``last_sequence`` (-1: no limit). Returns the end position;
+        ``start`` when there is nothing. Repeatable for one ``start``. Everything is durable when this returns.
         """
         lease = self._lease(host, name, generation)
         async with lease.lock:
@@ -356,8 +361,10 @@ class LeaseManager:
             raise InvalidRequestError(f"lease {lease.name!r}: start {start} is above its last position {lease.last}")
         if start < lease.acknowledged and fail_on_data_loss:
             raise LeaseGoneError(
-                f"lease range gone: positions {start + 1} to {lease.acknowledged} of lease {lease.name!r} were acknowledged "
-                "already; the checkpoint is older than the lease. Start with a new checkpoint, or set failOnDataLoss=false"
+                f"lease range gone: positions {start + 1} to {lease.acknowledged} of lease {lease.name!r} were "
+                "acknowledged "
+                "already; the checkpoint is older than the lease. Start with a new checkpoint, or set "
+                "failOnDataLoss=false"
             )
 
     # ------------------------------------------------------------------ fetch
@@ -365,8 +372,8 @@ class LeaseManager:
     def fetch(self, host: str, name: str, owner: str, after: int, upto: int, *, fail_on_data_loss: bool) -> list[Row]:
         """Return the rows of positions ``(after, upto]``, in order. Repeatable; an old generation may still read.
 
-        The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` when a message is not
-        held any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
+        The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` when a message is
+        not held any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
         """
         lease = self._find(host, name)
         if lease.owner == "":
@@ -378,7 +385,8 @@ class LeaseManager:
         missing = lease.missing(after, min(upto, lease.last)) + max(0, upto - max(after, lease.last))
         if missing and fail_on_data_loss:
             raise LeaseGoneError(
-                f"lease range gone: {missing} of positions {after + 1} to {upto} of lease {name!r} are not held any more: "
+                f"lease range gone: {missing} of positions {after + 1} to {upto} of lease {name!r} are not held "
+                "any more: "
                 "acknowledged, released, expired, or their queue was deleted. Start with a new checkpoint, or set "
                 "failOnDataLoss=false to go on with what is left"
             )
@@ -422,7 +430,10 @@ class LeaseManager:
         return len(idle)
 
     async def _forget(self, lease: Lease, why: str) -> None:
-        """Drop the lease from the catalogue first: a crash in between leaves its messages pending, as they should be."""
+        """Drop the lease from the catalogue first.
+
+        A crash in between leaves its messages pending, as they should be.
+        """
         held = len(lease.held)
         self._broker.catalogue.delete_lease(lease.host, lease.name)
         lease.released = True
@@ -481,7 +492,8 @@ class LeaseManager:
         lease = self._leases.get((host, name))
         if lease is None:
             raise LeaseGoneError(
-                f"lease range gone: lease {name!r} does not exist in virtual host {host!r}; it was released or expired. "
+                f"lease range gone: lease {name!r} does not exist in virtual host {host!r}; it was released or "
+                "expired. "
                 "Start with a new checkpoint, or set failOnDataLoss=false and restart the query"
             )
         return lease

@@ -1,4 +1,5 @@
-"""The requests of bulk transfer: JSON bodies of Flight actions, tickets and put descriptors. Shared by client and server.
+"""The requests of bulk transfer: JSON bodies of Flight actions, tickets and put descriptors. Shared by client and
+server.
 
 Every request names its virtual host. Positions and sequences are 64-bit integers, times milliseconds since 1970.
 """

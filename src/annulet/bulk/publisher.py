@@ -1,8 +1,9 @@
 """Staged publishes: all rows of a batch at once, once, or not at all (spark-notes §4). Lives on the broker's loop.
 
-The stages of a commit become one log transaction that carries (query id, batch id) as its outcome. When it is durable the
-mark of the query is raised in the catalogue, then the stages are deleted. A crash before the commit record: nothing was
-published, the commit comes again. After it: recovery finds the outcome, and the commit that comes again is answered as done.
+The stages of a commit become one log transaction that carries (query id, batch id) as its outcome. When it is durable
+the mark of the query is raised in the catalogue, then the stages are deleted. A crash before the commit record:
+nothing was published, the commit comes again. After it: recovery finds the outcome, and the commit that comes again is
+answered as done.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 MESSAGES_AT_ONCE_MAX: Final = 50_000
-"""Messages of a commit that are published in one loop turn, so that consumers see the whole batch at once: about a quarter
-of a second in which nobody else is served. A larger batch is published in slices: still one transaction for the disk, but a
-consumer may see its beginning before its end."""
+"""Messages of a commit that are published in one loop turn, so that consumers see the whole batch at once: about a
+quarter of a second in which nobody else is served. A larger batch is published in slices: still one transaction for
+the disk, but a consumer may see its beginning before its end."""
 
 SLICE: Final = 5000
 """Messages of one slice of a larger batch: about 25 ms."""
@@ -69,8 +70,8 @@ class Publisher:
         """Publish the batch unless it was published before. Returns messages published and unroutable.
 
         ``may_write`` says whether the user may write to an exchange. Raises :class:`NotFoundError`,
-        :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it should be
-        tried again. Durable when this returns.
+        :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it
+        should be tried again. Durable when this returns.
         """
         lock = self._locks.setdefault(request.query, asyncio.Lock())
         try:
@@ -196,12 +197,14 @@ class _Routes:
                 exchange = destination.address
             else:
                 raise NotFoundError(
-                    f"nothing was published: no queue or exchange {destination.address!r} in virtual host {host.name!r}; "
+                    f"nothing was published: no queue or exchange {destination.address!r} in virtual host "
+                    f"{host.name!r}; "
                     "declare it first, or correct the address"
                 )
         elif exchange == "" and routing_key not in host.queues:
             raise NotFoundError(
-                f"nothing was published: no queue {routing_key!r} in virtual host {host.name!r}, which the default exchange "
+                f"nothing was published: no queue {routing_key!r} in virtual host {host.name!r}, which the "
+                "default exchange "
                 "would reach by this routing key; declare it first, or name an exchange"
             )
         if not self._may_write(exchange):

@@ -43,7 +43,8 @@ class RequestHandler:
         )
         if user is None:
             raise AuthenticationError(
-                f"login refused for user {name!r}: user name or password is wrong, or the user may connect from the broker's "
+                f"login refused for user {name!r}: user name or password is wrong, or the user may connect from "
+                "the broker's "
                 "own machine only (loopback_users)"
             )
         return user.name

@@ -1,4 +1,7 @@
-"""The rows of a read, as Arrow columns. Knows core messages and pyarrow, no protocol, so Spark workers may import it."""
+"""The rows of a read, as Arrow columns.
+
+Knows core messages and pyarrow, no protocol, so Spark workers may import it.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ MALFORMED: Final = "annulet-malformed-header"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message to be read, with what its queue knew of it when it was taken. Immutable, so any thread may convert it."""
+    """One message to be read, with what its queue knew of it when it was taken.
+
+    Immutable, so any thread may convert it.
+    """
 
     position: int  # of the lease, or the queue's sequence number in a browse
     message: Message

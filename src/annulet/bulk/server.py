@@ -1,4 +1,7 @@
-"""The Arrow Flight listener. Flight's own threads take calls and stream; every decision is made on the broker's loop."""
+"""The Arrow Flight listener.
+
+Flight's own threads take calls and stream; every decision is made on the broker's loop.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ from annulet.bulk.schema import record_batches, schema_of, select_columns
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.bulk.tokens import TokenStore, parse_basic
+from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -42,7 +46,10 @@ logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 CALL_SECONDS_MAX: Final = 300.0
-"""How long a Flight thread waits for the loop: longer than any disk pause; a call that takes longer is answered as unavailable."""
+"""How long a Flight thread waits for the loop.
+
+Longer than any disk pause; a call that takes longer is answered as unavailable.
+"""
 
 STOP_SECONDS: Final = 5.0
 """How long a clean stop waits for streams under way. They can be read again after the restart."""
@@ -116,7 +123,10 @@ class BulkService:
             logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
 
     def _check_address(self) -> None:
-        """gRPC listens with SO_REUSEPORT: two brokers would share a port and each get some of the calls. Refuse that."""
+        """gRPC listens with SO_REUSEPORT.
+
+        Two brokers would share a port and each get some of the calls. Refuse that.
+        """
         if self.port == 0:
             return
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -147,7 +157,7 @@ class _Headers(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow ships n
 
 
 class _HeadersFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    def start_call(self, info: Any, headers: dict[str, list[str]]) -> _Headers:
+    def start_call(self, info: Any, headers: dict[str, list[str]]) -> _Headers:  # noqa: ARG002 - Flight's signature
         values = [value for name, value in headers.items() if name.lower() == AUTHORIZATION]
         return _Headers(values[0][0] if values else "")
 
@@ -171,7 +181,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         answer = _mapped(lambda: self._act(context, action))
         return iter([flight.Result(msgspec.json.encode(answer))])
 
-    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002 - Flight's signature
         """Name the actions."""
         requests: tuple[type[protocol.Request], ...] = protocol.Action.__args__
         return [(str(kind.__struct_config__.tag), (kind.__doc__ or "").strip()) for kind in requests]
@@ -262,6 +272,8 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(CALL_SECONDS_MAX)
+        except StoreError as error:
+            raise UnavailableError(str(error)) from error
         except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
             raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
 
@@ -271,7 +283,10 @@ _STAGES: Final = msgspec.json.Decoder(protocol.PutStage)
 
 
 def _peer(context: Any) -> tuple[str, bool]:
-    """Return the peer's address and whether it is this machine. gRPC writes ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5``."""
+    """Return the peer's address and whether it is this machine.
+
+    GRPC writes ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5``.
+    """
     kind, _, address = unquote(context.peer()).partition(":")
     host = address.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
     return address, is_loopback(host)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 SNAPSHOT_IDLE_MAX: Final = 3600 * 1000
-"""Milliseconds without a read after which a snapshot is dropped. A data frame that was planned once may be collected again
-later; an hour covers a working session, and then the text of the error says what to do."""
+"""Milliseconds without a read after which a snapshot is dropped. A data frame that was planned once may be collected
+again later; an hour covers a working session, and then the text of the error says what to do."""
 
 SNAPSHOTS_MAX: Final = 64
 """Snapshots kept; the one idle for longest makes room. Each keeps the messages it shows in memory."""
@@ -62,7 +62,8 @@ class SnapshotStore:
         if snapshot is None or snapshot.host != host:
             raise NotFoundError(
                 f"the point-in-time view {name!r} is gone: it was not read for {SNAPSHOT_IDLE_MAX // 60_000} minutes, "
-                f"{SNAPSHOTS_MAX} newer ones were taken, or the broker was restarted. Read the queue again (a new spark.read)"
+                f"{SNAPSHOTS_MAX} newer ones were taken, or the broker was restarted. Read the queue again (a new "
+                "spark.read)"
             )
         snapshot.used_at = self._clock()
         return snapshot

@@ -1,7 +1,7 @@
 """Where staged rows wait for their commit: files under ``stages`` of the data directory, or memory without one.
 
-A stage is one task attempt's rows of one batch of one query. Its name carries a nonce: attempt numbers start anew with each
-driver, and a zombie's task must not replace the rows that a newer driver's commit names.
+A stage is one task attempt's rows of one batch of one query. Its name carries a nonce: attempt numbers start anew with
+each driver, and a zombie's task must not replace the rows that a newer driver's commit names.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ class StageStore:
             (self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)).unlink(missing_ok=True)
 
     def drop_batches(self, query: str, upto: int) -> int:
-        """Delete all stages of a query's batches up to ``upto``: they are published, or superseded. Returns how many."""
+        """Delete all stages of a query's batches up to ``upto``.
+
+        They are published, or superseded. Returns how many.
+        """
         dropped = 0
         for stage in self._stages(query):
             if int(stage.partition("-")[0]) <= upto:
@@ -175,7 +178,8 @@ def _folder_name(query: str) -> str:
 
 def _not_found(key: StageKey) -> NotFoundError:
     return NotFoundError(
-        f"stage {key.stage} of query {key.query!r} is not there: it is older than {STAGE_AGE_MAX // 3600} hours, or was in the "
+        f"stage {key.stage} of query {key.query!r} is not there: it is older than {STAGE_AGE_MAX // 3600} hours, "
+        "or was in the "
         "memory of a broker that ended. Restart the query; the batch is computed again"
     )
 

@@ -1,4 +1,7 @@
-"""Bearer tokens of bulk transfer: what a client shows instead of its password on every call. Safe to use from any thread."""
+"""Bearer tokens of bulk transfer.
+
+What a client shows instead of its password on every call. Safe to use from any thread.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from typing import Final
 from annulet.bulk.errors import AuthenticationError, TokenExpiredError
 
 TOKEN_SECONDS: Final = 3600.0
-"""How long a token is good for: a password or user that was changed stops working within the hour. Clients log in anew."""
+"""How long a token is good for.
+
+A password or user that was changed stops working within the hour. Clients log in anew.
+"""
 
 TOKENS_MAX: Final = 10_000
 """Tokens kept, about 2 MB; the oldest makes room."""
@@ -59,7 +65,10 @@ class TokenStore:
 
 
 def parse_basic(header: str) -> tuple[str, str]:
-    """Return user and password of an ``Authorization: Basic`` header (RFC 7617). Raises :class:`AuthenticationError`."""
+    """Return user and password of an ``Authorization.
+
+    Basic`` header (RFC 7617). Raises :class:`AuthenticationError`.
+    """
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         raise AuthenticationError("log in with Authorization: Basic, then use the bearer token of the answer")

@@ -110,7 +110,8 @@ class WriteOptions:
         given = _Given(options, WRITE_OPTIONS, "write")
         if given.flag("asyncProgressTrackingEnabled", default=False):
             raise OptionError(
-                "option asyncProgressTrackingEnabled: this sink and source are exactly once because Spark writes its logs "
+                "option asyncProgressTrackingEnabled: this sink and source are exactly once because Spark writes "
+                "its logs "
                 "before it goes on; with asynchronous progress it does not. Leave the option out"
             )
         address, exchange = given.text("address"), given.text("exchange", empty=True)

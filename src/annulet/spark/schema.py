@@ -38,6 +38,7 @@ def columns_of(schema: StructType) -> list[str]:
         wanted = TYPES.get(field.name, "string")
         if field.dataType.simpleString() != wanted:
             raise OptionError(
-                f"schema: column {field.name!r} has type {wanted}, not {field.dataType.simpleString()}; cast it in a select"
+                f"schema: column {field.name!r} has type {wanted}, not {field.dataType.simpleString()}; cast it "
+                "in a select"
             )
     return columns

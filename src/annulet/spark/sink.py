@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
-"""Local properties of a task of a streaming query (run on Spark 4.3); the query id survives restarts of a checkpoint."""
+"""Local properties of a task of a streaming query (run on Spark 4.3).
+
+The query id survives restarts of a checkpoint.
+"""
 
 WRITE_TYPES: Final = {
     "body": ("binary", "string"),
@@ -173,12 +176,8 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
         wanted = WRITE_TYPES.get(name, ("string",))
         if given not in wanted:
             raise OptionError(f"column {name!r} has type {given}, not {' or '.join(wanted)}; cast it")
-    if (
-        options.address is None
-        and options.exchange is None
-        and not {"address", "exchange", "routing_key"} & types.keys()
-    ):
-        if options.routing_key is None:
-            raise OptionError(
-                "no destination: set option address, or exchange and routingKey, or give the data frame such a column"
-            )
+    by_column = {"address", "exchange", "routing_key"} & types.keys()
+    if options.address is None and options.exchange is None and options.routing_key is None and not by_column:
+        raise OptionError(
+            "no destination: set option address, or exchange and routingKey, or give the data frame such a column"
+        )

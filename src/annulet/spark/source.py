@@ -1,13 +1,14 @@
 """Reading queues: batch reads of a point-in-time view, streaming reads through a durable lease.
 
-What Spark calls when, and what follows from it, is spark-notes §2.2. In short: ``start`` of ``latestOffset`` acknowledges,
-``commit`` is late and may never come, ``read`` consumes nothing, ``stop`` releases nothing.
+What Spark calls when, and what follows from it, is spark-notes §2.2. In short: ``start`` of ``latestOffset``
+acknowledges, ``commit`` is late and may never come, ``read`` consumes nothing, ``stop`` releases nothing.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -58,7 +59,7 @@ def split(after: int, upto: int, parts: int) -> list[tuple[int, int]]:
     size = upto - after
     parts = min(parts, size)
     bounds = [after + size * index // parts for index in range(parts)] + [upto] if parts > 0 else []
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 class AnnuletReader(DataSourceReader):
@@ -90,7 +91,10 @@ class AnnuletReader(DataSourceReader):
 
 
 class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read. Lives in the source process of one query run, but for ``read``, which runs on a copy in workers."""
+    """A streaming read.
+
+    Lives in the source process of one query run, but for ``read``, which runs on a copy in workers.
+    """
 
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
         self._options = options
@@ -210,7 +214,8 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """After a restart the first call brings an offset of the checkpoint: find its lease again."""
         if offset.get("v") != OFFSET_VERSION:
             raise InvalidRequestError(
-                f"the checkpoint was written by another version (offset {offset}); use that version, or a new checkpoint"
+                f"the checkpoint was written by another version (offset {offset}); use that version, or a new "
+                "checkpoint"
             )
         if self._options.lease not in (None, offset["lease"]):
             raise InvalidRequestError(
