@@ -7,6 +7,7 @@ import platform
 import click
 
 from annulet import __version__, _build
+from annulet.cli.demo import demo
 from annulet.cli.password_hash import password_hash
 from annulet.cli.serve import serve
 
@@ -24,4 +25,5 @@ def main() -> None:
 
 
 main.add_command(serve)
+main.add_command(demo)
 main.add_command(password_hash)

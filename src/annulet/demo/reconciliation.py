@@ -1,0 +1,217 @@
+"""Compares what the broker, Spark and the files say with what the source table says. Pure: figures in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from annulet.demo import expected
+from annulet.demo.flights import WHOLE_NUMBERS
+from annulet.demo.topology import (
+    AIRCRAFT,
+    ARCHIVE,
+    BOARD_ROWS,
+    DELAYS,
+    ORIGINS,
+    STATISTICS,
+    board,
+    declarations,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPLACED_RING: Final = "replaced-ring"
+REPLACED_KEY: Final = "replaced-key"
+ACKNOWLEDGED: Final = "acknowledged"
+DIFFERENCES_SHOWN: Final = 5
+"""Differing items named in a finding; the counts say how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccount:
+    """One queue's books, as the broker's HTTP interface gives them. All in messages."""
+
+    name: str
+    kind: str
+    added: int
+    kept: int
+    in_delivery: int
+    acknowledged: int
+    dropped: dict[str, int]  # by reason
+    in_ledger: int  # losses with this queue's name that the ledger still holds
+
+    @property
+    def unaccounted(self) -> int:
+        """Messages added that are neither kept nor acknowledged nor dropped for a reason."""
+        return self.added - self.kept - self.acknowledged - sum(self.dropped.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison. ``detail`` says what differs when the two are lists too long to print."""
+
+    subject: str
+    expected: Any
+    actual: Any
+    detail: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether both are equal."""
+        return bool(self.expected == self.actual)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON holds it."""
+        return {**asdict(self), "fits": self.fits}
+
+
+@dataclass(slots=True)
+class Observed:
+    """Everything the run saw, from the outside."""
+
+    confirmed: int
+    accounts: dict[str, QueueAccount]
+    boards: dict[str, list[int]]
+    aircraft: list[int]
+    delays: Mapping[str, Mapping[str, Any]]
+    archive: pd.DataFrame
+    delay_messages: int  # published by Spark, by its own count
+    losses: int  # total of the broker's ledger, forgotten records included
+    partitions: dict[tuple[int, str], int] = field(default_factory=dict)
+
+
+def account_of(queue: Mapping[str, Any], kind: str, in_ledger: int) -> QueueAccount:
+    """Read one queue of ``GET /api/v1/queues``."""
+    removed: dict[str, int] = dict(queue["removed"])
+    acknowledged = removed.pop(ACKNOWLEDGED, 0)
+    return QueueAccount(
+        name=queue["name"],
+        kind=kind,
+        added=queue["messages_added"],
+        kept=queue["message_count"],
+        in_delivery=queue["delivering_count"],
+        acknowledged=acknowledged,
+        dropped={reason: count for reason, count in removed.items() if count},
+        in_ledger=in_ledger,
+    )
+
+
+def reconcile(frame: pd.DataFrame, seen: Observed) -> list[Check]:
+    """Return every comparison, in the order of a message's way. All must fit."""
+    return [
+        Check("publisher: messages confirmed", len(frame), seen.confirmed),
+        *_books(frame, seen),
+        *_contents(frame, seen),
+        *_files(frame, seen),
+        *_losses(seen),
+    ]
+
+
+def _books(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
+    """Compare the counters of each queue with the table."""
+    for name, (added, kept, acknowledged, dropped) in _expected_books(frame, seen).items():
+        account = seen.accounts.get(name)
+        if account is None:
+            yield Check(f"{name}: queue exists", expected=True, actual=False)
+            continue
+        yield Check(f"{name}: added", added, account.added)
+        yield Check(f"{name}: kept", kept, account.kept)
+        yield Check(f"{name}: acknowledged", acknowledged, account.acknowledged)
+        yield Check(f"{name}: dropped by reason", {key: n for key, n in dropped.items() if n}, account.dropped)
+        yield Check(f"{name}: in delivery", 0, account.in_delivery)
+        yield Check(f"{name}: unaccounted", 0, account.unaccounted)
+
+
+def _expected_books(frame: pd.DataFrame, seen: Observed) -> dict[str, tuple[int, int, int, dict[str, int]]]:
+    """Return added, kept, acknowledged and dropped by reason of each queue."""
+    total = len(frame)
+    books: dict[str, tuple[int, int, int, dict[str, int]]] = {}
+    for origin in ORIGINS:
+        count = expected.departures_from(frame, origin)
+        kept = min(count, BOARD_ROWS)
+        books[board(origin)] = (count, kept, 0, {REPLACED_RING: count - kept})
+    aircraft = len(expected.aircraft_rows(frame))
+    slots = len(expected.delays(frame))
+    books[AIRCRAFT] = (total, aircraft, 0, {REPLACED_KEY: total - aircraft})
+    books[ARCHIVE] = (total, 0, total, {})
+    books[STATISTICS] = (total, 0, total, {})
+    books[DELAYS] = (seen.delay_messages, slots, 0, {REPLACED_KEY: seen.delay_messages - slots})
+    return books
+
+
+def _contents(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
+    """Compare what lies in the queues, message by message."""
+    for origin in ORIGINS:
+        rows = expected.board_rows(frame, origin)
+        yield _list_check(
+            f"{board(origin)}: exactly the last {len(rows)} departures, in order", rows, seen.boards[origin]
+        )
+    yield _list_check(
+        f"{AIRCRAFT}: the last departure of each aircraft", expected.aircraft_rows(frame), sorted(seen.aircraft)
+    )
+    wanted = expected.delays(frame)
+    same = sum(dict(seen.delays.get(slot, {})) == values for slot, values in wanted.items())
+    differing = [slot for slot, values in wanted.items() if dict(seen.delays.get(slot, {})) != values]
+    yield Check(f"{DELAYS}: slots that equal the table's statistics", len(wanted), same, _named(differing))
+    yield Check(f"{DELAYS}: slots", len(wanted), len(seen.delays))
+
+
+def _files(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
+    """Compare Parquet with the table: count, each row once, each partition, every value."""
+    archive = seen.archive
+    yield Check("Parquet: rows", len(frame), len(archive))
+    yield Check("Parquet: different messages", len(frame), int(archive["row"].nunique()))
+    wanted = expected.partition_counts(frame)
+    differing = [f"{month}/{origin}" for (month, origin), count in wanted.items()
+                 if seen.partitions.get((month, origin)) != count]  # fmt: skip
+    yield Check("Parquet: partitions by month and origin", len(wanted), len(seen.partitions))
+    yield Check("Parquet: partitions with another number of rows", 0, len(differing), _named(differing))
+    differing = differing_columns(frame, archive)
+    yield Check("Parquet: columns that differ from the table", 0, len(differing), _named(differing))
+
+
+def _losses(seen: Observed) -> Iterable[Check]:
+    dropped = sum(sum(account.dropped.values()) for account in seen.accounts.values())
+    yield Check("loss ledger: losses recorded", dropped, seen.losses)
+
+
+def differing_columns(frame: pd.DataFrame, archive: pd.DataFrame) -> list[str]:
+    """Return the table's columns that have another value in any row of the archive. Missing equals missing."""
+    if len(frame) != len(archive):
+        return list(frame.columns)
+    ordered = archive.sort_values("row", ignore_index=True)
+    differing = []
+    for name in frame.columns:
+        left, right = frame[name].reset_index(drop=True), ordered[name]
+        if name in WHOLE_NUMBERS:
+            left, right = left.astype("Float64"), right.astype("Float64")
+        unequal = (left != right) & ~(left.isna() & right.isna())
+        if bool(unequal.fillna(value=True).any()):
+            differing.append(name)
+    return differing
+
+
+def _list_check(subject: str, wanted: list[int], found: list[int]) -> Check:
+    """Compare lists of rows; the finding names rows instead of printing thousands."""
+    if wanted == found:
+        return Check(subject, len(wanted), len(found))
+    missing = sorted(set(wanted) - set(found))
+    extra = sorted(set(found) - set(wanted))
+    if not missing and not extra:
+        return Check(subject, len(wanted), "another order", f"{len(found)} messages, {len(set(found))} different ones")
+    detail = f"missing: {_named(missing) or 'none'}; not expected: {_named(extra) or 'none'}"
+    return Check(subject, len(wanted), len(set(wanted) & set(found)) - len(extra), detail)
+
+
+def _named(items: Iterable[object]) -> str:
+    listed = [str(item) for item in items]
+    more = len(listed) - DIFFERENCES_SHOWN
+    text = ", ".join(listed[:DIFFERENCES_SHOWN])
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def kinds() -> dict[str, str]:
+    """Return the kind of each queue of the demonstration by name, in the tables' order."""
+    return {declaration.name: declaration.kind for declaration in declarations()}

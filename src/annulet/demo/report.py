@@ -1,0 +1,131 @@
+"""The end of a run: the reconciliation as tables for a terminal and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from annulet.demo.reconciliation import Check, QueueAccount
+
+BOARD_LINES: Final = 8
+"""Departures of a board shown in the terminal; the picture shows more."""
+
+ON_TIME: Final = "on time"
+CANCELLED: Final = "cancelled"
+
+
+def accounts_table(accounts: Sequence[QueueAccount]) -> Table:
+    """Return the books of all queues: what came in and where it is now."""
+    table = Table(title="Where every message is", title_style="bold", header_style="bold cyan")
+    table.add_column("queue", style="bold")
+    table.add_column("kind")
+    for title in ("added", "kept", "acknowledged", "in delivery"):
+        table.add_column(title, justify="right")
+    table.add_column("dropped, by reason", justify="right")
+    for title in ("in ledger", "unaccounted"):
+        table.add_column(title, justify="right")
+    for account in accounts:
+        dropped = "\n".join(f"{reason} {count:,}" for reason, count in sorted(account.dropped.items())) or "-"
+        missing = Text(f"{account.unaccounted:,}", style="green" if account.unaccounted == 0 else "bold red")
+        table.add_row(
+            account.name, account.kind, f"{account.added:,}", f"{account.kept:,}", f"{account.acknowledged:,}",
+            f"{account.in_delivery:,}", dropped, f"{account.in_ledger:,}", missing,
+        )  # fmt: skip
+    return table
+
+
+def checks_table(checks: Sequence[Check]) -> Table:
+    """Return every comparison with its verdict."""
+    table = Table(title="Against the source table", title_style="bold", header_style="bold cyan")
+    table.add_column("what")
+    table.add_column("expected", justify="right")
+    table.add_column("found", justify="right")
+    table.add_column("")
+    for check in checks:
+        verdict = Text("fits", style="green") if check.fits else Text(f"MISMATCH {check.detail}".strip(), "bold red")
+        table.add_row(check.subject, shown(check.expected), shown(check.actual), verdict)
+    return table
+
+
+def board_table(origin: str, flights: pd.DataFrame) -> Table:
+    """Return the last departures of an origin as a departures board shows them."""
+    table = Table(title=f"{origin}: last departures", title_style="bold yellow", header_style="yellow")
+    for title in ("date", "time", "flight", "to", "aircraft", "status"):
+        table.add_column(title)
+    for flight in flights.tail(BOARD_LINES).to_dict("records"):
+        status = status_of(flight["dep_delay"])
+        style = {ON_TIME: "green", CANCELLED: "red"}.get(status, "yellow")
+        table.add_row(*board_cells(flight), Text(status, style=style))
+    return table
+
+
+def board_cells(flight: Mapping[str, Any]) -> list[str]:
+    """Return date, scheduled time, flight, destination and aircraft of a departure as text."""
+    tail_number = flight["tailnum"]
+    return [
+        f"{int(flight['month']):02d}-{int(flight['day']):02d}",
+        clock(int(flight["sched_dep_time"])),
+        f"{flight['carrier']} {int(flight['flight'])}",
+        str(flight["dest"]),
+        tail_number if isinstance(tail_number, str) else "-",
+    ]
+
+
+def clock(reading: int) -> str:
+    """Return a clock reading of the data (517 is 05:17) as text."""
+    return f"{reading // 100:02d}:{reading % 100:02d}"
+
+
+def status_of(delay: float | None) -> str:
+    """Return what a board says of a departure; a missing delay means that the flight did not leave."""
+    if delay is None or delay != delay:  # noqa: PLR0124  (not a number: pandas' missing value)
+        return CANCELLED
+    return ON_TIME if delay <= 0 else f"{int(delay)} min late"
+
+
+def shown(value: object) -> str:
+    """Return a figure with separators; other values as they are."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown(item)}" for key, item in sorted(value.items())) or "none"
+    return str(value)
+
+
+def as_json(
+    accounts: Sequence[QueueAccount],
+    checks: Sequence[Check],
+    phases: Mapping[str, float],
+    pictures: Sequence[str],
+    limit: int | None,
+) -> dict[str, Any]:
+    """Return the run as JSON. ``seconds`` are by phase; ``fits`` says whether every comparison does."""
+    return {
+        "fits": all(check.fits for check in checks),
+        "limit": limit,
+        "queues": [
+            {
+                "name": account.name,
+                "kind": account.kind,
+                "added": account.added,
+                "kept": account.kept,
+                "acknowledged": account.acknowledged,
+                "in_delivery": account.in_delivery,
+                "dropped": account.dropped,
+                "in_ledger": account.in_ledger,
+                "unaccounted": account.unaccounted,
+            }
+            for account in accounts
+        ],
+        "checks": [check.as_dict() for check in checks],
+        "seconds": {name: round(seconds, 2) for name, seconds in phases.items()},
+        "plots": list(pictures),
+    }
