@@ -1,0 +1,384 @@
+"""The catalogue: definitions, users, leases and publish marks in one SQLite file.
+
+Small relational state with few changes, which is what SQLite is for; messages are in the log. Every mutating method is
+one transaction and durable when it returns (WAL, ``synchronous=FULL``); :meth:`Catalogue.transaction` makes one of
+several. Belongs to the event loop's thread: a change holds the loop for one sync of the disk, about a millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from annulet.store.argument_json import dump_arguments, load_arguments
+from annulet.store.definitions import (
+    BindingRecord,
+    ExchangeRecord,
+    LeaseRange,
+    LeaseRecord,
+    PermissionRecord,
+    QueueRecord,
+    UserRecord,
+)
+from annulet.store.errors import CatalogueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from annulet.core.message import PropertyValue
+
+    Arguments = dict[str, PropertyValue]
+
+SCHEMA_VERSION: Final = 1
+"""Written into the file. A file of an older version is migrated at open, a newer one is refused."""
+
+MIGRATIONS: Final[dict[int, str]] = {}
+"""Statements that lead from a version to the next one."""
+
+SCHEMA: Final = """
+CREATE TABLE virtual_hosts (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE users (name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE permissions (
+    user TEXT NOT NULL, virtual_host TEXT NOT NULL, configure TEXT NOT NULL, write TEXT NOT NULL, read TEXT NOT NULL,
+    PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
+CREATE TABLE exchanges (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    internal INTEGER NOT NULL, arguments TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE queues (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, virtual_host TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    arguments TEXT NOT NULL, UNIQUE (virtual_host, name));
+CREATE TABLE bindings (
+    virtual_host TEXT NOT NULL, source TEXT NOT NULL, destination_type TEXT NOT NULL, destination TEXT NOT NULL,
+    routing_key TEXT NOT NULL, arguments TEXT NOT NULL,
+    PRIMARY KEY (virtual_host, source, destination_type, destination, routing_key, arguments)) WITHOUT ROWID;
+CREATE TABLE leases (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, queue_id INTEGER NOT NULL, generation INTEGER NOT NULL,
+    generated INTEGER NOT NULL, created_at INTEGER NOT NULL, active_at INTEGER NOT NULL, acknowledged INTEGER NOT NULL,
+    last INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE lease_ranges (
+    virtual_host TEXT NOT NULL, lease TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    sequences BLOB NOT NULL, PRIMARY KEY (virtual_host, lease, first));
+CREATE TABLE publish_marks (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
+"""
+
+
+class Catalogue:
+    """All definitions of one data directory; ``":memory:"`` keeps them for as long as the process runs.
+
+    Raises :class:`CatalogueError` when the file is damaged or of a newer version.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = str(path)
+        self._depth = 0  # open transaction() brackets
+        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise CatalogueError(
+                f"catalogue {self.path} cannot be read: {error}; restore it from a backup, or move it away to start "
+                "with no definitions (messages of queues it named are then dropped)"
+            ) from error
+
+    def _prepare(self) -> None:
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            self._connection.close()
+            raise CatalogueError(
+                f"catalogue {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
+                "start the newer version again"
+            )
+        script = SCHEMA if version == 0 else "".join(MIGRATIONS[step] for step in range(version, SCHEMA_VERSION))
+        if script:
+            self._connection.executescript(f"BEGIN;{script}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make the changes inside one transaction; an exception undoes all of them. Nests: the outermost decides."""
+        if self._depth == 0:
+            self._connection.execute("BEGIN IMMEDIATE")
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._depth -= 1
+        if self._depth == 0:
+            self._connection.execute("COMMIT")
+
+    def _change(self, statement: str, *values: object) -> int:
+        """Run one statement, durable on return unless inside a transaction. Returns the rows changed."""
+        try:
+            return self._connection.execute(statement, values).rowcount
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(f"catalogue {self.path} refuses a change: {error}; check the disk") from error
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
+
+    # ------------------------------------------------------------------ virtual hosts, users, permissions
+
+    def virtual_hosts(self) -> list[str]:
+        """Return the names of all virtual hosts."""
+        return [name for (name,) in self._rows("SELECT name FROM virtual_hosts ORDER BY name")]
+
+    def add_virtual_host(self, name: str) -> None:
+        """Create a virtual host; once more is fine."""
+        self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name)
+
+    def users(self) -> list[UserRecord]:
+        """Return all users."""
+        rows = self._rows("SELECT name, password_hash, tags FROM users ORDER BY name")
+        return [UserRecord(name, password_hash, tuple(json.loads(tags))) for name, password_hash, tags in rows]
+
+    def set_user(self, name: str, password_hash: str, tags: tuple[str, ...] | list[str] = ()) -> None:
+        """Create or replace a user."""
+        self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", name, password_hash, json.dumps(list(tags)))
+
+    def delete_user(self, name: str) -> None:
+        """Delete a user with its permissions; one that is not there is fine."""
+        with self.transaction():
+            self._change("DELETE FROM users WHERE name = ?", name)
+            self._change("DELETE FROM permissions WHERE user = ?", name)
+
+    def permissions(self) -> list[PermissionRecord]:
+        """Return all permissions."""
+        rows = self._rows(
+            "SELECT user, virtual_host, configure, write, read FROM permissions ORDER BY user, virtual_host"
+        )
+        return [PermissionRecord(*row) for row in rows]
+
+    def set_permission(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
+        """Create or replace what a user may do in a virtual host."""
+        self._change(
+            "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", user, virtual_host, configure, write, read
+        )
+
+    # ------------------------------------------------------------------ exchanges
+
+    def exchanges(self, virtual_host: str) -> list[ExchangeRecord]:
+        """Return the durable exchanges of a virtual host."""
+        rows = self._rows(
+            "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE virtual_host = ? ORDER BY name",
+            virtual_host,
+        )
+        return [
+            ExchangeRecord(name, kind, bool(auto_delete), bool(internal), load_arguments(arguments))
+            for name, kind, auto_delete, internal, arguments in rows
+        ]
+
+    def add_exchange(
+        self, virtual_host: str, name: str, kind: str, auto_delete: bool, internal: bool, arguments: Arguments
+    ) -> None:
+        """Create or replace an exchange."""
+        self._change(
+            "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)",
+            virtual_host,
+            name,
+            kind,
+            auto_delete,
+            internal,
+            dump_arguments(arguments),
+        )
+
+    def delete_exchange(self, virtual_host: str, name: str) -> None:
+        """Delete an exchange with the bindings from and to it; one that is not there is fine."""
+        with self.transaction():
+            self._change("DELETE FROM exchanges WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change(
+                "DELETE FROM bindings WHERE virtual_host = ? AND "
+                "(source = ? OR (destination_type = 'exchange' AND destination = ?))",
+                virtual_host,
+                name,
+                name,
+            )
+
+    # ------------------------------------------------------------------ queues
+
+    def queues(self, virtual_host: str) -> list[QueueRecord]:
+        """Return the durable queues of a virtual host."""
+        rows = self._rows(
+            "SELECT id, name, auto_delete, arguments FROM queues WHERE virtual_host = ? ORDER BY id", virtual_host
+        )
+        return [
+            QueueRecord(queue_id, name, bool(auto_delete), load_arguments(arguments))
+            for queue_id, name, auto_delete, arguments in rows
+        ]
+
+    def add_queue(self, virtual_host: str, name: str, auto_delete: bool, arguments: Arguments) -> int:
+        """Create a queue and return its id, above all ids ever given. Raises :class:`CatalogueError` if it exists."""
+        try:
+            cursor = self._connection.execute(
+                "INSERT INTO queues (virtual_host, name, auto_delete, arguments) VALUES (?, ?, ?, ?)",
+                (virtual_host, name, auto_delete, dump_arguments(arguments)),
+            )
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(
+                f"catalogue {self.path} refuses queue {name!r} of {virtual_host!r}: {error}"
+            ) from error
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def delete_queue(self, virtual_host: str, name: str) -> None:
+        """Delete a queue with its bindings, counters and leases; one that is not there is fine."""
+        with self.transaction():
+            rows = self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            for (queue_id,) in rows:
+                self._change("DELETE FROM queue_counters WHERE queue_id = ?", queue_id)
+                leases = self._rows("SELECT name FROM leases WHERE queue_id = ?", queue_id)
+                for (lease,) in leases:
+                    self.delete_lease(virtual_host, lease)
+            self._change("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change(
+                "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
+                virtual_host,
+                name,
+            )
+
+    def queue_counters(self, queue_id: int) -> dict[str, int] | None:
+        """Return the counters written at the last clean stop, ``None`` when there are none."""
+        rows = self._rows("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id)
+        if not rows:
+            return None
+        counters: dict[str, int] = json.loads(rows[0][0])
+        return counters
+
+    def set_queue_counters(self, queue_id: int, counters: dict[str, int]) -> None:
+        """Write the counters of a queue."""
+        self._change("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", queue_id, json.dumps(counters))
+
+    # ------------------------------------------------------------------ bindings
+
+    def bindings(self, virtual_host: str) -> list[BindingRecord]:
+        """Return the durable bindings of a virtual host."""
+        rows = self._rows(
+            "SELECT source, destination_type, destination, routing_key, arguments FROM bindings WHERE virtual_host = ?",
+            virtual_host,
+        )
+        return [
+            BindingRecord(source, kind, to, key, load_arguments(arguments)) for source, kind, to, key, arguments in rows
+        ]
+
+    def add_binding(
+        self,
+        virtual_host: str,
+        source: str,
+        destination_type: str,
+        destination: str,
+        routing_key: str,
+        arguments: Arguments,
+    ) -> None:
+        """Create a binding; once more is fine."""
+        values = (virtual_host, source, destination_type, destination, routing_key, dump_arguments(arguments))
+        self._change("INSERT OR IGNORE INTO bindings VALUES (?, ?, ?, ?, ?, ?)", *values)
+
+    def remove_binding(
+        self,
+        virtual_host: str,
+        source: str,
+        destination_type: str,
+        destination: str,
+        routing_key: str,
+        arguments: Arguments,
+    ) -> None:
+        """Delete a binding; one that is not there is fine."""
+        values = (virtual_host, source, destination_type, destination, routing_key, dump_arguments(arguments))
+        self._change(
+            "DELETE FROM bindings WHERE virtual_host = ? AND source = ? AND destination_type = ? AND destination = ? "
+            "AND routing_key = ? AND arguments = ?",
+            *values,
+        )
+
+    # ------------------------------------------------------------------ leases
+
+    def leases(self) -> list[LeaseRecord]:
+        """Return all leases."""
+        rows = self._rows(
+            "SELECT name, virtual_host, queue_id, generation, generated, created_at, active_at, acknowledged, last, "
+            "owner FROM leases ORDER BY virtual_host, name"
+        )
+        return [LeaseRecord(*row) for row in rows]
+
+    def set_lease(self, lease: LeaseRecord) -> None:
+        """Create or replace a lease."""
+        self._change(
+            "INSERT OR REPLACE INTO leases (name, virtual_host, queue_id, generation, generated, created_at, "
+            "active_at, acknowledged, last, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            lease.name,
+            lease.virtual_host,
+            lease.queue_id,
+            lease.generation,
+            lease.generated,
+            lease.created_at,
+            lease.active_at,
+            lease.acknowledged,
+            lease.last,
+            lease.owner,
+        )
+
+    def delete_lease(self, virtual_host: str, name: str) -> None:
+        """Delete a lease with its positions; one that is not there is fine."""
+        with self.transaction():
+            self._change("DELETE FROM leases WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change("DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ?", virtual_host, name)
+
+    def lease_ranges(self, virtual_host: str, lease: str) -> list[LeaseRange]:
+        """Return the positions of a lease, ascending."""
+        rows = self._rows(
+            "SELECT first, last, sequences FROM lease_ranges WHERE virtual_host = ? AND lease = ? ORDER BY first",
+            virtual_host,
+            lease,
+        )
+        return [LeaseRange(*row) for row in rows]
+
+    def add_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
+        """Add the positions of one acquisition."""
+        self._change(
+            "INSERT INTO lease_ranges VALUES (?, ?, ?, ?, ?)",
+            virtual_host,
+            lease,
+            span.first,
+            span.last,
+            span.sequences,
+        )
+
+    def delete_lease_ranges(self, virtual_host: str, lease: str, upto: int) -> None:
+        """Delete the ranges that end at or before position ``upto``; one that straddles it stays whole."""
+        self._change(
+            "DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ? AND last <= ?", virtual_host, lease, upto
+        )
+
+    # ------------------------------------------------------------------ publish marks
+
+    def publish_mark(self, query: str) -> int | None:
+        """Return the highest batch id that a query has published, ``None`` when it is unknown."""
+        rows = self._rows("SELECT batch FROM publish_marks WHERE query = ?", query)
+        return rows[0][0] if rows else None
+
+    def set_publish_mark(self, query: str, batch: int, now: int) -> None:
+        """Raise a query's mark; a lower one changes nothing."""
+        self._change(
+            "INSERT INTO publish_marks VALUES (?, ?, ?) ON CONFLICT (query) DO UPDATE "
+            "SET batch = excluded.batch, updated_at = excluded.updated_at WHERE excluded.batch > batch",
+            query,
+            batch,
+            now,
+        )
+
+    def delete_publish_mark(self, query: str) -> None:
+        """Forget a query; one that is not there is fine."""
+        self._change("DELETE FROM publish_marks WHERE query = ?", query)

@@ -1,0 +1,86 @@
+"""What the catalogue keeps: plain records, one per row. Names are unique within their virtual host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.message import PropertyValue
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """A user; ``password_hash`` is argon2's encoded form."""
+
+    name: str
+    password_hash: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRecord:
+    """What a user may do in a virtual host: regular expressions for names."""
+
+    user: str
+    virtual_host: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    """A durable exchange."""
+
+    name: str
+    type: str
+    auto_delete: bool
+    internal: bool
+    arguments: dict[str, PropertyValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """A durable queue. ``id`` is what the message log names it by; it is never given to another queue."""
+
+    id: int
+    name: str
+    auto_delete: bool
+    arguments: dict[str, PropertyValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRecord:
+    """A binding between durable ends; ``destination_type`` is ``queue`` or ``exchange``."""
+
+    source: str
+    destination_type: str
+    destination: str
+    routing_key: str
+    arguments: dict[str, PropertyValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A lease: a durable list of positions over one queue. Times are milliseconds since 1970."""
+
+    name: str
+    virtual_host: str
+    queue_id: int
+    generation: int  # fencing token: the latest one handed out
+    generated: bool  # (0 or 1 from the file) the name was minted for a checkpoint, nobody chose it
+    created_at: int
+    active_at: int
+    acknowledged: int  # positions up to here are done
+    last: int  # highest position given out
+    owner: str  # the checkpoint it belongs to
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRange:
+    """Positions ``first`` to ``last`` of a lease; ``sequences`` holds one unsigned 64-bit number for each."""
+
+    first: int
+    last: int
+    sequences: bytes

@@ -1,0 +1,23 @@
+"""What can go wrong in the store. Every text names the file or field, the value and the remedy."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store cannot do what was asked."""
+
+
+class LogFailedError(StoreError):
+    """The message log failed to write or sync; nothing can be made durable until the broker is restarted."""
+
+
+class DiskFullError(StoreError):
+    """No room for a record. Settling goes on; ``has_room`` tells when appending works again."""
+
+
+class DirectoryInUseError(StoreError):
+    """Another process holds the data directory."""
+
+
+class CatalogueError(StoreError):
+    """The catalogue's file is damaged, of a newer version, or refuses a change."""
