@@ -1,0 +1,98 @@
+"""A real Celery worker as a process of its own, with results over rpc://."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery, chain, group
+
+from tests.clients import celery_application
+from tests.clients.celery_application import add, broken, flaky, once_then_die, tail
+from tests.clients.support import PATIENCE_SECONDS, Peer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="module", params=["solo", "prefork"])
+def pool(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def application(peer: Peer, pool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Celery]:
+    """The application with a worker that is ready."""
+    queue = f"celery-{pool}-{os.getpid()}"
+    log = tmp_path_factory.mktemp("celery") / "worker.log"
+    environment = {**os.environ, "CELERY_BROKER": peer.url, "CELERY_QUEUE": queue, "PYTHONPATH": str(ROOT)}
+    application = celery_application.application
+    application.conf.update(broker_url=peer.url, task_default_queue=queue)
+    command = [sys.executable, "-m", "celery", "-A", "tests.clients.celery_application", "worker"]
+    command += ["--pool", pool, "--concurrency", "2", "--hostname", f"{pool}@%h", "--loglevel", "info"]
+    with log.open("wb") as output:
+        worker = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not application.control.ping(timeout=0.5):
+            assert worker.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+        yield application
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        try:
+            worker.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        with application.connection_for_write() as connection:
+            connection.default_channel.queue_delete(queue)
+        application.close()
+
+
+def test_results_come_back(application: Celery) -> None:
+    results = [add.delay(number, 1) for number in range(20)]
+    assert [result.get(timeout=PATIENCE_SECONDS) for result in results] == list(range(1, 21))
+
+
+def test_retries_are_new_messages_until_it_works(application: Celery) -> None:
+    result = flaky.delay(3)
+    assert result.get(timeout=PATIENCE_SECONDS) == 3
+
+
+def test_failures_come_back_as_exceptions(application: Celery) -> None:
+    with pytest.raises(ValueError, match="no use"):
+        broken.delay().get(timeout=PATIENCE_SECONDS)
+
+
+def test_chains_and_groups(application: Celery) -> None:
+    assert chain(add.s(1, 2), add.s(3))().get(timeout=PATIENCE_SECONDS) == 6
+    results = group(add.s(number, number) for number in range(5))().get(timeout=PATIENCE_SECONDS)
+    assert results == [0, 2, 4, 6, 8]
+    assert tail.delay(results).get(timeout=PATIENCE_SECONDS) == 20
+
+
+def test_a_countdown_is_kept_by_the_worker(application: Celery) -> None:
+    assert add.apply_async((2, 2), countdown=0.2).get(timeout=PATIENCE_SECONDS) == 4
+
+
+def test_the_worker_answers_remote_control(application: Celery, pool: str) -> None:
+    inspect = application.control.inspect(timeout=PATIENCE_SECONDS, limit=1)
+    registered = inspect.registered()
+    (name,) = registered
+    assert name.startswith(f"{pool}@")
+    assert "tests.clients.celery_application.add" in registered[name]
+    (answer,) = application.control.inspect(timeout=PATIENCE_SECONDS, limit=1).stats().values()
+    assert answer["broker"]["transport"] == "amqp"
+
+
+def test_a_task_whose_process_dies_runs_again(application: Celery, pool: str, tmp_path: Path) -> None:
+    """acks_late: the message of a lost child goes back to the queue and is delivered again."""
+    if pool == "solo":
+        pytest.skip("the solo pool runs tasks in the worker itself, which would be gone")
+    assert once_then_die.delay(str(tmp_path / "marker")).get(timeout=PATIENCE_SECONDS) == "survived"
