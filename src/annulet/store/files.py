@@ -1,0 +1,157 @@
+"""The few file operations the message log needs, as an interface small enough to simulate crashes and full disks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+BUFFERS_PER_CALL: Final = 1024
+"""IOV_MAX of Linux: how many buffers one ``pwritev`` takes."""
+
+
+class File(Protocol):
+    """One open file. Every method raises ``OSError`` as the system does."""
+
+    def write(self, buffers: Sequence[bytes], offset: int) -> None:
+        """Write all ``buffers`` one after the other from ``offset`` (bytes)."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+
+    def size(self) -> int:
+        """Return the file's length in bytes."""
+
+    def allocate(self, size: int) -> None:
+        """Reserve disk space for the first ``size`` bytes; the file grows to that length, filled with zeros."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+
+    def sync(self) -> None:
+        """Return when the content written so far is durable (``fdatasync``)."""
+
+    def close(self) -> None:
+        """Close the file; unsynced content may still be lost."""
+
+
+class FileSystem(Protocol):
+    """The directory operations of one message log. Names in a directory are durable after ``sync_directory``."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory with its parents, durably; one that is there is fine."""
+
+    def names(self, directory: Path) -> list[str]:
+        """Return the names in a directory, in no order."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Open a file for reading and writing; ``create`` makes an empty one in place of whatever was there."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, atomically replacing what had it."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; one that is not there is fine."""
+
+    def sync_directory(self, directory: Path) -> None:
+        """Return when creations, renames and removals in the directory are durable."""
+
+    def identity(self) -> int:
+        """Return 32 random bits that tell one segment file from all others."""
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, buffers: Sequence[bytes], offset: int) -> None:
+        """Write with ``pwritev``: bodies go to the kernel from where they are."""
+        for start in range(0, len(buffers), BUFFERS_PER_CALL):
+            part = buffers[start : start + BUFFERS_PER_CALL]
+            expected = sum(map(len, part))
+            written = os.pwritev(self._descriptor, part, offset)
+            if written < expected:  # a signal, or more than 2 GiB: finish by hand
+                rest = memoryview(b"".join(part))
+                while written < expected:
+                    written += os.pwrite(self._descriptor, rest[written:], offset + written)
+            offset += expected
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read with ``pread``."""
+        parts = []
+        while length > 0:
+            part = os.pread(self._descriptor, length, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def size(self) -> int:
+        """Ask the system."""
+        return os.fstat(self._descriptor).st_size
+
+    def allocate(self, size: int) -> None:
+        """Use ``posix_fallocate``."""
+        os.posix_fallocate(self._descriptor, 0, size)
+
+    def truncate(self, size: int) -> None:
+        """Use ``ftruncate``."""
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """Use ``fdatasync``: within allocated space it spares the journal commit of ``fsync``."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the descriptor; twice is once."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class OsFileSystem:
+    """The operating system's files."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create the directory and make its name durable in its parent."""
+        if path.is_dir():
+            return
+        self.make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        self.sync_directory(path.parent)
+
+    def names(self, directory: Path) -> list[str]:
+        """List the directory."""
+        return [path.name for path in directory.iterdir()]
+
+    def open(self, path: Path, *, create: bool = False) -> OsFile:
+        """Open with ``O_RDWR``; mode 0640, as messages are nobody else's business."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
+        return OsFile(os.open(path, flags, 0o640))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Use ``rename(2)``."""
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        """Use ``unlink(2)``."""
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, directory: Path) -> None:
+        """``fsync`` the directory."""
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def identity(self) -> int:
+        """Ask the system's random source."""
+        return int.from_bytes(os.urandom(4), "little")

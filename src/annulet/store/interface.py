@@ -1,0 +1,217 @@
+"""What the broker may ask of a message log, durable or in memory, and the records that cross the border."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+from annulet.core.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredMessage:
+    """One live message found at start. ``targets`` are the (queue id, sequence) pairs that have not settled it."""
+
+    record: int
+    header: bytes
+    body: bytes
+    exchange: str
+    routing_key: str
+    publisher: str
+    view: str  # name of the protocol's ContentView, such as "amqp-0-9-1"
+    priority: int
+    accepted_at: int  # milliseconds since 1970
+    expires_at: int  # milliseconds since 1970; 0 = never
+    targets: list[tuple[int, int]]
+    redelivered: bool  # may have been delivered before: the log was not closed cleanly (AMQP 0-9-1 §1.8.3.13.2)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryProgress:
+    """How far recovery has come."""
+
+    segments_done: int
+    segments_total: int
+    records: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, int]:
+        """Flat form for the structured log."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a segment that are no valid record.
+
+    ``kind`` is ``torn`` (a write the crash interrupted: nothing confirmed is lost), ``corrupt`` (content changed after
+    it was written), ``header`` (a segment header, its copy was used) or ``missing`` (a segment with ``length`` live
+    records is gone).
+    """
+
+    kind: str
+    segment: int
+    offset: int
+    length: int
+
+    def __str__(self) -> str:
+        if self.kind == "missing":
+            return f"segment {self.segment} is missing with {self.length} live records"
+        return f"{self.length} {self.kind} bytes at offset {self.offset} of segment {self.segment}"
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery found. All counts are 0 after a clean shutdown on a sound disk."""
+
+    records: int = 0  # valid records read
+    live_records: int = 0
+    corrupt_records: int = 0  # stretches of damaged bytes that were not merely torn
+    torn_tails: int = 0
+    lost_records: int = 0  # records that must have been live and cannot be read
+    uncertain_transactions: int = 0  # kept although their commit was not found: no checkpoint could be read
+    checkpoint_fallback: bool = False  # the newest checkpoint was damaged
+    damages: list[Damage] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """Figures of one moment. Sizes in bytes; totals since the log was opened."""
+
+    bytes_written: int = 0
+    batches: int = 0
+    appended: int = 0
+    cancelled: int = 0  # settled before they were written: no disk was used
+    settled: int = 0
+    live_records: int = 0
+    segments: int = 0
+    window_records: int = 0
+    window_bytes: int = 0
+    open_transactions: int = 0
+    deferred_settlements: int = 0  # wait in memory for disk space; repeated deliveries if the broker dies now
+    checkpoints: int = 0
+    compactions: int = 0
+    maintenance_errors: int = 0
+    corrupt_records: int = 0
+    lost_records: int = 0
+    disk_full: bool = False
+    failed: bool = False
+
+
+class Batch:
+    """A sealed window on its way to the disk."""
+
+    __slots__ = ("number", "size")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size  # bytes
+
+
+class MaintenanceTask:
+    """One step of upkeep. ``run`` belongs to a disk thread, ``Log.finish`` afterwards to the loop.
+
+    An ``OSError`` inside ``run`` is kept in ``error`` for ``finish`` to judge; upkeep never makes the log fail.
+    """
+
+    error: OSError | None = None
+
+    def run(self) -> None:
+        """Do the disk work. Touches nothing the loop changes."""
+        try:
+            self.work()
+        except OSError as error:
+            self.error = error
+
+    def work(self) -> None:
+        """Do the disk work of this kind of task."""
+        raise NotImplementedError
+
+
+class Log(ABC):
+    """A message log. All methods belong to the event loop, except ``write`` and ``MaintenanceTask.run``."""
+
+    clean: bool
+    """At open: the previous shutdown was clean."""
+
+    outcomes: dict[str, int]
+    """Query id of a staged publish to its highest committed batch id, the latest queries first to survive."""
+
+    next_sequences: dict[int, int]
+    """At open: per queue id the lowest sequence above all that were ever written; queues not listed start at 1."""
+
+    report: RecoveryReport
+
+    @abstractmethod
+    def recovered(self) -> Iterator[RecoveredMessage]:
+        """Yield the live messages found at open, in record order. To be used up before the first append."""
+
+    @abstractmethod
+    def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
+        """Take a message for the (queue id, sequence) pairs ``targets`` and return its record id.
+
+        It is durable when the batch of the open window completes. ``targets`` must not change afterwards.
+        Raises :class:`DiskFullError` when there is no room, :class:`LogFailedError` after a failed write.
+        """
+
+    @abstractmethod
+    def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
+        """Note that the queue is done with the record. What is settled already, or unknown, is ignored."""
+
+    @abstractmethod
+    def begin(self) -> int:
+        """Open a transaction and return its id, never 0."""
+
+    @abstractmethod
+    def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
+        """Let all records of a transaction take effect together; ``outcome`` = (query id, batch id) it completes."""
+
+    @abstractmethod
+    def abort(self, transaction: int) -> None:
+        """Drop all records of a transaction."""
+
+    @abstractmethod
+    def has_room(self, size: int, now: int) -> bool:
+        """Say whether a message of ``size`` bytes (header and body) can be appended at ``now`` (milliseconds)."""
+
+    @abstractmethod
+    def retry(self) -> bool:
+        """Try again to get disk space, whatever the time; return whether there is some."""
+
+    @abstractmethod
+    def take_batch(self) -> Batch | None:
+        """Seal the open window. ``None`` when nothing is to be written: then everything so far is durable or moot."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Disk thread: write and sync. Batches in the order they were taken. Raises :class:`LogFailedError`."""
+
+    @abstractmethod
+    def complete(self, batch: Batch) -> None:
+        """Account for a written batch."""
+
+    @abstractmethod
+    def forget_queue(self, queue_id: int) -> None:
+        """Settle everything of a deleted queue, with one small record."""
+
+    @abstractmethod
+    def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
+        """Return the next step of upkeep, if any; one at a time. ``checkpoint`` asks for one although none is due."""
+
+    @abstractmethod
+    def finish(self, task: MaintenanceTask) -> None:
+        """Take in what a task did."""
+
+    @abstractmethod
+    def statistics(self) -> LogStatistics:
+        """Return the figures of this moment."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is open, leave a checkpoint for a fast start, and mark the shutdown clean."""
+
+
+def sequences_as_next(sequences: dict[int, int]) -> dict[int, int]:
+    """Turn highest sequences into next ones."""
+    return {queue_id: sequence + 1 for queue_id, sequence in sequences.items()}

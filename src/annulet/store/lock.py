@@ -1,0 +1,61 @@
+"""One broker per data directory, by an advisory lock that the kernel drops with the process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from annulet.store.errors import DirectoryInUseError
+
+LOCK_FILE: Final = "lock"
+
+
+class DirectoryLock:
+    """Holds ``directory/lock`` (``flock``, exclusive), which contains the holder's process id.
+
+    A lock file left behind by a killed process does not matter: the kernel released the lock.
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        self._descriptor = -1
+
+    def acquire(self) -> None:
+        """Take the lock, creating the directory when needed. Raises :class:`DirectoryInUseError` at once if held."""
+        if self._descriptor >= 0:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise DirectoryInUseError(
+                f"data directory {self.directory.absolute()} is in use by process {holder}; "
+                "stop that broker, or start this one with another data directory"
+            ) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back. The file stays: removing it would let two processes lock two files of one name."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> DirectoryLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,457 @@
+"""The durable message log: segments with group commit, as the broker uses it.
+
+The loop appends to a window in memory. ``take_batch`` seals it, a disk thread writes and syncs it, ``complete``
+accounts for it. The log has no thread, no clock and no lock of its own; see ``interface`` for what each method
+promises and ``recovery`` for what a crash leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from annulet.core.message import Message
+from annulet.store.checkpoint import BALLAST_FILE
+from annulet.store.errors import DiskFullError, LogFailedError, StoreError
+from annulet.store.files import FileSystem, OsFileSystem
+from annulet.store.interface import (
+    Batch,
+    Log,
+    LogStatistics,
+    MaintenanceTask,
+    RecoveredMessage,
+    RecoveryProgress,
+    sequences_as_next,
+)
+from annulet.store.maintenance import Maintenance
+from annulet.store.records import (
+    CONTROL_OVERHEAD,
+    ORDINAL_BITS,
+    ORDINAL_MASK,
+    TYPE_COMMIT,
+    TYPE_SETTLE,
+    TYPE_VOID,
+    Commit,
+    check_message,
+    decode_message,
+    decode_origin,
+    decode_targets,
+    encode_commit,
+    message_size,
+    pack_numbers,
+)
+from annulet.store.recovery import Recovery, note_outcome
+from annulet.store.scanning import read_record
+from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
+from annulet.store.space import SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
+from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
+
+logger = logging.getLogger(__name__)
+
+OPEN_MARKER: Final = "open"
+"""There while the log is open; still there at the next open when the process died."""
+
+ROOM_OVERHEAD: Final = 4096
+"""Bytes ``has_room`` adds to a message for its record header, names and targets: 200 queues and long names."""
+
+
+class MessageLog(Log):
+    """A :class:`~annulet.store.interface.Log` in a directory. Use :meth:`open`."""
+
+    def __init__(self, directory: Path, files: FileSystem, segment_bytes: int, recovery: Recovery) -> None:
+        self.directory = directory
+        self.report = recovery.report
+        self.clean = False
+        self.outcomes = recovery.outcomes
+        self.next_sequences = sequences_as_next(recovery.sequences)
+        self._files = files
+        self._sequences = recovery.sequences  # queue id -> highest sequence written
+        self._origins = OriginCodes()
+        self._transactions: dict[int, LogTransaction] = {}
+        self._next_transaction = recovery.next_transaction
+        self._failed = ""
+        self._appended = 0
+        self._cancelled = 0
+        self._settled = 0
+        self._closed = False
+        self._space = LogSpace(directory, files, segment_bytes)
+        self._space.start(recovery.segments, recovery.base.segment)
+        self._sealer = Sealer(self._space, self._sequences, self._origins, recovery.batch.number)
+        self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions)
+        self._segments = self._space.segments
+        self._part: WindowPart
+        self._parts: list[WindowPart]
+        self._window_first = 0  # record id from which on records are in the open window
+        self._window_bytes = 0
+        self._free = 0
+        self._open_window()
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path | str,
+        *,
+        files: FileSystem | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        progress: Callable[[RecoveryProgress], None] | None = None,
+    ) -> MessageLog:
+        """Open the log in ``directory``, creating it when needed, after recovering what is there.
+
+        ``segment_bytes`` (default 16 MiB, at least 16 KiB) is the size of new segments; a larger message gets a segment
+        of its own size. ``progress`` is called after each segment. Damage does not raise: see ``report``.
+        Raises :class:`StoreError` when the directory cannot be read or written.
+        """
+        if segment_bytes < SEGMENT_BYTES_MIN:
+            raise StoreError(f"segment_bytes: {segment_bytes} is too small; give at least {SEGMENT_BYTES_MIN}")
+        path = Path(directory)
+        files = files if files is not None else OsFileSystem()
+        try:
+            files.make_directory(path)
+            names = files.names(path)
+            recovery = Recovery(path, files, progress)
+            recovery.run()
+            log = cls(path, files, segment_bytes, recovery)
+            unused = not any(name not in (BALLAST_FILE, OPEN_MARKER) for name in names)
+            log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
+            log._start(recovery)
+        except OSError as error:
+            raise StoreError(
+                f"cannot open the message log in {path}: {error}; check the disk and permissions"
+            ) from error
+        return log
+
+    def _start(self, recovery: Recovery) -> None:
+        """Leave the marker, and the verdict on a batch the crash tore."""
+        try:
+            self._files.open(self.directory / OPEN_MARKER, create=True).close()
+            self._files.sync_directory(self.directory)
+        except OSError as error:
+            logger.warning("message log: cannot mark %s as open: %s", self.directory, error)
+        if recovery.torn:
+            payload = pack_numbers([recovery.batch.number])
+            self._claim(CONTROL_OVERHEAD + len(payload), may_use_reserve=True)
+            self._part.controls.append((TYPE_VOID, payload, 0))
+            self._flush()
+
+    # ------------------------------------------------------------------ messages
+
+    def recovered(self) -> Iterator[RecoveredMessage]:
+        """Read segment by segment: each is in memory once, while its messages are yielded."""
+        origins: dict[bytes, tuple[str, str, str, str]] = {}
+        for number in sorted(self._segments):
+            segment = self._segments[number]
+            if not segment.live_count:
+                continue
+            file = self._files.open(segment.path)
+            try:
+                data = file.read(0, segment.size)
+            finally:
+                file.close()
+            for ordinal in list(segment.live_ordinals()):
+                record = read_record(data, segment.offsets[ordinal], segment.seed)
+                if record is None:
+                    self.report.lost_records += 1
+                    logger.warning("message log: record %d of segment %d cannot be read", ordinal, number)
+                    continue
+                content = decode_message(data, record)
+                origin = origins.get(content.origin)
+                if origin is None:
+                    origin = origins[content.origin] = decode_origin(content.origin)
+                remaining = segment.remaining(ordinal)
+                yield RecoveredMessage(
+                    number << ORDINAL_BITS | ordinal,
+                    content.header,
+                    content.body,
+                    *origin,
+                    record.priority,
+                    content.accepted_at,
+                    content.expires_at,
+                    [target for target in decode_targets(data, record) if target[0] in remaining],
+                    redelivered=not self.clean,
+                )
+
+    def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
+        """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
+        opened = self._transaction(transaction) if transaction else None
+        size = message_size(message, self._origins.of(message.origin), len(targets))
+        if size > self._free or not targets or self._failed or not 0 <= message.priority <= 255:
+            check_message(message, targets, size)
+            self._claim(size)
+        else:
+            self._free -= size
+        self._window_bytes += size
+        self._appended += 1
+        part = self._part
+        messages = part.messages
+        entry = len(messages)
+        record = part.base + entry
+        if opened is not None:
+            opened.add(record, self._sealer.batch)
+            part.transactions[entry] = transaction
+        messages.append(message)
+        part.targets.append(targets)
+        part.sizes.append(size)
+        return record
+
+    def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
+        """Clear the record's bit, or cancel it while it is in the window."""
+        if transaction:
+            self._transaction(transaction).settled += (queue_id, record)
+        elif record >= self._window_first:
+            self._settle_in_window(record, queue_id)
+        else:
+            segment = self._segments.get(record >> ORDINAL_BITS)
+            if segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
+                self._settled += 1
+                self._sealer.settled += (queue_id, record)
+
+    def _settle_in_window(self, record: int, queue_id: int) -> None:
+        part = self._part
+        if record < part.base:
+            part = next(part for part in reversed(self._parts) if part.base <= record)
+        entry = record - part.base
+        if entry >= len(part.messages) or part.messages[entry] is None:
+            return
+        targets = part.targets[entry]
+        if len(targets) > 1 or entry in part.transactions:
+            settled = part.settled.setdefault(entry, [])
+            if queue_id in settled or all(queue_id != target for target, _ in targets):
+                return
+            settled.append(queue_id)
+            self._settled += 1
+            if len(settled) < len(targets) or entry in part.transactions:
+                return
+        elif targets[0][0] != queue_id:
+            return
+        else:
+            self._settled += 1
+        self._cancel(part, entry)
+
+    def _cancel(self, part: WindowPart, entry: int) -> None:
+        size = part.drop(entry)
+        self._cancelled += 1
+        self._window_bytes -= size
+        if part is self._part:
+            self._free += size
+
+    def forget_queue(self, queue_id: int) -> None:
+        """Cancel the queue's part of the window; sweep the segments in slices of upkeep."""
+        for part in self._parts:
+            for entry, targets in enumerate(part.targets):
+                if any(queue_id == target for target, _ in targets):
+                    self._settle_in_window(part.base + entry, queue_id)
+        self._sequences.pop(queue_id, None)
+        held = [number for number, segment in self._segments.items() if segment.may_hold(queue_id)]
+        if held:
+            self._sealer.forgotten.append(queue_id)
+            self._maintenance.sweep(queue_id, held)
+
+    # ------------------------------------------------------------------ transactions
+
+    def begin(self) -> int:
+        """Give out the next id; nothing is written."""
+        transaction = self._next_transaction
+        self._next_transaction += 1
+        self._transactions[transaction] = LogTransaction()
+        return transaction
+
+    def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
+        """Write the transaction's settlements and the commit record. When it raises, the transaction stays open."""
+        opened = self._transaction(transaction)
+        if outcome is not None and not outcome[0]:
+            raise StoreError("outcome: the query id is empty; give the id of the streaming query")
+        if not opened.records and not opened.settled and outcome is None:
+            del self._transactions[transaction]
+            return
+        step = 2 * PAIRS_PER_RECORD
+        chunks = [pack_numbers(opened.settled[at : at + step]) for at in range(0, len(opened.settled), step)]
+        size = sum(CONTROL_OVERHEAD + len(chunk) for chunk in chunks)
+        commit = encode_commit(Commit(transaction, opened.own(self._sealer.batch) + len(chunks), outcome))
+        self._claim(size + CONTROL_OVERHEAD + len(commit))
+        del self._transactions[transaction]
+        controls = self._part.controls
+        controls += [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
+        controls.append((TYPE_COMMIT, commit, transaction))
+        for index in range(0, len(opened.settled), 2):
+            self._settle_committed(opened.settled[index + 1], opened.settled[index])
+        if outcome is not None:
+            note_outcome(self.outcomes, outcome)
+
+    def _settle_committed(self, record: int, queue_id: int) -> None:
+        """Clear the bit; the settlement itself is in the transaction's own record."""
+        if record >= self._window_first:
+            self._settle_in_window(record, queue_id)
+            return
+        segment = self._segments.get(record >> ORDINAL_BITS)
+        if segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
+            self._settled += 1
+
+    def abort(self, transaction: int) -> None:
+        """Drop the records. Nothing is written: without a commit they do not count."""
+        opened = self._transaction(transaction)
+        del self._transactions[transaction]
+        for record in opened.records:
+            if record < self._window_first:
+                self._segments[record >> ORDINAL_BITS].kill(record & ORDINAL_MASK)
+                continue
+            part = next(part for part in reversed(self._parts) if part.base <= record)
+            self._cancel(part, record - part.base)
+
+    def _transaction(self, transaction: int) -> LogTransaction:
+        opened = self._transactions.get(transaction)
+        if opened is None:
+            raise StoreError(f"transaction {transaction} is not open; begin() gives the ids")
+        return opened
+
+    # ------------------------------------------------------------------ space
+
+    def has_room(self, size: int, now: int) -> bool:
+        """Look at reserved space first; ask the disk only when that is used up."""
+        if self._failed:
+            return False
+        needed = size + ROOM_OVERHEAD
+        return needed <= self._free or self._space.reserve_room(needed, now)
+
+    def retry(self) -> bool:
+        """Ask the disk for a spare segment now."""
+        return not self._failed and (self._space.has_spare or self._space.make_spare())
+
+    def _claim(self, size: int, *, may_use_reserve: bool = False) -> None:
+        """Set ``size`` bytes of the tail aside, going to the next segment when it is full."""
+        self._refuse_when_failed()
+        if size > self._free:
+            try:
+                self._space.roll(size)
+            except DiskFullError:
+                tail = self._space.tail
+                if not may_use_reserve or tail.size + size + CONTROL_OVERHEAD > tail.capacity:
+                    raise
+            else:
+                self._part = WindowPart(self._space.tail)
+                self._parts.append(self._part)
+                self._free = self._space.free()
+        self._free -= size
+
+    def _refuse_when_failed(self) -> None:
+        if self._closed:
+            raise StoreError("the message log is closed")
+        if self._failed:
+            raise LogFailedError(f"the message log failed and takes nothing more: {self._failed}; restart the broker")
+
+    # ------------------------------------------------------------------ batches
+
+    def _open_window(self) -> None:
+        self._part = WindowPart(self._space.tail)
+        self._parts = [self._part]
+        self._window_first = self._part.base
+        self._window_bytes = 0
+        self._free = self._space.free()
+
+    def take_batch(self) -> LogBatch | None:
+        """Encode the window. Its bytes belong to the batch, the log goes on with an empty window."""
+        self._refuse_when_failed()
+        batch = self._sealer.seal(self._parts)
+        self._open_window()
+        if batch is not None:
+            self._maintenance.sealed(batch, self._next_transaction, self.outcomes)
+        return batch
+
+    def write(self, batch: Batch) -> None:
+        """Write and sync every part. After an error nothing is ever written again."""
+        assert isinstance(batch, LogBatch)
+        if self._failed:
+            raise LogFailedError(f"batch {batch.number} was not written, an earlier write failed: {self._failed}")
+        try:
+            for part in batch.parts:
+                part.write()
+            if batch.sync_directory:
+                self._files.sync_directory(self.directory)
+        except OSError as error:
+            self._failed = str(error)  # the one attribute the disk thread sets; the loop only reads it
+            for part in batch.parts:
+                part.withdraw()
+            raise LogFailedError(
+                f"cannot write batch {batch.number} to {self.directory}: {error}; repair the disk, restart the broker"
+            ) from error
+
+    def complete(self, batch: Batch) -> None:
+        """Close files that were written for the last time."""
+        assert isinstance(batch, LogBatch)
+        for segment in batch.closing:
+            if segment.file is not None:
+                segment.file.close()
+                segment.file = None
+        self._maintenance.written(batch)
+
+    def _flush(self) -> None:
+        batch = self.take_batch()
+        if batch is not None:
+            self.write(batch)
+            self.complete(batch)
+
+    # ------------------------------------------------------------------ upkeep
+
+    def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
+        """Choose by need: checkpoint, removal, spare segment, sweep, compaction."""
+        if self._failed or self._closed:
+            return None
+        window_empty = not self._part.messages and not self._part.controls and len(self._parts) == 1
+        return self._maintenance.next_task(
+            window_empty=window_empty,
+            next_transaction=self._next_transaction,
+            outcomes=self.outcomes,
+            wanted=checkpoint,
+        )
+
+    def finish(self, task: MaintenanceTask) -> None:
+        """Take in new offsets, removed segments, durable checkpoints, the spare."""
+        self._maintenance.finish(task)
+
+    def statistics(self) -> LogStatistics:
+        """Count live records over the segments; everything else is kept."""
+        window = [part for part in self._parts if part.messages]
+        records = sum(1 for part in window for message in part.messages if message is not None)
+        return LogStatistics(
+            bytes_written=self._maintenance.bytes_written,
+            batches=self._maintenance.batches,
+            appended=self._appended,
+            cancelled=self._cancelled,
+            settled=self._settled,
+            live_records=sum(segment.live_count for segment in self._segments.values()) + records,
+            segments=len(self._segments),
+            window_records=records,
+            window_bytes=self._window_bytes,
+            open_transactions=len(self._transactions),
+            deferred_settlements=len(self._sealer.settled) // 2,
+            checkpoints=self._maintenance.checkpoints,
+            compactions=self._maintenance.compactions,
+            maintenance_errors=self._maintenance.errors,
+            corrupt_records=self.report.corrupt_records,
+            lost_records=self.report.lost_records,
+            disk_full=self._space.disk_full,
+            failed=bool(self._failed),
+        )
+
+    def close(self) -> None:
+        """Flush, checkpoint, remove the marker. No upkeep task may be under way. A second close does nothing.
+
+        Raises :class:`StoreError` when that fails; the next open then recovers as after a crash.
+        """
+        if self._closed:
+            return
+        try:
+            if not self._failed:
+                self._flush()
+                self._maintenance.close(self._next_transaction, self.outcomes)
+                self._files.remove(self.directory / OPEN_MARKER)
+                self._files.sync_directory(self.directory)
+        except OSError as error:
+            raise StoreError(
+                f"the message log in {self.directory} was not closed cleanly: {error}; the next start takes longer"
+            ) from error
+        finally:
+            self._closed = True
+            self._free = -1  # append looks no further than this
+            self._space.close()

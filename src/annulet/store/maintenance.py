@@ -1,0 +1,269 @@
+"""Which upkeep the message log needs next, and what follows when it is done."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import Final
+
+from annulet.store.checkpoint import (
+    Checkpoint,
+    CheckpointTask,
+    SegmentPicture,
+    take_picture,
+)
+from annulet.store.interface import MaintenanceTask
+from annulet.store.records import ORDINAL_BITS, pack_numbers
+from annulet.store.recovery import Recovery
+from annulet.store.sealing import Sealer
+from annulet.store.segment import segment_name
+from annulet.store.space import LogSpace
+from annulet.store.upkeep import CompactTask, RemoveTask, SpareTask
+from annulet.store.window import LogBatch, LogTransaction
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT_BYTES: Final = 64 << 20
+"""A checkpoint is due after this much was written: a start then reads little more than that twice."""
+
+COMPACT_BELOW: Final = 4
+"""A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of what it frees."""
+
+SWEEP_ORDINALS: Final = 20_000
+"""Records looked at in one slice when a queue was deleted: about 3 ms of the loop."""
+
+
+class SweepTask(MaintenanceTask):
+    """One slice of settling a deleted queue's records; the work is in ``finish``, on the loop."""
+
+    def work(self) -> None:
+        """Nothing to do on the disk."""
+
+
+class Maintenance:
+    """Schedules upkeep: one task at a time. Belongs to the loop."""
+
+    def __init__(
+        self, space: LogSpace, sealer: Sealer, recovery: Recovery, transactions: dict[int, LogTransaction]
+    ) -> None:
+        self.bytes_written = 0
+        self.batches = 0
+        self.checkpoints = 0
+        self.compactions = 0
+        self.errors = 0
+        self._space = space
+        self._sealer = sealer
+        self._transactions = transactions
+        self._sequences = recovery.sequences
+        self._number = max(recovery.checkpoint_numbers, default=0)
+        self._newest = recovery.base  # the newest durable checkpoint
+        self._covered = 0  # segments below this are covered by both checkpoints that are kept
+        self._dead = {number: space.directory / segment_name(number) for number in recovery.dead}
+        self._pictures: dict[int, SegmentPicture] = {}
+        self._sweeps: list[tuple[int, list[int], int]] = []  # (queue id, segments left, ordinal to go on from)
+        self._waiting: Checkpoint | None = None  # taken at a seal whose batch is not durable yet
+        self._wanted = False
+        self._sealed = recovery.batch.number
+        self._durable = recovery.batch.number
+        self._unsaved = 0  # bytes since the last checkpoint
+        self._task: MaintenanceTask | None = None
+
+    # ------------------------------------------------------------------ what happened
+
+    def sealed(self, batch: LogBatch, next_transaction: int, outcomes: dict[str, int]) -> None:
+        """A window was sealed: the moment to take a checkpoint's picture."""
+        self._sealed = batch.number
+        self._unsaved += batch.size
+        if self._wanted:
+            self._wanted = False
+            self._waiting = self._take(next_transaction, outcomes)
+
+    def written(self, batch: LogBatch) -> None:
+        """A batch is durable."""
+        self._durable = batch.number
+        self.batches += 1
+        self.bytes_written += batch.size
+
+    def sweep(self, queue_id: int, segments: list[int]) -> None:
+        """Settle the queue's records in these segments, bit by bit."""
+        self._sweeps.append((queue_id, segments, 0))
+
+    # ------------------------------------------------------------------ what is next
+
+    def next_task(
+        self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
+    ) -> MaintenanceTask | None:
+        """Return the most useful task, ``None`` while one is under way or nothing is needed."""
+        if self._task is not None:
+            return None
+        self._task = (
+            self._checkpoint_task(
+                window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
+            )
+            or self._remove_task()
+            or self._spare_task()
+            or self._sweep_task()
+            or self._compact_task()
+        )
+        return self._task
+
+    def _checkpoint_task(
+        self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
+    ) -> CheckpointTask | None:
+        if self._waiting is None and not self._wanted and self._checkpoint_due(wanted=wanted):
+            if window_empty:
+                self._waiting = self._take(next_transaction, outcomes)
+            else:
+                self._wanted = True
+        if self._waiting is None or self._waiting.batch > self._durable:
+            return None
+        checkpoint, self._waiting = self._waiting, None
+        return self._task_for(checkpoint)
+
+    def _task_for(self, checkpoint: Checkpoint) -> CheckpointTask:
+        self._number += 1
+        checkpoint.number = self._number
+        return CheckpointTask(checkpoint, self._space.directory, self._space.files, self._newest.number)
+
+    def _checkpoint_due(self, *, wanted: bool) -> bool:
+        if self._unsaved >= CHECKPOINT_BYTES or (wanted and (self._unsaved > 0 or self._sealer.settled)):
+            return True
+        if self._unsaved < self._space.segment_bytes and not self._space.disk_full:
+            return False
+        dead = any(
+            segment.closed and not segment.live_count and number >= self._covered
+            for number, segment in self._space.segments.items()
+        )
+        return dead or (self._space.disk_full and bool(self._sealer.settled))
+
+    def _take(self, next_transaction: int, outcomes: dict[str, int]) -> Checkpoint:
+        """Picture the log as it is behind the last sealed batch. The window must be empty."""
+        segment, offset = self._sealer.end
+        checkpoint = Checkpoint(0, segment, offset, self._sealed, next_transaction)
+        pictures = {}
+        for number, found in self._space.segments.items():
+            if found.closed and not found.live_count and number < segment:
+                continue
+            old = self._pictures.get(number)
+            pictures[number] = old if old is not None and not found.changed else take_picture(found)
+            found.changed = False
+        self._pictures = pictures
+        checkpoint.pictures = list(pictures.values())
+        for transaction, opened in self._transactions.items():
+            if opened.records:
+                checkpoint.transactions[transaction] = pack_numbers(opened.records)
+        checkpoint.forgotten = [queue_id for queue_id, _, _ in self._sweeps]
+        checkpoint.sequences = dict(self._sequences)
+        checkpoint.outcomes = dict(outcomes)
+        checkpoint.released = self._sealer.released + len(self._sealer.settled)
+        self._unsaved = 0
+        return checkpoint
+
+    def _remove_task(self) -> RemoveTask | None:
+        paths = {number: path for number, path in self._dead.items() if number < self._covered}
+        for number, segment in self._space.segments.items():
+            if number < self._covered and segment.closed and not segment.live_count and segment.file is None:
+                paths[number] = segment.path
+        return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
+
+    def _spare_task(self) -> SpareTask | None:
+        if self._space.has_spare or self._space.disk_full:
+            return None
+        return SpareTask(self._space.spare_path(), self._space.segment_bytes, self._space.files)
+
+    def _sweep_task(self) -> SweepTask | None:
+        return SweepTask() if self._sweeps else None
+
+    def _compact_task(self) -> CompactTask | None:
+        opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
+        below = min([self._covered, *opened])  # an open transaction's records must keep its id
+        smallest = self._space.segment_bytes // 8  # less is not worth the work
+        for number, segment in self._space.segments.items():
+            if number >= below or not segment.compactable or not segment.live_count or segment.size < smallest:
+                continue
+            if segment.live_bytes_estimate() * COMPACT_BELOW < segment.size and segment.file is None:
+                live = [(ordinal, segment.offsets[ordinal]) for ordinal in segment.live_ordinals()]
+                return CompactTask(segment, live, self._space.files)
+        return None
+
+    # ------------------------------------------------------------------ what was done
+
+    def finish(self, task: MaintenanceTask) -> None:
+        """Take in a finished task."""
+        self._task = None
+        if task.error is not None:
+            self.errors += 1
+            if task.error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._space.disk_full = True
+            logger.warning("message log: upkeep %s failed: %s", type(task).__name__, task.error)
+        if isinstance(task, CheckpointTask):
+            self._finish_checkpoint(task)
+        elif isinstance(task, RemoveTask):
+            self._finish_removal(task)
+        elif isinstance(task, SpareTask):
+            self._finish_spare(task)
+        elif isinstance(task, CompactTask):
+            self._finish_compaction(task)
+        elif isinstance(task, SweepTask):
+            self._sweep_slice()
+
+    def _finish_checkpoint(self, task: CheckpointTask) -> None:
+        if task.error is not None:
+            self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
+            return
+        self.checkpoints += 1
+        self._covered = self._newest.segment
+        self._newest = task.checkpoint
+        self._sealer.settled_elsewhere(task.checkpoint.released)
+        if self._space.has_spare:
+            self._space.space_found()
+
+    def _finish_removal(self, task: RemoveTask) -> None:
+        for number in task.removed:
+            self._dead.pop(number, None)
+            self._space.segments.pop(number, None)
+        if task.removed:
+            self._space.space_found()
+
+    def _finish_spare(self, task: SpareTask) -> None:
+        if task.file is not None:
+            self._space.adopt_spare(task.path, task.file, task.size)
+
+    def _finish_compaction(self, task: CompactTask) -> None:
+        segment = task.segment
+        if task.error is not None:
+            segment.compactable = False
+            return
+        self.compactions += 1
+        if task.unreadable:
+            logger.warning("message log: %d damaged records of segment %d", task.unreadable, segment.number)
+        for ordinal in range(len(segment.offsets)):
+            segment.offsets[ordinal] = task.offsets.get(ordinal, 0)
+        segment.size = task.size
+        self._space.space_found()
+
+    def _sweep_slice(self) -> None:
+        queue_id, numbers, start = self._sweeps[0]
+        left = SWEEP_ORDINALS
+        while numbers and left > 0:
+            segment = self._space.segments.get(numbers[0])
+            end = start
+            if segment is not None:
+                end = segment.forget(queue_id, start, left)
+                left -= end - start
+            if segment is None or end >= len(segment.offsets):
+                numbers.pop(0)
+                start = 0
+            else:
+                start = end
+        if numbers:
+            self._sweeps[0] = (queue_id, numbers, start)
+        else:
+            self._sweeps.pop(0)
+
+    def close(self, next_transaction: int, outcomes: dict[str, int]) -> None:
+        """Write the last checkpoint. Raises ``OSError`` when that fails."""
+        checkpoint = self._take(next_transaction, outcomes)
+        checkpoint.closed = True
+        task = self._task_for(checkpoint)
+        task.work()

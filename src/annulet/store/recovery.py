@@ -1,0 +1,389 @@
+"""Reading a log directory at start: which records are live, where to go on, and what was damaged.
+
+Records are applied in file order. Control records (settle, commit, forget) take effect when their batch is over,
+because a crash may have torn the last batch: pages reach the disk in any order, so a settlement may be there although
+the message that made it right is not. A torn batch's seal is missing or counts more records than are there. Then
+
+- its messages count (they were not confirmed, they may stay; at-least-once),
+- its settlements do not,
+- its commits count only where all the transaction's records of that batch are there.
+
+A *void* record tells later recoveries of this verdict, which they could no longer reach.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from annulet.store.checkpoint import (
+    UNFINISHED_SUFFIX,
+    Checkpoint,
+    SegmentPicture,
+    checkpoint_number,
+    load,
+)
+from annulet.store.files import FileSystem
+from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
+from annulet.store.records import (
+    ORDINAL_BITS,
+    ORDINAL_MASK,
+    SEGMENT_HEADER_SIZE,
+    TYPE_COMMIT,
+    TYPE_FORGET,
+    TYPE_MESSAGE,
+    TYPE_SEAL,
+    TYPE_SETTLE,
+    TYPE_VOID,
+    Commit,
+    Record,
+    checksum_seed,
+    decode_commit,
+    decode_seal,
+    decode_targets,
+    segment_identity,
+    unpack_numbers,
+)
+from annulet.store.scanning import Gap, scan
+from annulet.store.segment import Segment, segment_name, segment_number
+
+logger = logging.getLogger(__name__)
+
+OUTCOMES_MAX: Final = 4096
+"""Outcomes of staged publishes kept, the latest; the catalogue holds them for good once the broker has seen them."""
+
+
+@dataclass(slots=True)
+class BatchRecords:
+    """Control records of one batch, held back until the batch is over."""
+
+    number: int = 0
+    records: int = 0
+    sealed: int = -1  # what the seal says ``records`` must be
+    own: dict[int, int] = field(default_factory=dict)  # transaction -> its records here
+    commits: dict[int, Commit] = field(default_factory=dict)
+    settled: list[tuple[int, bytes]] = field(default_factory=list)  # (transaction, packed pairs)
+    forgotten: list[int] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Every record of the batch was found."""
+        return self.sealed == self.records
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """A transaction whose commit was not found yet."""
+
+    records: list[int] = field(default_factory=list)
+    settled: list[bytes] = field(default_factory=list)
+
+
+class Recovery:
+    """Reads one directory. After :meth:`run` the attributes hold the log's state."""
+
+    def __init__(
+        self, directory: Path, files: FileSystem, progress: Callable[[RecoveryProgress], None] | None = None
+    ) -> None:
+        self.directory = directory
+        self.files = files
+        self.segments: dict[int, Segment] = {}
+        self.report = RecoveryReport()
+        self.base = Checkpoint()
+        self.checkpoint_numbers: list[int] = []
+        self.transactions: dict[int, OpenTransaction] = {}
+        self.sequences: dict[int, int] = {}
+        self.outcomes: dict[str, int] = {}
+        self.dead: list[int] = []  # segments no checkpoint needs any more
+        self.torn = False  # the last batch was torn
+        self.advanced = False  # there are records behind the checkpoint
+        self.next_transaction = 1
+        self.forgotten: set[int] = set()
+        self.batch = BatchRecords()
+        self._progress = progress
+        self._uncertain = False
+        self._voided: set[int] = set()
+        self._gaps: list[tuple[int, Gap, int]] = []  # (segment, gap, batch before it)
+        self._pictures: dict[int, SegmentPicture] = {}
+        self._shared: dict[int, dict[int, list[int]]] = {}  # of the pictures: segment -> ordinal -> remaining queues
+
+    def run(self) -> None:
+        """Read everything."""
+        names = self.files.names(self.directory)
+        for name in names:
+            if name.endswith(UNFINISHED_SUFFIX):
+                self.files.remove(self.directory / name)
+        numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
+        self._load_checkpoint(names, numbers)
+        for place, number in enumerate(numbers):
+            if number < self.base.segment and number not in self._pictures:
+                self.dead.append(number)
+                continue
+            self._read_segment(number)
+            if self._progress is not None:
+                size = self.segments[number].size
+                self._progress(RecoveryProgress(place + 1, len(numbers), self.report.records, size))
+        self._finish_batch(last=True)
+        self._finish_transactions()
+        self._sweep_forgotten()
+        self._find_missing()
+        self._judge_gaps()
+        self.report.live_records = sum(segment.live_count for segment in self.segments.values())
+        for damage in self.report.damages:
+            logger.warning("message log: %s", damage)
+
+    # ------------------------------------------------------------------ checkpoint
+
+    def _load_checkpoint(self, names: list[str], numbers: list[int]) -> None:
+        self.checkpoint_numbers = sorted(n for name in names if (n := checkpoint_number(name)) is not None)
+        found, damaged = load(self.directory, self.files, names)
+        self.report.checkpoint_fallback = damaged > 0
+        if damaged:
+            logger.warning("message log: %d damaged checkpoint(s) in %s passed over", damaged, self.directory)
+        if found is None:
+            # Without any checkpoint, commits may be gone with segments that were removed or compacted.
+            self._uncertain = damaged > 0 or bool(numbers and numbers[0] > 1)
+            return
+        self.base = found
+        self.batch.number = found.batch
+        self.next_transaction = found.next_transaction
+        self.sequences = dict(found.sequences)
+        self.outcomes = dict(found.outcomes)
+        self.forgotten = set(found.forgotten)
+        for picture in found.pictures:
+            self._pictures[picture.number] = picture
+            self._shared[picture.number] = picture.shared_queues()
+        for transaction, records in found.transactions.items():
+            self.transactions[transaction] = OpenTransaction(list(unpack_numbers(records)))
+
+    # ------------------------------------------------------------------ segments
+
+    def _read_segment(self, number: int) -> None:
+        path = self.directory / segment_name(number)
+        file = self.files.open(path)
+        try:
+            data = file.read(0, file.size())
+        finally:
+            file.close()
+        identity, copies = segment_identity(data, number)
+        segment = Segment(number, path, identity, checksum_seed(number, identity))
+        segment.capacity = len(data)
+        self.segments[number] = segment
+        if copies == 0:
+            segment.header_due = True
+            self._note_headless(segment, data)
+            self._settle_end(segment, self._pictures.get(number))
+            return
+        if copies == 1:
+            self.report.damages.append(Damage("header", number, 0, SEGMENT_HEADER_SIZE))
+            self.report.corrupt_records += 1
+        picture = self._pictures.get(number)
+        covered = len(data) if number < self.base.segment else 0
+        if number == self.base.segment:
+            covered = self.base.offset
+        before = 0
+        for found in scan(data, segment.seed):
+            if isinstance(found, Gap):
+                self._gaps.append((number, found, before))
+                continue
+            self.report.records += 1
+            segment.size = found.end
+            before = found.batch
+            if found.offset < covered:
+                self._restore(segment, data, found, picture)
+            else:
+                self._replay(segment, data, found)
+        self._settle_end(segment, picture)
+
+    def _settle_end(self, segment: Segment, picture: SegmentPicture | None) -> None:
+        """Never go on before what the checkpoint knows to be written, however little of it can be read."""
+        if segment.number == self.base.segment:
+            segment.size = max(segment.size, self.base.offset)
+        if picture is not None:
+            while len(segment.offsets) < picture.ordinals:
+                segment.add_hole()
+
+    def _note_headless(self, segment: Segment, data: bytes) -> None:
+        """Judge a file without a sound header: never written, or wiped."""
+        content = data.rstrip(b"\0")
+        if content:
+            self._gaps.append((segment.number, Gap(0, len(content), 0), self.batch.number))
+
+    @staticmethod
+    def _fill(segment: Segment, ordinal: int) -> bool:
+        """Add holes up to ``ordinal``; ``False`` when its place is taken, which only a damaged file can cause."""
+        while len(segment.offsets) < ordinal:
+            segment.add_hole()
+        return len(segment.offsets) == ordinal
+
+    def _restore(self, segment: Segment, data: bytes, record: Record, picture: SegmentPicture | None) -> None:
+        """Enter a message older than the checkpoint: its bitmap says whether it is live."""
+        if record.type != TYPE_MESSAGE or not self._fill(segment, record.ordinal):
+            return
+        segment.add(record.offset, decode_targets(data, record))
+        live = picture.live if picture is not None else b""
+        byte = record.ordinal >> 3
+        if byte >= len(live) or not live[byte] & (1 << (record.ordinal & 7)):
+            segment.kill(record.ordinal)
+        elif record.ordinal in segment.shared:
+            segment.shared[record.ordinal] = list(
+                self._shared[segment.number].get(record.ordinal, segment.shared[record.ordinal])
+            )
+
+    # ------------------------------------------------------------------ replay
+
+    def _replay(self, segment: Segment, data: bytes, record: Record) -> None:
+        """Apply a record newer than the checkpoint."""
+        self.advanced = True
+        if record.batch > self.batch.number:
+            if record.type == TYPE_VOID:
+                self._voided.update(unpack_numbers(data[record.payload : record.end]))
+            self._finish_batch(last=False)
+            self.batch = BatchRecords(record.batch)
+        self.next_transaction = max(self.next_transaction, record.transaction + 1)
+        batch = self.batch
+        if record.type == TYPE_SEAL:
+            batch.sealed, commits = decode_seal(data[record.payload : record.end])
+            for commit in commits:
+                batch.commits[commit.transaction] = commit
+            return
+        batch.records += 1
+        if record.transaction:
+            batch.own[record.transaction] = batch.own.get(record.transaction, 0) + (record.type != TYPE_COMMIT)
+        if record.type == TYPE_MESSAGE:
+            self._replay_message(segment, data, record)
+        elif record.type == TYPE_SETTLE:
+            batch.settled.append((record.transaction, data[record.payload : record.end]))
+        elif record.type == TYPE_COMMIT:
+            commit = decode_commit(data[record.payload : record.end])
+            batch.commits[commit.transaction] = commit
+        elif record.type == TYPE_FORGET:
+            batch.forgotten += unpack_numbers(data[record.payload : record.end])
+
+    def _replay_message(self, segment: Segment, data: bytes, record: Record) -> None:
+        if not self._fill(segment, record.ordinal):
+            return
+        targets = decode_targets(data, record)
+        segment.add(record.offset, targets)
+        for queue_id, sequence in targets:
+            if sequence > self.sequences.get(queue_id, 0):
+                self.sequences[queue_id] = sequence
+        if record.transaction:
+            opened = self.transactions.setdefault(record.transaction, OpenTransaction())
+            opened.records.append(segment.number << ORDINAL_BITS | record.ordinal)
+
+    def _finish_batch(self, *, last: bool) -> None:
+        """Let the control records of the batch that is over take effect."""
+        batch = self.batch
+        torn = batch.number in self._voided or (last and self.advanced and not batch.whole)
+        self.torn = last and torn
+        if torn:
+            self._voided.add(batch.number)
+        for transaction, pairs in batch.settled:
+            if transaction:
+                self.transactions.setdefault(transaction, OpenTransaction()).settled.append(pairs)
+        for commit in batch.commits.values():
+            if not torn or batch.own.get(commit.transaction, 0) == commit.own:
+                self._commit(commit)
+        if torn:
+            return
+        for transaction, pairs in batch.settled:
+            if not transaction:
+                self._settle(pairs)
+        for queue_id in batch.forgotten:
+            self.forgotten.add(queue_id)
+            self.sequences.pop(queue_id, None)
+
+    def _commit(self, commit: Commit) -> None:
+        opened = self.transactions.pop(commit.transaction, OpenTransaction())
+        for pairs in opened.settled:
+            self._settle(pairs)
+        if commit.outcome is not None:
+            note_outcome(self.outcomes, commit.outcome)
+
+    def _settle(self, packed: bytes) -> None:
+        numbers = unpack_numbers(packed)
+        for index in range(0, len(numbers), 2):
+            record = numbers[index + 1]
+            segment = self.segments.get(record >> ORDINAL_BITS)
+            if segment is None or not segment.settle(record & ORDINAL_MASK, numbers[index]):
+                self._settle_missing(record, numbers[index])
+
+    def _settle_missing(self, record: int, queue_id: int) -> None:
+        """Keep the picture of unreadable records current, so that only what is really lost is reported."""
+        number, ordinal = record >> ORDINAL_BITS, record & ORDINAL_MASK
+        picture = self._pictures.get(number)
+        if picture is None or ordinal >> 3 >= len(picture.live):
+            return
+        remaining = self._shared[number].get(ordinal, [])
+        if queue_id in remaining:
+            remaining.remove(queue_id)
+        if not remaining:
+            live = bytearray(picture.live)
+            live[ordinal >> 3] &= ~(1 << (ordinal & 7)) & 0xFF
+            picture.live = bytes(live)
+
+    # ------------------------------------------------------------------ the end
+
+    def _finish_transactions(self) -> None:
+        """Drop what was never committed."""
+        for opened in self.transactions.values():
+            if self._uncertain and opened.records:
+                self.report.uncertain_transactions += 1
+                continue
+            for record in opened.records:
+                segment = self.segments.get(record >> ORDINAL_BITS)
+                if segment is not None:
+                    segment.kill(record & ORDINAL_MASK)
+        self.transactions.clear()
+
+    def _sweep_forgotten(self) -> None:
+        for segment in self.segments.values():
+            for queue_id in self.forgotten:
+                if segment.may_hold(queue_id):
+                    segment.forget(queue_id, 0, len(segment.offsets))
+        self.forgotten.clear()
+
+    def _find_missing(self) -> None:
+        """Report records the checkpoint calls live that no file holds."""
+        for number, picture in self._pictures.items():
+            segment = self.segments.get(number)
+            if segment is None:
+                count = int.from_bytes(picture.live, "little").bit_count()
+                if count:
+                    self.report.damages.append(Damage("missing", number, 0, count))
+                    self.report.lost_records += count
+                continue
+            for ordinal in range(min(picture.ordinals, len(picture.live) * 8)):
+                if segment.offsets[ordinal] == 0 and picture.live[ordinal >> 3] & (1 << (ordinal & 7)):
+                    self.report.lost_records += 1
+        for number in range(min(self.segments, default=0), max(self.segments, default=0)):
+            if number not in self.segments and number >= self.base.segment:
+                self.report.damages.append(Damage("missing", number, 0, 0))
+
+    def _judge_gaps(self) -> None:
+        """Tell what a crash tore from what changed later."""
+        for number, gap, before in self._gaps:
+            covered = number < self.base.segment or (number == self.base.segment and gap.offset < self.base.offset)
+            in_torn_batch = gap.batch in self._voided if gap.batch else before >= self._last_whole_batch()
+            kind = "torn" if in_torn_batch and not covered else "corrupt"
+            if kind == "torn":
+                self.report.torn_tails += 1
+            else:
+                self.report.corrupt_records += 1
+            self.report.damages.append(Damage(kind, number, gap.offset, gap.end - gap.offset))
+
+    def _last_whole_batch(self) -> int:
+        return self.batch.number - 1 if self.torn else self.batch.number
+
+
+def note_outcome(outcomes: dict[str, int], outcome: tuple[str, int]) -> None:
+    """Keep the highest batch id of a query, and the latest queries."""
+    query, batch_id = outcome
+    highest = max(batch_id, outcomes.pop(query, batch_id))
+    outcomes[query] = highest
+    while len(outcomes) > OUTCOMES_MAX:
+        del outcomes[next(iter(outcomes))]

@@ -1,0 +1,146 @@
+"""Sealing the window: message parts and control records become one batch, ended by a seal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from annulet.store.errors import DiskFullError
+from annulet.store.records import (
+    CONTROL_OVERHEAD,
+    ORDINAL_BITS,
+    TARGET,
+    TYPE_COMMIT,
+    TYPE_FORGET,
+    TYPE_SEAL,
+    TYPE_SETTLE,
+    encode_control,
+    encode_seal,
+    pack_numbers,
+    seal_size,
+)
+from annulet.store.segment import Segment
+from annulet.store.space import LogSpace
+from annulet.store.window import LogBatch, OriginCodes, WindowPart, WritePart
+
+PAIRS_PER_RECORD: Final = 4096
+"""Settlements in one record: 64 KiB, so that one damaged record takes few of them with it."""
+
+PAIRS_WORTH_A_RECORD: Final = 64
+"""On a full disk, fewer settlements than this (or all there are) do not get the last bytes of a segment."""
+
+SEAL_ROOM: Final = seal_size([])
+
+
+class Sealer:
+    """Makes batches. ``settled`` and ``forgotten`` gather between them and wait when the disk is full."""
+
+    def __init__(self, space: LogSpace, sequences: dict[int, int], origins: OriginCodes, last_batch: int) -> None:
+        self.batch = last_batch + 1  # number of the open window's batch
+        self.end = (space.tail.number, space.tail.size)  # where the sealed records end
+        self.settled: list[int] = []  # queue id, record id, queue id, …
+        self.released = 0  # numbers ever taken from the front of ``settled``
+        self.forgotten: list[int] = []
+        self._space = space
+        self._sequences = sequences
+        self._origins = origins
+        self._writes: dict[int, WritePart] = {}
+        self._records = 0
+        self._commits: list[bytes] = []
+
+    def seal(self, parts: list[WindowPart]) -> LogBatch | None:
+        """Return the batch of the window, ``None`` when there is nothing to write (or no room for settlements)."""
+        self._writes = {}
+        self._records = 0
+        self._commits = []
+        for part in parts:
+            self._seal_part(part)
+        self._release()
+        if not self._records:
+            return None
+        tail = self._space.tail
+        seal = encode_seal(self._records, self._commits)
+        if tail.size + CONTROL_OVERHEAD + len(seal) > tail.capacity:
+            seal = encode_seal(self._records, [])  # the copies of the commits are a precaution, not a need
+        self._add(tail, TYPE_SEAL, seal, 0)
+        return self._finish()
+
+    def _seal_part(self, part: WindowPart) -> None:
+        segment = part.segment
+        start = segment.size
+        buffers, count = part.encode(self.batch, self._origins, self._sequences)
+        if buffers:
+            self._write_part(segment, start).buffers += buffers
+            self._records += count
+        for entry, queue_ids in part.settled.items():
+            ordinal = part.first + entry
+            for queue_id in queue_ids:
+                if segment.settle(ordinal, queue_id):
+                    self.settled += (queue_id, segment.number << ORDINAL_BITS | ordinal)
+        for record_type, payload, transaction in part.controls:
+            self._add(segment, record_type, payload, transaction)
+            self._records += 1
+            if record_type == TYPE_COMMIT:
+                self._commits.append(payload)
+
+    def _release(self) -> None:
+        """Write settlements and deleted queues as far as there is room; the rest waits in memory."""
+        while self.settled or self.forgotten:
+            numbers = self.forgotten or self.settled
+            unit = 1 if self.forgotten else 2  # numbers that belong together
+            available = min(self._room() // (unit * TARGET.size // 2), PAIRS_PER_RECORD) * unit
+            if available < min(len(numbers), PAIRS_WORTH_A_RECORD * unit):
+                return
+            record_type = TYPE_FORGET if self.forgotten else TYPE_SETTLE
+            self._add(self._space.tail, record_type, pack_numbers(numbers[:available]), 0)
+            self._records += 1
+            if record_type == TYPE_SETTLE:
+                self.released += min(available, len(numbers))
+            del numbers[:available]
+
+    def settled_elsewhere(self, released: int) -> None:
+        """Drop waiting settlements up to the total ``released``: a checkpoint made them durable."""
+        count = max(0, released - self.released)
+        del self.settled[:count]
+        self.released += count
+
+    def _room(self) -> int:
+        """Return the bytes for the payload of one more control record, from the next segment when need be."""
+        space = self._space
+        tail = space.tail
+        if space.free() <= 0 and (space.has_spare or not space.disk_full):
+            # The reserve is for a full disk; while there is space elsewhere it is left alone.
+            try:
+                tail = space.roll(CONTROL_OVERHEAD)
+            except DiskFullError:
+                tail = space.tail
+        return max(0, tail.capacity - tail.size - CONTROL_OVERHEAD - SEAL_ROOM)
+
+    def _add(self, segment: Segment, record_type: int, payload: bytes, transaction: int) -> None:
+        part = self._write_part(segment, segment.size)
+        part.buffers.append(encode_control(record_type, payload, self.batch, transaction, segment.seed))
+        segment.size += CONTROL_OVERHEAD + len(payload)
+
+    def _write_part(self, segment: Segment, offset: int) -> WritePart:
+        part = self._writes.get(segment.number)
+        if part is None:
+            part = self._writes[segment.number] = WritePart(segment, offset, [])
+            if segment.header_due:
+                part.add_header()
+                segment.header_due = False
+        return part
+
+    def _finish(self) -> LogBatch:
+        space = self._space
+        batch = LogBatch(self.batch)
+        for segment in space.retired:
+            self._write_part(segment, segment.size).final_size = segment.size
+        batch.closing = space.retired
+        space.retired = []
+        batch.parts = [self._writes[number] for number in sorted(self._writes)]
+        batch.size = sum(len(buffer) for part in batch.parts for buffer in part.buffers)
+        batch.sync_directory = space.directory_changed
+        space.directory_changed = False
+        self._writes = {}
+        self.batch += 1
+        self.end = (space.tail.number, space.tail.size)
+        return batch

@@ -1,0 +1,209 @@
+"""Disk space of the message log: the tail segment, the spare kept ahead of it, and the answer to a full disk."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Final
+
+from annulet.store.checkpoint import UNFINISHED_SUFFIX
+from annulet.store.errors import DiskFullError
+from annulet.store.files import File, FileSystem
+from annulet.store.records import ORDINAL_MASK, SEGMENT_HEADER_SIZE, checksum_seed
+from annulet.store.segment import Segment, segment_name
+from annulet.store.upkeep import allocate_file
+
+logger = logging.getLogger(__name__)
+
+SEGMENT_BYTES: Final = 16 << 20
+"""Default size of a segment: removing one gives back a useful amount, keeping one costs little."""
+
+SEGMENT_BYTES_MIN: Final = 16 << 10
+"""Smallest segment: the settlement reserve is a sixteenth of it and must hold a seal and some settlements."""
+
+RESERVE_SHARE: Final = 16
+"""A segment keeps 1/16 of its size free of messages, so that settlements still fit when the disk is full."""
+
+RESERVE_BYTES_MAX: Final = 256 << 10
+"""Upper bound of that reserve: 16 000 settlements."""
+
+ORDINALS_MAX: Final = 1 << 18
+"""Records of one segment. Sixteen MiB hold fewer, so only ordinals of cancelled messages ever reach it."""
+
+RETRY_MILLISECONDS: Final = 1000
+"""How long a full disk is left alone before ``has_room`` tries again."""
+
+
+class LogSpace:
+    """Owns the segment files that are open for writing. Belongs to the loop thread."""
+
+    def __init__(self, directory: Path, files: FileSystem, segment_bytes: int) -> None:
+        self.directory = directory
+        self.files = files
+        self.segment_bytes = segment_bytes
+        self.segments: dict[int, Segment] = {}
+        self.retired: list[Segment] = []  # closed since the last batch
+        self.disk_full = False
+        self.directory_changed = False  # a segment was created that no batch made durable yet
+        self.tail: Segment
+        self._spare: File | None = None
+        self._spare_path = directory
+        self._spare_size = 0
+        self._retry_at = 0
+        self._names = itertools.count(1)
+
+    def reserve_of(self, capacity: int) -> int:
+        """Return how many bytes at the end of a segment no message may use."""
+        return min(RESERVE_BYTES_MAX, capacity // RESERVE_SHARE)
+
+    def free(self) -> int:
+        """Return the bytes the tail has left for messages (negative when settlements already use the reserve)."""
+        tail = self.tail
+        if len(tail.offsets) >= min(ORDINALS_MAX, ORDINAL_MASK):
+            return 0
+        return tail.capacity - self.reserve_of(tail.capacity) - tail.size
+
+    @property
+    def has_spare(self) -> bool:
+        """A segment is ready for when the tail is full."""
+        return self._spare is not None
+
+    def spare_fits(self, size: int) -> bool:
+        """Say whether the spare takes a record of ``size`` bytes."""
+        return self._spare is not None and size <= self._usable(self._spare_size)
+
+    def needed_for(self, size: int) -> int:
+        """Return the segment size that takes a record of ``size`` bytes."""
+        larger = SEGMENT_HEADER_SIZE + size + RESERVE_BYTES_MAX
+        return self.segment_bytes if size <= self._usable(self.segment_bytes) else larger
+
+    def reserve_room(self, size: int, now: int) -> bool:
+        """Get a spare that takes ``size`` bytes. A full disk is asked at most once a second of ``now``."""
+        if self.spare_fits(size):
+            return True
+        if self.disk_full and now < self._retry_at:
+            return False
+        self._retry_at = now + RETRY_MILLISECONDS
+        return self.make_spare(size)
+
+    def make_spare(self, size: int = 0) -> bool:
+        """Allocate a spare, or enlarge it, at once."""
+        wanted = self.needed_for(size)
+        try:
+            if self._spare is not None:
+                self._spare.allocate(wanted)
+                self._spare_size = wanted
+            else:
+                path = self.spare_path()
+                self.adopt_spare(path, allocate_file(path, wanted, self.files), wanted)
+        except OSError as error:
+            if not self.disk_full:
+                logger.warning("message log: no disk space in %s: %s; publishes are refused", self.directory, error)
+            self.disk_full = True
+            return False
+        self.space_found()
+        return True
+
+    def spare_path(self) -> Path:
+        """Return a name for a spare, used once; recovery removes what a crash leaves of it."""
+        return self.directory / f"spare-{next(self._names)}{UNFINISHED_SUFFIX}"
+
+    def adopt_spare(self, path: Path, file: File, size: int) -> None:
+        """Take over a spare made by the disk thread; one too many is removed."""
+        if self._spare is not None:
+            file.close()
+            try:
+                self.files.remove(path)
+            except OSError as error:
+                logger.warning("message log: cannot remove %s: %s; the next start does", path, error)
+            return
+        self._spare, self._spare_path, self._spare_size = file, path, size
+        self.space_found()
+
+    def space_found(self) -> None:
+        """Note that the disk gave space."""
+        if self.disk_full:
+            logger.info("message log: disk space in %s again", self.directory)
+        self.disk_full = False
+
+    def roll(self, size: int) -> Segment:
+        """Close the tail and go on in a new one that takes ``size`` bytes. Raises :class:`DiskFullError`."""
+        if not self.spare_fits(size) and not self.make_spare(size):
+            raise DiskFullError(
+                f"no disk space for a record of {size} bytes in {self.directory}; free space, or let consumers catch up"
+            )
+        number = self.tail.number + 1
+        path = self.directory / segment_name(number)
+        try:
+            self.files.rename(self._spare_path, path)
+        except OSError as error:
+            raise DiskFullError(f"cannot put segment {path} in place: {error}; repair the disk") from error
+        self.tail.closed = True
+        self.retired.append(self.tail)
+        file, self._spare = self._spare, None
+        self.tail = self._new_segment(number, path)
+        self.tail.file = file
+        self.tail.capacity = self._spare_size
+        return self.tail
+
+    def start(self, segments: dict[int, Segment], covered: int) -> None:
+        """Take over the recovered segments; the last goes on as tail. ``covered`` is the checkpoint's segment."""
+        self.segments = segments
+        for segment in segments.values():
+            segment.closed = True
+        last = segments.get(max(segments, default=0))
+        headless = last is not None and last.header_due and last.size > SEGMENT_HEADER_SIZE
+        if last is None or last.number < covered or headless:
+            self._start_fresh(max(covered, max(segments, default=0)) + 1)
+            return
+        last.closed = False
+        self.tail = last
+        if last.header_due:
+            last.identity = self.files.identity()
+            last.seed = checksum_seed(last.number, last.identity)
+        file = self.files.open(last.path)
+        last.file = file
+        if file.size() > last.size:
+            file.truncate(last.size)  # what a crash tore must not follow the next records
+        wanted = max(self.segment_bytes, last.size)
+        try:
+            file.allocate(wanted)
+        except OSError as error:
+            logger.warning("message log: no disk space in %s: %s; publishes are refused", self.directory, error)
+            self.disk_full = True
+        last.capacity = max(last.size, file.size())
+
+    def close(self) -> None:
+        """Close the files. The spare goes: it is cheap to make again."""
+        for segment in (*self.retired, self.tail):
+            if segment.file is not None:
+                segment.file.close()
+                segment.file = None
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+            self.files.remove(self._spare_path)
+
+    def _start_fresh(self, number: int) -> None:
+        path = self.directory / segment_name(number)
+        try:
+            file = allocate_file(path, self.segment_bytes, self.files)
+        except OSError as error:
+            raise DiskFullError(
+                f"cannot reserve {self.segment_bytes} bytes for {path}: {error}; free space on that disk"
+            ) from error
+        self.tail = self._new_segment(number, path)
+        self.tail.file = file
+        self.tail.capacity = self.segment_bytes
+
+    def _new_segment(self, number: int, path: Path) -> Segment:
+        identity = self.files.identity()
+        segment = Segment(number, path, identity, checksum_seed(number, identity))
+        segment.header_due = True
+        self.segments[number] = segment
+        self.directory_changed = True
+        return segment
+
+    def _usable(self, capacity: int) -> int:
+        return capacity - SEGMENT_HEADER_SIZE - self.reserve_of(capacity)

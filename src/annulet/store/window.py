@@ -1,0 +1,178 @@
+"""The open window: what was appended since the last batch, and how it becomes bytes.
+
+Nothing is encoded before the window is sealed, so a message that is settled first costs neither CPU nor disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from annulet.core.message import Message, Origin
+from annulet.store.files import File
+from annulet.store.interface import Batch
+from annulet.store.records import ORDINAL_BITS, encode_message, encode_origin, segment_header
+from annulet.store.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+ORIGINS_MAX: Final = 4096
+"""Encoded origins kept; a publisher and destination have one. At about 200 bytes each this stays below 1 MiB."""
+
+JOIN_BELOW: Final = 512
+"""Bodies smaller than this (bytes) are copied behind their record header: cheaper than one more buffer to write."""
+
+NO_TARGETS: Final[tuple[tuple[int, int], ...]] = ()
+
+
+class LogTransaction:
+    """What an open transaction has appended and settled."""
+
+    __slots__ = ("_own", "_own_batch", "records", "settled")
+
+    def __init__(self) -> None:
+        self.records: array[int] = array("Q")
+        self.settled: list[int] = []  # queue id, record id, queue id, …
+        self._own = 0
+        self._own_batch = 0
+
+    def add(self, record: int, batch: int) -> None:
+        """Note a record appended to the window that will be ``batch``."""
+        self.records.append(record)
+        if batch != self._own_batch:
+            self._own_batch = batch
+            self._own = 0
+        self._own += 1
+
+    def own(self, batch: int) -> int:
+        """Return how many of its records are in the window that will be ``batch``."""
+        return self._own if batch == self._own_batch else 0
+
+
+class OriginCodes:
+    """Encoded origins by origin object."""
+
+    __slots__ = ("_codes",)
+
+    def __init__(self) -> None:
+        self._codes: dict[Origin, bytes] = {}
+
+    def of(self, origin: Origin) -> bytes:
+        """Return the encoding; remembered, because a publisher uses one origin for all its messages."""
+        code = self._codes.get(origin)
+        if code is None:
+            if len(self._codes) >= ORIGINS_MAX:
+                self._codes.clear()
+            code = self._codes[origin] = encode_origin(origin)
+        return code
+
+
+class WindowPart:
+    """The window's records of one segment. Entry ``i`` has ordinal ``first + i``; ``None`` = cancelled."""
+
+    __slots__ = ("base", "controls", "first", "messages", "segment", "settled", "sizes", "targets", "transactions")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.first = len(segment.offsets)
+        self.base = segment.number << ORDINAL_BITS | self.first  # record id of the first entry
+        self.messages: list[Message | None] = []
+        self.targets: list[Sequence[tuple[int, int]]] = []
+        self.sizes: list[int] = []
+        self.transactions: dict[int, int] = {}  # entry -> transaction
+        self.settled: dict[int, list[int]] = {}  # entry -> queues that settled it, while others have not
+        self.controls: list[tuple[int, bytes, int]] = []  # (type, payload, transaction)
+
+    def drop(self, entry: int) -> int:
+        """Cancel an entry; return its size in bytes."""
+        self.messages[entry] = None
+        self.targets[entry] = NO_TARGETS
+        self.settled.pop(entry, None)
+        self.transactions.pop(entry, None)
+        return self.sizes[entry]
+
+    def encode(self, batch: int, origins: OriginCodes, sequences: dict[int, int]) -> tuple[list[bytes], int]:
+        """Turn the part into buffers, enter its records into the segment, and return (buffers, records).
+
+        Ordinals of cancelled entries at the end are given back, so that a queue that keeps up uses none.
+        """
+        segment = self.segment
+        seed = segment.seed
+        offset = segment.size
+        buffers: list[bytes] = []
+        messages = self.messages
+        while messages and messages[-1] is None:
+            messages.pop()
+        count = 0
+        ordinal = self.first
+        transactions = self.transactions
+        for entry, message in enumerate(messages):
+            if message is None:
+                segment.add_hole()
+            else:
+                targets = self.targets[entry]
+                transaction = transactions.get(entry, 0) if transactions else 0
+                head = encode_message(message, origins.of(message.origin), targets, ordinal, batch, transaction, seed)
+                body = message.body
+                if len(body) < JOIN_BELOW:
+                    buffers.append(head + body)
+                else:
+                    buffers.append(head)
+                    buffers.append(body)
+                segment.add(offset, targets)
+                offset += self.sizes[entry]
+                count += 1
+                for queue_id, sequence in targets:
+                    if sequence > sequences.get(queue_id, 0):
+                        sequences[queue_id] = sequence
+            ordinal += 1
+        segment.size = offset
+        return buffers, count
+
+
+class WritePart:
+    """Buffers for one place of one segment. ``final_size`` >= 0: the segment takes no more; cut it to that size."""
+
+    __slots__ = ("buffers", "file", "final_size", "offset", "segment")
+
+    def __init__(self, segment: Segment, offset: int, buffers: list[bytes]) -> None:
+        assert segment.file is not None
+        self.segment = segment
+        self.file: File = segment.file
+        self.offset = offset
+        self.buffers = buffers
+        self.final_size = -1
+
+    def add_header(self) -> None:
+        """Put the segment's header in front: the part is the first of its segment."""
+        header = segment_header(self.segment.number, self.segment.identity)
+        self.buffers.insert(0, header)
+        self.offset -= len(header)
+
+    def write(self) -> None:
+        """Disk thread: write, cut a segment that is full to its size, sync."""
+        self.file.write(self.buffers, self.offset)
+        if self.final_size >= 0:
+            self.file.truncate(self.final_size)
+        self.file.sync()
+
+    def withdraw(self) -> None:
+        """Disk thread, after an error: try to keep recovery from seeing what was not confirmed."""
+        try:
+            self.file.truncate(self.offset)
+        except OSError as error:
+            logger.warning("message log: cannot cut segment %d back: %s", self.segment.number, error)
+
+
+class LogBatch(Batch):
+    """A sealed window as buffers."""
+
+    __slots__ = ("closing", "parts", "sync_directory")
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, 0)
+        self.parts: list[WritePart] = []
+        self.sync_directory = False
+        self.closing: list[Segment] = []  # written for the last time
