@@ -1,20 +1,19 @@
-"""The catalogue: everything about a broker that is not a message, in one SQLite file.
+"""The catalogue: definitions, users, leases and publish marks in one SQLite file.
 
-Each changing method is one transaction and durable when it returns; :meth:`Catalogue.transaction` makes one of several.
-Belongs to the loop thread.
+Small relational state with few changes, which is what SQLite is for; messages are in the log. Every mutating method is
+one transaction and durable when it returns (WAL, ``synchronous=FULL``); :meth:`Catalogue.transaction` makes one of
+several. Belongs to the event loop's thread: a change holds the loop for one sync of the disk, about a millisecond.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from annulet.core.message import PropertyValue
-from annulet.store.catalogue_records import (
+from annulet.store.argument_json import dump_arguments, load_arguments
+from annulet.store.definitions import (
     BindingRecord,
     ExchangeRecord,
     LeaseRange,
@@ -22,216 +21,257 @@ from annulet.store.catalogue_records import (
     PermissionRecord,
     QueueRecord,
     UserRecord,
-    decode_arguments,
-    decode_sequences,
-    encode_arguments,
-    encode_sequences,
 )
-from annulet.store.database import MIGRATIONS, open_database
 from annulet.store.errors import CatalogueError
 
-Arguments = Mapping[str, PropertyValue]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from annulet.core.message import PropertyValue
+
+    Arguments = dict[str, PropertyValue]
+
+SCHEMA_VERSION: Final = 1
+"""Written into the file. A file of an older version is migrated at open, a newer one is refused."""
+
+MIGRATIONS: Final[dict[int, str]] = {}
+"""Statements that lead from a version to the next one."""
+
+SCHEMA: Final = """
+CREATE TABLE virtual_hosts (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE users (name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE permissions (
+    user TEXT NOT NULL, virtual_host TEXT NOT NULL, configure TEXT NOT NULL, write TEXT NOT NULL, read TEXT NOT NULL,
+    PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
+CREATE TABLE exchanges (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    internal INTEGER NOT NULL, arguments TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE queues (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, virtual_host TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    arguments TEXT NOT NULL, UNIQUE (virtual_host, name));
+CREATE TABLE bindings (
+    virtual_host TEXT NOT NULL, source TEXT NOT NULL, destination_type TEXT NOT NULL, destination TEXT NOT NULL,
+    routing_key TEXT NOT NULL, arguments TEXT NOT NULL,
+    PRIMARY KEY (virtual_host, source, destination_type, destination, routing_key, arguments)) WITHOUT ROWID;
+CREATE TABLE leases (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, queue_id INTEGER NOT NULL, generation INTEGER NOT NULL,
+    generated INTEGER NOT NULL, created_at INTEGER NOT NULL, active_at INTEGER NOT NULL, acknowledged INTEGER NOT NULL,
+    last INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE lease_ranges (
+    virtual_host TEXT NOT NULL, lease TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    sequences BLOB NOT NULL, PRIMARY KEY (virtual_host, lease, first));
+CREATE TABLE publish_marks (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
+"""
 
 
 class Catalogue:
-    """Definitions, users, leases and marks. ``path`` may be ``":memory:"``: the same, and gone with the process."""
+    """All definitions of one data directory; ``":memory:"`` keeps them for as long as the process runs.
+
+    Raises :class:`CatalogueError` when the file is damaged or of a newer version.
+    """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = path
-        self._connection = open_database(path, MIGRATIONS)
-        self._depth = 0  # of nested transaction() blocks
+        self.path = str(path)
+        self._depth = 0  # open transaction() brackets
+        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise CatalogueError(
+                f"catalogue {self.path} cannot be read: {error}; restore it from a backup, or move it away to start "
+                "with no definitions (messages of queues it named are then dropped)"
+            ) from error
+
+    def _prepare(self) -> None:
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            self._connection.close()
+            raise CatalogueError(
+                f"catalogue {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
+                "start the newer version again"
+            )
+        script = SCHEMA if version == 0 else "".join(MIGRATIONS[step] for step in range(version, SCHEMA_VERSION))
+        if script:
+            self._connection.executescript(f"BEGIN;{script}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
 
     def close(self) -> None:
-        """Close the file; the write-ahead log is folded into it."""
+        """Close the file. Idempotent."""
         self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make one durable transaction of all changes in the block; an exception undoes them all. May be nested."""
+        """Make the changes inside one transaction; an exception undoes all of them. Nests: the outermost decides."""
         if self._depth == 0:
-            self._run("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE")
         self._depth += 1
         try:
             yield
-            if self._depth == 1:
-                self._run("COMMIT")
         except BaseException:
-            if self._depth == 1 and self._connection.in_transaction:
+            self._depth -= 1
+            if self._depth == 0:
                 self._connection.execute("ROLLBACK")
             raise
-        finally:
-            self._depth -= 1
+        self._depth -= 1
+        if self._depth == 0:
+            self._connection.execute("COMMIT")
 
-    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
+    def _change(self, statement: str, *values: object) -> int:
+        """Run one statement, durable on return unless inside a transaction. Returns the rows changed."""
         try:
-            return self._connection.execute(statement, values)
-        except sqlite3.IntegrityError as error:
-            raise CatalogueError(f"catalogue {self.path}: {error}; a name it refers to is not there") from error
-        except (sqlite3.Error, OverflowError) as error:
-            raise CatalogueError(
-                f"catalogue {self.path} cannot be used: {error}; check the disk's space and health"
-            ) from error
+            return self._connection.execute(statement, values).rowcount
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(f"catalogue {self.path} refuses a change: {error}; check the disk") from error
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
-        return self._run(statement, *values).fetchall()
+        return self._connection.execute(statement, values).fetchall()
 
     # ------------------------------------------------------------------ virtual hosts, users, permissions
 
     def virtual_hosts(self) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names of all virtual hosts."""
         return [name for (name,) in self._rows("SELECT name FROM virtual_hosts ORDER BY name")]
 
     def add_virtual_host(self, name: str) -> None:
-        """Add one; one that is there is fine."""
-        self._run("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name)
-
-    def delete_virtual_host(self, name: str) -> None:
-        """Delete one with everything in it."""
-        self._run("DELETE FROM virtual_hosts WHERE name = ?", name)
+        """Create a virtual host; once more is fine."""
+        self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name)
 
     def users(self) -> list[UserRecord]:
-        """Return all users by name."""
+        """Return all users."""
         rows = self._rows("SELECT name, password_hash, tags FROM users ORDER BY name")
         return [UserRecord(name, password_hash, tuple(json.loads(tags))) for name, password_hash, tags in rows]
 
-    def set_user(self, name: str, password_hash: str, tags: Iterable[str] = ()) -> None:
-        """Add or change a user; permissions stay."""
-        self._run(
-            "INSERT INTO users VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
-            "password_hash = excluded.password_hash, tags = excluded.tags",
-            name,
-            password_hash,
-            json.dumps(sorted(tags)),
-        )
+    def set_user(self, name: str, password_hash: str, tags: tuple[str, ...] | list[str] = ()) -> None:
+        """Create or replace a user."""
+        self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", name, password_hash, json.dumps(list(tags)))
 
     def delete_user(self, name: str) -> None:
-        """Delete a user and its permissions; one that is not there is fine."""
-        self._run("DELETE FROM users WHERE name = ?", name)
+        """Delete a user with its permissions; one that is not there is fine."""
+        with self.transaction():
+            self._change("DELETE FROM users WHERE name = ?", name)
+            self._change("DELETE FROM permissions WHERE user = ?", name)
 
     def permissions(self) -> list[PermissionRecord]:
-        """Return all permissions by user and virtual host."""
+        """Return all permissions."""
         rows = self._rows(
             "SELECT user, virtual_host, configure, write, read FROM permissions ORDER BY user, virtual_host"
         )
         return [PermissionRecord(*row) for row in rows]
 
     def set_permission(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
-        """Set the three expressions. Raises :class:`CatalogueError` without that user or virtual host."""
-        self._run(
-            "INSERT INTO permissions VALUES (?, ?, ?, ?, ?) ON CONFLICT (user, virtual_host) DO UPDATE SET "
-            "configure = excluded.configure, write = excluded.write, read = excluded.read",
-            user,
-            virtual_host,
-            configure,
-            write,
-            read,
+        """Create or replace what a user may do in a virtual host."""
+        self._change(
+            "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", user, virtual_host, configure, write, read
         )
 
-    def delete_permission(self, user: str, virtual_host: str) -> None:
-        """Take all permissions of a user in a virtual host away."""
-        self._run("DELETE FROM permissions WHERE user = ? AND virtual_host = ?", user, virtual_host)
-
-    # ------------------------------------------------------------------ exchanges, queues, bindings
+    # ------------------------------------------------------------------ exchanges
 
     def exchanges(self, virtual_host: str) -> list[ExchangeRecord]:
-        """Return the virtual host's exchanges by name."""
+        """Return the durable exchanges of a virtual host."""
         rows = self._rows(
-            "SELECT name, type, auto_delete, internal, arguments, durable FROM exchanges "
-            "WHERE virtual_host = ? ORDER BY name",
+            "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE virtual_host = ? ORDER BY name",
             virtual_host,
         )
         return [
-            ExchangeRecord(
-                virtual_host, name, kind, bool(auto_delete), bool(internal), decode_arguments(arguments), bool(durable)
-            )
-            for name, kind, auto_delete, internal, arguments, durable in rows
+            ExchangeRecord(name, kind, bool(auto_delete), bool(internal), load_arguments(arguments))
+            for name, kind, auto_delete, internal, arguments in rows
         ]
 
     def add_exchange(
-        self,
-        virtual_host: str,
-        name: str,
-        type_: str,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Arguments,
-        *,
-        durable: bool = True,
+        self, virtual_host: str, name: str, kind: str, auto_delete: bool, internal: bool, arguments: Arguments
     ) -> None:
-        """Add or replace an exchange. Raises :class:`CatalogueError` without that virtual host."""
-        self._run(
-            "INSERT OR REPLACE INTO exchanges (virtual_host, name, type, auto_delete, internal, arguments, durable) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        """Create or replace an exchange."""
+        self._change(
+            "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)",
             virtual_host,
             name,
-            type_,
+            kind,
             auto_delete,
             internal,
-            encode_arguments(arguments),
-            durable,
+            dump_arguments(arguments),
         )
 
     def delete_exchange(self, virtual_host: str, name: str) -> None:
-        """Delete an exchange and the bindings from and to it; one that is not there is fine."""
+        """Delete an exchange with the bindings from and to it; one that is not there is fine."""
         with self.transaction():
-            self._run("DELETE FROM exchanges WHERE virtual_host = ? AND name = ?", virtual_host, name)
-            self._run("DELETE FROM bindings WHERE virtual_host = ? AND source = ?", virtual_host, name)
-            self._delete_bindings_to(virtual_host, "exchange", name)
+            self._change("DELETE FROM exchanges WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change(
+                "DELETE FROM bindings WHERE virtual_host = ? AND "
+                "(source = ? OR (destination_type = 'exchange' AND destination = ?))",
+                virtual_host,
+                name,
+                name,
+            )
+
+    # ------------------------------------------------------------------ queues
 
     def queues(self, virtual_host: str) -> list[QueueRecord]:
-        """Return the virtual host's queues by id, which is the order they were declared in."""
+        """Return the durable queues of a virtual host."""
         rows = self._rows(
-            "SELECT id, name, auto_delete, arguments, durable, exclusive FROM queues WHERE virtual_host = ? ORDER BY id",
-            virtual_host,
+            "SELECT id, name, auto_delete, arguments FROM queues WHERE virtual_host = ? ORDER BY id", virtual_host
         )
         return [
-            QueueRecord(
-                queue_id, virtual_host, name, bool(auto_delete), decode_arguments(arguments), bool(durable), bool(only)
-            )
-            for queue_id, name, auto_delete, arguments, durable, only in rows
+            QueueRecord(queue_id, name, bool(auto_delete), load_arguments(arguments))
+            for queue_id, name, auto_delete, arguments in rows
         ]
 
-    def add_queue(
-        self,
-        virtual_host: str,
-        name: str,
-        auto_delete: bool,
-        arguments: Arguments,
-        *,
-        durable: bool = True,
-        exclusive: bool = False,
-    ) -> int:
-        """Add a queue and return its id, which no other queue ever had or gets.
-
-        Raises :class:`CatalogueError` when the virtual host is not there or has a queue of that name.
-        """
-        cursor = self._run(
-            "INSERT INTO queues (virtual_host, name, durable, auto_delete, exclusive, arguments) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            virtual_host,
-            name,
-            durable,
-            auto_delete,
-            exclusive,
-            encode_arguments(arguments),
-        )
+    def add_queue(self, virtual_host: str, name: str, auto_delete: bool, arguments: Arguments) -> int:
+        """Create a queue and return its id, above all ids ever given. Raises :class:`CatalogueError` if it exists."""
+        try:
+            cursor = self._connection.execute(
+                "INSERT INTO queues (virtual_host, name, auto_delete, arguments) VALUES (?, ?, ?, ?)",
+                (virtual_host, name, auto_delete, dump_arguments(arguments)),
+            )
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(
+                f"catalogue {self.path} refuses queue {name!r} of {virtual_host!r}: {error}"
+            ) from error
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
     def delete_queue(self, virtual_host: str, name: str) -> None:
-        """Delete a queue with its bindings, leases and counters; one that is not there is fine."""
+        """Delete a queue with its bindings, counters and leases; one that is not there is fine."""
         with self.transaction():
-            self._run("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
-            self._delete_bindings_to(virtual_host, "queue", name)
+            rows = self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            for (queue_id,) in rows:
+                self._change("DELETE FROM queue_counters WHERE queue_id = ?", queue_id)
+                leases = self._rows("SELECT name FROM leases WHERE queue_id = ?", queue_id)
+                for (lease,) in leases:
+                    self.delete_lease(virtual_host, lease)
+            self._change("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change(
+                "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
+                virtual_host,
+                name,
+            )
+
+    def queue_counters(self, queue_id: int) -> dict[str, int] | None:
+        """Return the counters written at the last clean stop, ``None`` when there are none."""
+        rows = self._rows("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id)
+        if not rows:
+            return None
+        counters: dict[str, int] = json.loads(rows[0][0])
+        return counters
+
+    def set_queue_counters(self, queue_id: int, counters: dict[str, int]) -> None:
+        """Write the counters of a queue."""
+        self._change("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", queue_id, json.dumps(counters))
+
+    # ------------------------------------------------------------------ bindings
 
     def bindings(self, virtual_host: str) -> list[BindingRecord]:
-        """Return the virtual host's bindings, sorted."""
+        """Return the durable bindings of a virtual host."""
         rows = self._rows(
-            "SELECT source, destination_type, destination, routing_key, arguments FROM bindings "
-            "WHERE virtual_host = ? ORDER BY source, destination_type, destination, routing_key, arguments",
+            "SELECT source, destination_type, destination, routing_key, arguments FROM bindings WHERE virtual_host = ?",
             virtual_host,
         )
-        return [BindingRecord(virtual_host, *row[:4], decode_arguments(row[4])) for row in rows]
+        return [
+            BindingRecord(source, kind, to, key, load_arguments(arguments)) for source, kind, to, key, arguments in rows
+        ]
 
     def add_binding(
         self,
@@ -242,18 +282,9 @@ class Catalogue:
         routing_key: str,
         arguments: Arguments,
     ) -> None:
-        """Add a binding; one that is there is fine (AMQP 0-9-1 §1.7.2.3: binding is idempotent)."""
-        if destination_type not in ("queue", "exchange"):
-            raise CatalogueError(f"destination type: {destination_type!r}; give 'queue' or 'exchange'")
-        self._run(
-            "INSERT OR IGNORE INTO bindings VALUES (?, ?, ?, ?, ?, ?)",
-            virtual_host,
-            source,
-            destination_type,
-            destination,
-            routing_key,
-            encode_arguments(arguments),
-        )
+        """Create a binding; once more is fine."""
+        values = (virtual_host, source, destination_type, destination, routing_key, dump_arguments(arguments))
+        self._change("INSERT OR IGNORE INTO bindings VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def remove_binding(
         self,
@@ -264,125 +295,90 @@ class Catalogue:
         routing_key: str,
         arguments: Arguments,
     ) -> None:
-        """Remove a binding; one that is not there is fine."""
-        self._run(
+        """Delete a binding; one that is not there is fine."""
+        values = (virtual_host, source, destination_type, destination, routing_key, dump_arguments(arguments))
+        self._change(
             "DELETE FROM bindings WHERE virtual_host = ? AND source = ? AND destination_type = ? AND destination = ? "
             "AND routing_key = ? AND arguments = ?",
-            virtual_host,
-            source,
-            destination_type,
-            destination,
-            routing_key,
-            encode_arguments(arguments),
-        )
-
-    def _delete_bindings_to(self, virtual_host: str, destination_type: str, destination: str) -> None:
-        self._run(
-            "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = ? AND destination = ?",
-            virtual_host,
-            destination_type,
-            destination,
+            *values,
         )
 
     # ------------------------------------------------------------------ leases
 
-    def leases(self, virtual_host: str) -> list[LeaseRecord]:
-        """Return the virtual host's leases by name."""
+    def leases(self) -> list[LeaseRecord]:
+        """Return all leases."""
         rows = self._rows(
-            "SELECT name, virtual_host, queue_id, generation, generated, created_at, active_at, acknowledged_position, "
-            "last_position FROM leases WHERE virtual_host = ? ORDER BY name",
-            virtual_host,
+            "SELECT name, virtual_host, queue_id, generation, generated, created_at, active_at, acknowledged, last, "
+            "owner FROM leases ORDER BY virtual_host, name"
         )
-        return [LeaseRecord(*row[:4], bool(row[4]), *row[5:]) for row in rows]
+        return [LeaseRecord(*row) for row in rows]
 
     def set_lease(self, lease: LeaseRecord) -> None:
-        """Add or change a lease; its ranges stay. Raises :class:`CatalogueError` without that queue."""
-        self._run(
-            "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (virtual_host, name) DO UPDATE SET "
-            "queue_id = excluded.queue_id, generation = excluded.generation, generated = excluded.generated, "
-            "created_at = excluded.created_at, active_at = excluded.active_at, "
-            "acknowledged_position = excluded.acknowledged_position, last_position = excluded.last_position",
-            lease.virtual_host,
+        """Create or replace a lease."""
+        self._change(
+            "INSERT OR REPLACE INTO leases (name, virtual_host, queue_id, generation, generated, created_at, "
+            "active_at, acknowledged, last, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             lease.name,
+            lease.virtual_host,
             lease.queue_id,
             lease.generation,
             lease.generated,
             lease.created_at,
             lease.active_at,
-            lease.acknowledged_position,
-            lease.last_position,
+            lease.acknowledged,
+            lease.last,
+            lease.owner,
         )
 
     def delete_lease(self, virtual_host: str, name: str) -> None:
-        """Delete a lease and its ranges; one that is not there is fine."""
-        self._run("DELETE FROM leases WHERE virtual_host = ? AND name = ?", virtual_host, name)
+        """Delete a lease with its positions; one that is not there is fine."""
+        with self.transaction():
+            self._change("DELETE FROM leases WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change("DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ?", virtual_host, name)
 
     def lease_ranges(self, virtual_host: str, lease: str) -> list[LeaseRange]:
-        """Return a lease's ranges by position."""
+        """Return the positions of a lease, ascending."""
         rows = self._rows(
             "SELECT first, last, sequences FROM lease_ranges WHERE virtual_host = ? AND lease = ? ORDER BY first",
             virtual_host,
             lease,
         )
-        return [
-            LeaseRange(virtual_host, lease, first, last, decode_sequences(sequences)) for first, last, sequences in rows
-        ]
+        return [LeaseRange(*row) for row in rows]
 
-    def add_lease_range(self, added: LeaseRange) -> None:
-        """Add a range. Raises :class:`CatalogueError` without that lease, or when positions and sequences differ."""
-        if added.last - added.first + 1 != len(added.sequences):
-            raise CatalogueError(
-                f"lease {added.lease}: positions {added.first} to {added.last} with {len(added.sequences)} sequences; "
-                "give one sequence for each position"
-            )
-        self._run(
+    def add_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
+        """Add the positions of one acquisition."""
+        self._change(
             "INSERT INTO lease_ranges VALUES (?, ?, ?, ?, ?)",
-            added.virtual_host,
-            added.lease,
-            added.first,
-            added.last,
-            encode_sequences(added.sequences),
-        )
-
-    def delete_lease_ranges(self, virtual_host: str, lease: str, last: int | None = None) -> None:
-        """Delete a lease's ranges that end at or before position ``last``; all of them by default."""
-        self._run(
-            "DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ? AND (? IS NULL OR last <= ?)",
             virtual_host,
             lease,
-            last,
-            last,
+            span.first,
+            span.last,
+            span.sequences,
         )
 
-    # ------------------------------------------------------------------ staged publishes, counters
+    def delete_lease_ranges(self, virtual_host: str, lease: str, upto: int) -> None:
+        """Delete the ranges that end at or before position ``upto``; one that straddles it stays whole."""
+        self._change(
+            "DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ? AND last <= ?", virtual_host, lease, upto
+        )
 
-    def publish_marks(self) -> dict[str, int]:
-        """Return each query's highest published batch id."""
-        return dict(self._rows("SELECT query, batch FROM publish_marks"))
+    # ------------------------------------------------------------------ publish marks
 
-    def set_publish_mark(self, query: str, batch: int, updated_at: int) -> None:
-        """Raise a query's mark (milliseconds since 1970 in ``updated_at``); a mark never falls."""
-        self._run(
-            "INSERT INTO publish_marks VALUES (?, ?, ?) ON CONFLICT (query) DO UPDATE SET "
-            "batch = max(batch, excluded.batch), updated_at = excluded.updated_at",
+    def publish_mark(self, query: str) -> int | None:
+        """Return the highest batch id that a query has published, ``None`` when it is unknown."""
+        rows = self._rows("SELECT batch FROM publish_marks WHERE query = ?", query)
+        return rows[0][0] if rows else None
+
+    def set_publish_mark(self, query: str, batch: int, now: int) -> None:
+        """Raise a query's mark; a lower one changes nothing."""
+        self._change(
+            "INSERT INTO publish_marks VALUES (?, ?, ?) ON CONFLICT (query) DO UPDATE "
+            "SET batch = excluded.batch, updated_at = excluded.updated_at WHERE excluded.batch > batch",
             query,
             batch,
-            updated_at,
+            now,
         )
 
-    def delete_publish_marks(self, before: int) -> None:
-        """Forget marks not updated since ``before`` (milliseconds since 1970)."""
-        self._run("DELETE FROM publish_marks WHERE updated_at < ?", before)
-
-    def queue_counters(self, queue_id: int) -> dict[str, int] | None:
-        """Return the counters saved for a queue, ``None`` when there are none."""
-        row = self._run("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id).fetchone()
-        return None if row is None else json.loads(row[0])
-
-    def set_queue_counters(self, queue_id: int, counters: Mapping[str, int]) -> None:
-        """Save a queue's counters. Raises :class:`CatalogueError` without that queue."""
-        self._run(
-            "INSERT INTO queue_counters VALUES (?, ?) ON CONFLICT (queue_id) DO UPDATE SET counters = excluded.counters",
-            queue_id,
-            json.dumps(dict(counters)),
-        )
+    def delete_publish_mark(self, query: str) -> None:
+        """Forget a query; one that is not there is fine."""
+        self._change("DELETE FROM publish_marks WHERE query = ?", query)
