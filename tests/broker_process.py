@@ -107,6 +107,15 @@ class BrokerProcess:
                 raise AssertionError(f"the broker was not ready within {seconds} s:\n{self.log_end()}")
             time.sleep(POLL_SECONDS)
 
+    def wait_for_log(self, text: str, seconds: float = START_SECONDS) -> None:
+        """Return when the log contains ``text``; fail with the log's end when time is up."""
+        assert self.log_file is not None, "without a data directory, name a log_file"
+        deadline = time.monotonic() + seconds
+        while text not in self.log_file.read_text(errors="replace"):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{text!r} was not logged within {seconds} s:\n{self.log_end()}")
+            time.sleep(POLL_SECONDS)
+
     def is_ready(self) -> bool:
         """Ask the health endpoint once."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=5)

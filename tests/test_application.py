@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 import structlog
 
+import annulet.testing
 from annulet.admin.service import AdminService
-from annulet.application import build_broker
+from annulet.application import build_broker, listener_urls
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
 
 FREE = Endpoint(LOOPBACK, 0)
@@ -33,3 +34,15 @@ def test_without_pyarrow_the_default_bulk_listener_is_left_out_and_a_wanted_one_
     assert "pip install 'annulet[spark]'" in logs[0]["remedy"]
     with pytest.raises(StartError, match=r"pip install 'annulet\[spark\]'"):
         build_broker(BrokerConfiguration(data_directory=None, http=None, bulk=FREE, bulk_required=True))
+
+
+async def test_urls_name_every_listener_with_its_real_port() -> None:
+    pytest.importorskip("pyarrow")
+    async with annulet.testing.broker(bulk=True) as running:
+        urls = listener_urls(running.broker)
+        assert urls["amqp"] == running.amqp_url.replace("guest:guest@", "")
+        assert urls["http"] == running.http_url
+        assert urls["bulk"] == running.bulk_url.replace("guest:guest@", "").rstrip("/")
+        assert not any(url.endswith(":0") for url in urls.values())
+    async with annulet.testing.broker(http=False) as running:
+        assert set(listener_urls(running.broker)) == {"amqp"}

@@ -10,7 +10,7 @@ import structlog
 from annulet.admin.service import AdminService
 from annulet.broker.broker import Broker
 from annulet.broker.clock import Clock, system_clock
-from annulet.broker.configuration import StartError
+from annulet.broker.configuration import Endpoint, StartError
 
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
@@ -30,7 +30,7 @@ def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_cl
     if configuration.http is not None:
         broker.add_service(AdminService(configuration.http))
     if configuration.bulk is not None:
-        if importlib.util.find_spec("pyarrow") is not None:
+        if _pyarrow_is_installed():
             from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
 
             broker.add_service(BulkService(configuration.bulk.host, configuration.bulk.port))
@@ -39,3 +39,21 @@ def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_cl
         else:
             logger.info("bulk listener is off", remedy=BULK_REMEDY)
     return broker
+
+
+def listener_urls(broker: Broker) -> dict[str, str]:
+    """Return the URL of every open listener by its name in the configuration, with the real ports."""
+    urls = {"amqp": f"amqp://{Endpoint(*broker.amqp_address)}"}
+    for service in broker.services:
+        if isinstance(service, AdminService):
+            urls["http"] = service.url
+        elif _pyarrow_is_installed():
+            from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
+
+            if isinstance(service, BulkService):
+                urls["bulk"] = f"annulet://{Endpoint(service.host, service.port)}"
+    return urls
+
+
+def _pyarrow_is_installed() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None

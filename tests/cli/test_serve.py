@@ -1,16 +1,28 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pika
 import pytest
 
-from annulet.cli.serve import EXIT_NOT_STARTED, command_line_document, describe_os_error
+from annulet.cli.serve import (
+    EXIT_FAILED,
+    EXIT_NOT_STARTED,
+    EXIT_SIGNAL,
+    command_line_document,
+    describe_os_error,
+    until_the_end,
+)
 from tests.broker_process import STOP_SECONDS, BrokerProcess
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
 
 
 def failure(*arguments: str, process: BrokerProcess | None = None) -> str:
@@ -75,6 +87,39 @@ def test_sigint_stops_cleanly_too(tmp_path: Path) -> None:
         assert process.process is not None
         process.process.send_signal(signal.SIGINT)
         assert process.process.wait(STOP_SECONDS) == 0
+
+
+def test_a_second_signal_ends_a_stop_that_waits_for_a_client(tmp_path: Path) -> None:
+    with BrokerProcess(None, log_file=tmp_path / "log") as process:
+        assert process.process is not None
+        connection = pika.BlockingConnection(pika.URLParameters(process.amqp_url))  # answers no close while idle
+        process.process.send_signal(signal.SIGTERM)
+        process.wait_for_log("a second signal ends at once")
+        process.process.send_signal(signal.SIGTERM)
+        assert process.process.wait(STOP_SECONDS) == EXIT_SIGNAL + signal.SIGTERM
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            connection.channel()
+
+
+class FailingBroker:
+    """Stands in for a broker whose disk fails at once."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    async def failed(self) -> BaseException:
+        return OSError(5, "Input/output error")
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+async def test_a_failed_disk_stops_the_broker_with_its_own_exit_code() -> None:
+    broker = FailingBroker()
+    stopping = asyncio.create_task(asyncio.Event().wait())
+    assert await until_the_end(cast("Broker", broker), stopping) == EXIT_FAILED
+    assert broker.stopped
+    stopping.cancel()
 
 
 def test_configuration_errors_name_the_setting(tmp_path: Path) -> None:

@@ -53,8 +53,6 @@ class _Server(uvicorn.Server):
 class AdminService:
     """Serves health, metrics and the API. ``endpoint`` is the real address once :meth:`start` has returned."""
 
-    listener = "http"
-
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._server: _Server | None = None

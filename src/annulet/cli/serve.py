@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 import structlog
 
-from annulet.application import build_broker
+from annulet.application import build_broker, listener_urls
 from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.logging import set_up
 from annulet.store.errors import StoreError
@@ -34,17 +34,6 @@ EXIT_NOT_STARTED: Final = 2
 
 EXIT_SIGNAL: Final = 128
 """Plus the signal's number: ended at once by a second signal (the shell's convention)."""
-
-
-@runtime_checkable
-class Addressed(Protocol):
-    """A service that clients connect to by an address of its own."""
-
-    listener: str
-
-    @property
-    def url(self) -> str:
-        """Where it listens, with the real port."""
 
 
 @click.command()
@@ -152,10 +141,8 @@ def handle_signals(stop: asyncio.Event) -> Callable[[], None]:
 
 def log_addresses(broker: Broker) -> None:
     """Say where clients find the broker, with the real ports."""
-    addresses = {service.listener: service.url for service in broker.services if isinstance(service, Addressed)}
     data = broker.configuration.data_directory
-    host, port = broker.amqp_address
-    logger.info("serving", amqp=f"amqp://{host}:{port}", **addresses, data="memory" if data is None else str(data))
+    logger.info("serving", **listener_urls(broker), data="memory" if data is None else str(data))
 
 
 def describe_os_error(error: OSError) -> str:
