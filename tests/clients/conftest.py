@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.broker_process import BrokerProcess
 from tests.clients.support import Peer, Scene
 
 PEER_VARIABLE = "ANNULET_TEST_PEER"
@@ -24,8 +25,6 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     if url:
         yield Peer(url, ours=False)
         return
-    from tests.broker_process import BrokerProcess
-
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
         yield Peer(process.amqp_url, ours=True)
 

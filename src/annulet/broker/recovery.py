@@ -75,6 +75,7 @@ def restore_definitions(broker: Broker) -> None:
                 arguments=record.arguments,
                 now=now,
                 queue_id=record.id,
+                server_named=True,  # whatever its name, it was accepted once
             )
             counters = catalogue.queue_counters(record.id)
             if counters is not None:

@@ -69,12 +69,12 @@ class LeaseRecord:
     virtual_host: str
     queue_id: int
     generation: int  # fencing token: the latest one handed out
-    generated: bool  # (0 or 1 from the file) the name was minted for a checkpoint, nobody chose it
     created_at: int
     active_at: int
     acknowledged: int  # positions up to here are done
     last: int  # highest position given out
     owner: str  # the checkpoint it belongs to
+    generated: bool = False  # the name was minted for a checkpoint, nobody chose it
 
 
 @dataclass(frozen=True, slots=True)
