@@ -308,10 +308,10 @@ class Catalogue:
     def leases(self) -> list[LeaseRecord]:
         """Return all leases."""
         rows = self._rows(
-            "SELECT generated, name, virtual_host, queue_id, generation, created_at, active_at, acknowledged, last, "
-            "owner FROM leases ORDER BY virtual_host, name"
+            "SELECT name, virtual_host, queue_id, generation, created_at, active_at, acknowledged, last, owner, "
+            "generated FROM leases ORDER BY virtual_host, name"
         )
-        return [LeaseRecord(*columns, generated=bool(generated)) for generated, *columns in rows]
+        return [LeaseRecord(*[*row[:-1], bool(row[-1])]) for row in rows]
 
     def set_lease(self, lease: LeaseRecord) -> None:
         """Create or replace a lease."""
