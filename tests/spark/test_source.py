@@ -1,0 +1,262 @@
+"""Reading queues through Spark: batch views and exactly-once streams."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from annulet.bulk.client import connect
+from annulet.bulk.protocol import ReleaseLease
+from annulet.bulk.schema import COLUMNS
+from annulet.bulk.url import parse_url
+from annulet.spark.source import split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.spark.conftest import BrokerThread
+
+pytestmark = pytest.mark.spark
+
+
+def read(spark: SparkSession, broker: BrokerThread, queue: str, **options: Any) -> DataFrame:
+    return spark.read.format("annulet").options(url=broker.url, queue=queue, **options).load()
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    return [b"%06d" % number for number in range(first, first + count)]
+
+
+def run_available(
+    spark: SparkSession, broker: BrokerThread, queue: str, folder: Path, **options: Any
+) -> tuple[list[tuple[int, list[bytes]]], Any]:
+    """Run what is there through a query with a checkpoint; return the batches, and the query."""
+    batches: list[tuple[int, list[bytes]]] = []
+
+    def collect(frame: DataFrame, batch: int) -> None:
+        rows = frame.orderBy("position").select("body").collect()
+        batches.append((batch, [bytes(row.body) for row in rows]))
+
+    stream = spark.readStream.format("annulet").options(url=broker.url, queue=queue, **options).load()
+    query = (
+        stream.writeStream.foreachBatch(collect)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(90)
+    return batches, query
+
+
+@pytest.mark.parametrize(
+    ("after", "upto", "parts", "expected"),
+    [(0, 0, 2, []), (0, 1, 2, [(0, 1)]), (5, 10, 2, [(5, 7), (7, 10)]), (0, 4, 4, [(0, 1), (1, 2), (2, 3), (3, 4)])],
+)
+def test_split_covers_the_range_without_empty_parts(
+    after: int, upto: int, parts: int, expected: list[tuple[int, int]]
+) -> None:
+    assert split(after, upto, parts) == expected
+
+
+def test_batch_read_shows_every_column_and_takes_nothing(
+    spark: SparkSession, broker: BrokerThread, name: str
+) -> None:
+    broker.declare(name)
+    broker.publish(
+        name,
+        [b"first"],
+        message_id="m-1",
+        content_type="text/plain",
+        content_encoding="identity",
+        correlation_id="c-1",
+        reply_to="answers",
+        type="subject",
+        priority=7,
+        timestamp=1_700_000_000,
+        headers={"group-id": "g", "number": 5, "flag": True, "nothing": None, "nested": {"a": [1, 2]}},
+    )
+    broker.publish(name, [b"second"], persistent=False)
+    frame = read(spark, broker, name)
+    assert frame.columns == list(COLUMNS)
+    first, second = frame.orderBy("position").collect()
+    assert (first.position, first.message_id, first.queue, first.address, first.routing_key) == (1, "m-1", name, name, name)
+    assert (bytes(first.body), first.content_type, first.content_encoding) == (b"first", "text/plain", "identity")
+    assert (first.correlation_id, first.reply_to, first.subject, first.group_id) == ("c-1", "answers", "subject", "g")
+    assert (first.durable, first.delivery_count, first.redelivered, first.expires_at) == (True, 0, False, None)
+    assert first.timestamp == datetime.datetime(2023, 11, 14, 22, 13, 20)  # noqa: DTZ001 - the session's zone is UTC
+    assert first.enqueued_at is not None
+    assert first.properties == {
+        "group-id": "g",
+        "number": "5",
+        "flag": "true",
+        "nothing": None,
+        "nested": '{"a": [1, 2]}',
+    }
+    assert (second.message_id, second.content_type, second.durable, second.timestamp) == (None, None, False, None)
+    assert broker.pending(name) == 2
+
+
+def test_batch_read_of_many_rows_in_many_partitions(spark: SparkSession, broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(12_345))
+    frame = read(spark, broker, name, partitions=5)
+    assert frame.rdd.getNumPartitions() == 5
+    rows = frame.select("body").collect()
+    assert [bytes(row.body) for row in rows] == numbered(12_345)
+
+
+def test_batch_read_of_an_empty_queue_has_no_rows(spark: SparkSession, broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    assert read(spark, broker, name).count() == 0
+
+
+def test_schema_of_the_user_chooses_columns(spark: SparkSession, broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    broker.publish(name, [b"x"], message_id="m")
+    source = spark.read.format("annulet").options(url=broker.url, queue=name)
+    row = source.schema("message_id string, position bigint").load().collect()[0]
+    assert row.asDict() == {"message_id": "m", "position": 1}
+    assert "body" not in read(spark, broker, name, includeBody="false").columns
+
+
+def test_stream_reads_everything_once_across_runs(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(250))
+    batches, query = run_available(spark, broker, name, tmp_path, lease=name, maxMessagesPerTrigger=100)
+    assert [(batch, len(bodies)) for batch, bodies in batches] == [(0, 100), (1, 100), (2, 50)]
+    assert [body for _, bodies in batches for body in bodies] == numbered(250)
+    assert query.lastProgress["sources"][0]["latestOffset"] is not None
+
+    again, _ = run_available(spark, broker, name, tmp_path, lease=name, maxMessagesPerTrigger=100)
+    assert again == []
+    assert broker.bodies(name) == []  # the restart acknowledged the last batch of the first run
+
+    broker.publish(name, numbered(30, 250))
+    more, _ = run_available(spark, broker, name, tmp_path, lease=name, maxMessagesPerTrigger=100)
+    assert [body for _, bodies in more for body in bodies] == numbered(30, 250)
+
+
+def test_stream_limits_bytes(spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path) -> None:
+    broker.declare(name)
+    broker.publish(name, [bytes([65 + number]) * 1000 for number in range(6)])
+    batches, _ = run_available(spark, broker, name, tmp_path, maxBytesPerTrigger=2500)
+    assert [len(bodies) for _, bodies in batches] == [2, 2, 2]
+
+
+def test_stream_keeps_transient_messages_of_a_durable_queue(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(5), persistent=False)
+    batches, _ = run_available(spark, broker, name, tmp_path)
+    assert [body for _, bodies in batches for body in bodies] == numbered(5)
+
+
+def leave_in_delivery(spark: SparkSession, broker: BrokerThread, queue: str, folder: Path, **options: Any) -> None:
+    """Let a query with a checkpoint read a batch and fail before it is done with it."""
+
+    def fail(frame: DataFrame, batch: int) -> None:
+        frame.collect()
+        raise ValueError(f"batch {batch} fails on purpose")
+
+    stream = spark.readStream.format("annulet").options(url=broker.url, queue=queue, **options).load()
+    query = (
+        stream.writeStream.foreachBatch(fail)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert "fails on purpose" in refused(lambda: query.awaitTermination(90))
+
+
+def test_what_a_failed_batch_read_is_read_again_by_its_checkpoint_only(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(10))
+    leave_in_delivery(spark, broker, name, tmp_path, lease=name)
+    assert broker.pending(name) == 0
+    assert len(broker.bodies(name)) == 10
+    broker.publish(name, numbered(5, 10))
+    batches, _ = run_available(spark, broker, name, tmp_path, lease=name)
+    assert batches == [(0, numbered(10)), (1, numbered(5, 10))]
+
+
+def refused(work: Callable[[], Any]) -> str:
+    with pytest.raises(Exception) as error:  # noqa: PT011 - the text is what users see, whatever Spark wraps it in
+        work()
+    return str(error.value)
+
+
+def test_a_queue_that_is_not_durable_is_refused_with_the_remedy(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name, durable=False)
+    text = refused(lambda: run_available(spark, broker, name, tmp_path))
+    assert f"queue '{name}' is not durable" in text
+    assert "declare it durable" in text
+
+
+def test_another_checkpoint_may_not_use_the_lease(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(10))
+    leave_in_delivery(spark, broker, name, tmp_path / "one", lease=name)
+    text = refused(lambda: run_available(spark, broker, name, tmp_path / "two", lease=name))
+    assert "belongs to another checkpoint" in text
+    assert "onExistingLease=resume" in text
+    batches, _ = run_available(spark, broker, name, tmp_path / "two", lease=name, onExistingLease="release")
+    assert [body for _, bodies in batches for body in bodies] == numbered(10)
+    text = refused(lambda: run_available(spark, broker, name, tmp_path / "one", lease=name))
+    assert "taken over by another checkpoint" in text
+
+
+def test_a_released_lease_is_told_and_may_be_passed_over(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(10))
+    leave_in_delivery(spark, broker, name, tmp_path, lease=name)
+    assert connect(parse_url(broker.url)).act(ReleaseLease(lease=name)) == {"returned": 10}
+    text = refused(lambda: run_available(spark, broker, name, tmp_path, lease=name))
+    assert "lease range gone" in text
+    batches, _ = run_available(spark, broker, name, tmp_path, lease=name, failOnDataLoss="false")
+    assert [body for _, bodies in batches for body in bodies] == numbered(10)  # read again, by explicit choice
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"queue": "nope"}, "no queue 'nope' in virtual host '/'"),
+        ({"quue": "x"}, "option 'quue' is unknown; did you mean 'queue'?"),
+        ({"partitions": "many"}, "option partitions: 'many' is not a whole number"),
+        ({"url": "amqp://localhost"}, "the scheme must be annulet://"),
+        ({"address": "x"}, "does not belong to a read"),
+    ],
+)
+def test_bad_options_are_told(
+    spark: SparkSession, broker: BrokerThread, name: str, options: dict[str, str], text: str
+) -> None:
+    broker.declare(name)
+    given = {"url": broker.url, "queue": name, **options}
+    assert text in refused(lambda: spark.read.format("annulet").options(**given).load().collect())
+
+
+def test_a_wrong_password_is_told(spark: SparkSession, broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    url = broker.url.replace("guest:guest", "guest:wrong")
+    text = refused(lambda: spark.read.format("annulet").options(url=url, queue=name).load().collect())
+    assert "login refused for user 'guest'" in text
+
+
+def test_nobody_there_is_told(spark: SparkSession, unused_port: int) -> None:
+    url = f"annulet://127.0.0.1:{unused_port}"
+    frame = spark.read.format("annulet").options(url=url, queue="q", retrySeconds=0).load()
+    assert "no answer from the broker at" in refused(frame.collect)
