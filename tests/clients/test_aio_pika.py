@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import aio_pika
+import aiormq
 import pytest
 from aiormq.exceptions import DeliveryError, PublishError
 
@@ -67,19 +68,48 @@ async def test_a_transaction_commits_or_not(scene: Scene) -> None:
 
 
 async def test_request_and_reply(scene: Scene) -> None:
-    """aio-pika's RPC pattern: exclusive server-named reply queue, correlation ids, a headers exchange for failures."""
+    """RPC by hand: an exclusive server-named reply queue and correlation ids."""
     async with await aio_pika.connect(scene.peer.url) as connection:
         channel = await connection.channel()
-        rpc = await aio_pika.patterns.RPC.create(channel)
+        requests = await channel.declare_queue(scene.name("multiply"), auto_delete=True)
+        replies = await channel.declare_queue(exclusive=True)
+        answers: dict[str | None, asyncio.Future[bytes]] = {}
+
+        async def serve(request: aio_pika.abc.AbstractIncomingMessage) -> None:
+            async with request.process():
+                reply = aio_pika.Message(str(int(request.body) * 2).encode(), correlation_id=request.correlation_id)
+                await channel.default_exchange.publish(reply, routing_key=str(request.reply_to))
+
+        async def receive(reply: aio_pika.abc.AbstractIncomingMessage) -> None:
+            answers[reply.correlation_id].set_result(reply.body)
+
+        await requests.consume(serve)
+        await replies.consume(receive, no_ack=True)
+        for number in range(20):
+            answers[str(number)] = asyncio.get_running_loop().create_future()
+            request = aio_pika.Message(str(number).encode(), correlation_id=str(number), reply_to=replies.name)
+            await channel.default_exchange.publish(request, routing_key=requests.name)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            results = await asyncio.gather(*answers.values())
+        assert results == [str(number * 2).encode() for number in range(20)]
+
+
+async def test_the_rpc_pattern_of_aio_pika(scene: Scene, peer: Peer) -> None:
+    """It gives its request queues a dead-letter exchange: refused by name as long as we have none."""
+    async with await aio_pika.connect(scene.peer.url) as connection:
+        rpc = await aio_pika.patterns.RPC.create(await connection.channel())
+        name = scene.name("multiply")
 
         async def multiply(*, x: int, y: int) -> int:
             return x * y
 
-        name = scene.name("multiply")
+        if peer.ours:
+            with pytest.raises(aiormq.exceptions.ChannelPreconditionFailed, match="x-dead-letter-exchange"):
+                await rpc.register(name, multiply, auto_delete=True)
+            return
         await rpc.register(name, multiply, auto_delete=True)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            results = await asyncio.gather(*(rpc.call(name, {"x": number, "y": 2}) for number in range(20)))
-        assert results == [number * 2 for number in range(20)]
+            assert await rpc.call(name, {"x": 6, "y": 7}) == 42
         await rpc.close()
 
 

@@ -124,7 +124,7 @@ def test_a_frame_of_exactly_the_negotiated_size_is_fine(client: RawClient) -> No
 
 def test_a_frame_that_claims_gigabytes_is_refused_at_once(client: RawClient) -> None:
     client.open()
-    client.send(struct.pack("!BHI", METHOD, 0, 0xFFFF_FFF0))
+    client.send(struct.pack("!BHI", METHOD, 0, 0xFFFF_FFF0) + b"\x00")  # no frame is shorter than 8 octets
     client.expect_close(501)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from annulet.broker.amqp091.channel import AmqpConsumer, destination_of
 from annulet.core.arguments import parse_consumer_priority
 from annulet.core.consumer import CreditWindow
+from annulet.core.exchanges import EXCHANGE_TYPES
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
@@ -53,6 +54,11 @@ class Topology:
     ) -> None:
         """Create an exchange or check that it is the same; passive only looks."""
         if not passive:
+            if type_ not in EXCHANGE_TYPES:  # §1.6.2.1.3 asks for a connection exception, RabbitMQ sends one
+                raise ConnectionFault(
+                    constants.COMMAND_INVALID,
+                    f"unknown exchange type '{type_}'; known are {', '.join(EXCHANGE_TYPES)}",
+                )
             self.connection.require("configure", exchange)
             alternate = arguments.get("alternate-exchange")
             if isinstance(alternate, str) and alternate:
