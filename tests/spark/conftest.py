@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-import annulet.testing.in_process as in_process
 from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
+from annulet.testing import in_process
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class BrokerThread:
             for name in names:
                 queue = broker.hosts["/"].declare_queue(name, now=broker.clock(), durable=durable, arguments=arguments)
                 if durable:
-                    queue.queue_id = broker.catalogue.add_queue("/", name, False, arguments or {})  # noqa: FBT003
+                    queue.queue_id = broker.catalogue.add_queue("/", name, False, arguments or {})
 
         self.run(work)
 

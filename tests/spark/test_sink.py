@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,9 @@ def refused(work: Callable[[], Any]) -> str:
     return str(error.value)
 
 
-def test_batch_write_keeps_partition_order_and_properties(
-    spark: SparkSession, broker: BrokerThread, name: str
-) -> None:
+def test_batch_write_keeps_partition_order_and_properties(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     broker.declare(name)
-    at = datetime.datetime(2024, 5, 6, 7, 8, 9)  # noqa: DTZ001 - the session's zone is UTC
+    at = dt.datetime(2024, 5, 6, 7, 8, 9)  # noqa: DTZ001 - the session's zone is UTC
     frame = spark.createDataFrame(
         [
             ("one", "m-1", "text/plain", "c-1", 9, 3_600_000, at, {"a": "1", "b": None}, "g", "s", "r", "identity"),
@@ -48,7 +46,7 @@ def test_batch_write_keeps_partition_order_and_properties(
     assert (first.correlation_id, first.priority, first.timestamp, first.group_id) == ("c-1", 9, at, "g")
     assert (first.subject, first.reply_to, first.content_encoding) == ("s", "r", "identity")
     assert first.properties == {"a": "1", "b": None, "group-id": "g"}
-    assert first.expires_at - first.enqueued_at == datetime.timedelta(hours=1)
+    assert first.expires_at - first.enqueued_at == dt.timedelta(hours=1)
     assert first.durable is True
     assert (bytes(second.body), second.message_id, second.expires_at, second.properties) == (b"two", None, None, {})
 
@@ -63,9 +61,7 @@ def test_batch_write_of_many_partitions_is_in_order(spark: SparkSession, broker:
 def test_destinations_by_column(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     one, two, three = f"{name}-1", f"{name}-2", f"{name}-3"
     broker.declare(one, two, three)
-    broker.run(
-        lambda: broker.running.broker.hosts["/"].bind_queue(broker.queue(three), "amq.topic", f"{name}.#", {})
-    )
+    broker.run(lambda: broker.running.broker.hosts["/"].bind_queue(broker.queue(three), "amq.topic", f"{name}.#", {}))
     by_address = spark.createDataFrame([("a", one), ("b", two)], "body string, address string")
     write(by_address, broker)
     by_exchange = spark.createDataFrame(
@@ -192,12 +188,8 @@ def test_stream_from_queue_to_queue_publishes_each_batch_once(
     assert len(set(broker.bodies(target))) == len(broker.bodies(target))
 
 
-def test_asynchronous_progress_is_refused(
-    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
-) -> None:
+def test_asynchronous_progress_is_refused(spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path) -> None:
     source, target = f"{name}-in", f"{name}-out"
     broker.declare(source, target)
-    text = refused(
-        lambda: pipe(spark, broker, source, target, tmp_path, asyncProgressTrackingEnabled="true")
-    )
+    text = refused(lambda: pipe(spark, broker, source, target, tmp_path, asyncProgressTrackingEnabled="true"))
     assert "asyncProgressTrackingEnabled" in text or "ASYNC_PROGRESS" in text or "async progress" in text.lower()

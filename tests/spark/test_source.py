@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +62,7 @@ def test_split_covers_the_range_without_empty_parts(
     assert split(after, upto, parts) == expected
 
 
-def test_batch_read_shows_every_column_and_takes_nothing(
-    spark: SparkSession, broker: BrokerThread, name: str
-) -> None:
+def test_batch_read_shows_every_column_and_takes_nothing(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     broker.publish(
         name,
@@ -83,11 +81,17 @@ def test_batch_read_shows_every_column_and_takes_nothing(
     frame = read(spark, broker, name)
     assert frame.columns == list(COLUMNS)
     first, second = frame.orderBy("position").collect()
-    assert (first.position, first.message_id, first.queue, first.address, first.routing_key) == (1, "m-1", name, name, name)
+    assert (first.position, first.message_id, first.queue, first.address, first.routing_key) == (
+        1,
+        "m-1",
+        name,
+        name,
+        name,
+    )
     assert (bytes(first.body), first.content_type, first.content_encoding) == (b"first", "text/plain", "identity")
     assert (first.correlation_id, first.reply_to, first.subject, first.group_id) == ("c-1", "answers", "subject", "g")
     assert (first.durable, first.delivery_count, first.redelivered, first.expires_at) == (True, 0, False, None)
-    assert first.timestamp == datetime.datetime(2023, 11, 14, 22, 13, 20)  # noqa: DTZ001 - the session's zone is UTC
+    assert first.timestamp == dt.datetime(2023, 11, 14, 22, 13, 20)  # noqa: DTZ001 - the session's zone is UTC
     assert first.enqueued_at is not None
     assert first.properties == {
         "group-id": "g",

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 OFFSET_VERSION: Final = 1
 
+NOT_STARTED: Final = -1
+"""Position of a checkpoint that has no batch yet; ``base`` of its first batch's end says where that batch starts."""
+
 Offset = dict[str, Any]
 
 
@@ -101,23 +104,27 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._initial: Offset | None = None  # Spark asks twice
         self._generation = 0  # this run's fencing token; 0 = not opened yet
+        self._base = 0  # where a new checkpoint starts; known once its lease is open
         self._latest: Offset | None = None
         self._last_sequence = protocol.ANY  # of the queue when an AvailableNow run began
 
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Open a lease for a new checkpoint."""
+        """Mint an identity for a new checkpoint. Nothing is opened yet.
+
+        Spark asks for this also when it repeats a first batch after a crash; then the identity that counts is in the
+        batch's end offset, and this one is never used.
+        """
         if self._initial is None:
             owner = uuid.uuid4().hex
             name = self._options.lease or f"spark-{owner}"
-            answer = self._open(name, owner, position=0, fresh=True)
             self._initial = {
                 "v": OFFSET_VERSION,
                 "lease": name,
                 "owner": owner,
                 "queue": self._options.queue,
-                "pos": answer["position"],
+                "pos": NOT_STARTED,
             }
         return dict(self._initial)
 
@@ -127,7 +134,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Acknowledge up to ``start``, and plan the next batch."""
-        self._ensure_open(start)
+        position = self._start_of(start)
         options = self._options
         messages_max, bytes_max = options.messages_max, options.bytes_max
         if isinstance(limit, ReadAllAvailable):
@@ -141,14 +148,17 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 virtual_host=options.url.virtual_host,
                 lease=start["lease"],
                 generation=self._generation,
-                start=start["pos"],
+                start=position,
                 messages_max=messages_max,
                 bytes_max=bytes_max,
                 last_sequence=self._last_sequence,
                 fail_on_data_loss=options.fail_on_data_loss,
             )
         )
-        self._latest = {**start, "pos": answer["position"]}
+        if answer["position"] == position:
+            self._latest = start
+        else:
+            self._latest = {"base": position, **start, "pos": answer["position"]}
         return dict(self._latest)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
@@ -158,7 +168,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         status = self._client().act(
             protocol.LeaseStatus(virtual_host=self._options.url.virtual_host, lease=self._latest["lease"])
         )
-        return {**self._latest, "pos": status["last"] + status["pending"]}
+        return {"base": status["acknowledged"], **self._latest, "pos": status["last"] + status["pending"]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember where the queue ends now: nothing that arrives later belongs to this run."""
@@ -169,6 +179,8 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Acknowledge a batch. Late by design of Spark, and repeatable."""
+        if end["pos"] == NOT_STARTED:
+            return
         self._ensure_open(end)
         self._client().act(
             protocol.AcknowledgeLease(
@@ -187,8 +199,11 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Split a planned batch."""
+        if end["pos"] == NOT_STARTED:
+            return []
         self._ensure_open(end)
-        ranges = split(start["pos"], end["pos"], self._options.partitions)
+        after = end["base"] if start["pos"] == NOT_STARTED else start["pos"]
+        ranges = split(after, end["pos"], self._options.partitions)
         return [LeasePartition(end["lease"], end["owner"], after, upto) for after, upto in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -209,6 +224,18 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _client(self) -> BulkClient:
         return _client(self._options)
+
+    def _start_of(self, start: Offset) -> int:
+        """Return the position a batch starts behind.
+
+        Opens the lease of a new checkpoint, or finds that of an old one.
+        """
+        if start["pos"] != NOT_STARTED:
+            self._ensure_open(start)
+            return int(start["pos"])
+        if self._generation == 0:
+            self._base = self._open(start["lease"], start["owner"], position=0, fresh=True)["position"]
+        return self._base
 
     def _ensure_open(self, offset: Offset) -> None:
         """After a restart the first call brings an offset of the checkpoint: find its lease again."""
