@@ -31,8 +31,8 @@ format: setup ## format the sources
 bench: setup ## RabbitMQ and Annulet in turn under the same load: rates, CPU, latency, ratios
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 
-soak: setup ## crash, restart and load tests that run for minutes
-	@$(PYTHON_OF_VENV) -m pytest -m soak --timeout=3600 $(PYTEST)
+soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-soak} $(PYTHON_OF_VENV) -m pytest -m "soak or hypothesis" --timeout=3600 $(PYTEST)
 
 lock: setup ## resolve pyproject.toml anew into requirements/*.txt
 	@sh scripts/lock

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.hypothesis_profiles import load_profile
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+load_profile()
 
 
 @pytest.fixture(scope="session")

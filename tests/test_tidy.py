@@ -43,7 +43,7 @@ WITHOUT_OWN_TEST: dict[str, str] = {
 
 # Put together from pieces so that this file does not contain what it forbids.
 FORBIDDEN_TEXT = [
-    "/wo" + "rk/", "." + "library", "pypi" + ".org", "python" + "hosted.org", "npm" + "js.org", "deb." + "debian.org",
+    "/wo" + "rk/", "/." + "library", "pypi" + ".org", "python" + "hosted.org", "npm" + "js.org", "deb." + "debian.org",
     "file:///" + "opt", "/root/" + ".pyenv",
 ]  # fmt: skip
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".json", ".sh", ".js", ".cfg", ".yml", ".yaml", ".c", ""}

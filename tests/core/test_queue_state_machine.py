@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -16,6 +15,7 @@ from annulet.core.transaction import Transaction
 from annulet.core.virtual_host import VirtualHost
 from annulet.testing.oracle import DELIVERING, OracleConsumer, OracleSession, QueueOracle
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message
+from tests.hypothesis_profiles import state_machine_settings
 
 KEYS = st.sampled_from([None, "a", "b", "c"])
 SIZES = st.integers(0, 5)
@@ -281,5 +281,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert list(pair.real.unacknowledged) == sorted(pair.real.unacknowledged)
 
 
-QueueMachine.TestCase.settings = hypothesis_settings(max_examples=300, stateful_step_count=50, deadline=None)
+QueueMachine.TestCase.settings = state_machine_settings(examples=300, steps=50)
 TestQueueAgainstOracle = QueueMachine.TestCase

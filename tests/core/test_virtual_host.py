@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core import virtual_host as module
 from annulet.core.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed, ResourceLocked
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.virtual_host import ROUTES_MAX, VirtualHost
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending
 
 
@@ -113,11 +112,14 @@ def test_an_old_route_is_looked_up_anew(host):
     assert pending(again) == ["A"]
 
 
-def test_remembered_routes_are_bounded(host, monkeypatch):
-    monkeypatch.setattr(module, "ROUTES_MAX", 3)
-    for number in range(10):
+def test_remembered_routes_are_bounded(host):
+    for number in range(ROUTES_MAX):
         host.route("", str(number))
-        assert len(host._routes) <= 3
+    remembered = host.route("", "0")
+    assert len(host._routes) == ROUTES_MAX
+    host.route("", "one more")
+    assert list(host._routes) == [("", "one more")]
+    assert host.route("", "0") is not remembered
 
 
 def test_a_durable_message_is_stored_once_for_durable_queues_that_still_hold_it(host):
