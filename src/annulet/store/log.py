@@ -412,7 +412,7 @@ class MessageLog(Log):
     def statistics(self) -> LogStatistics:
         """Count live records over the segments; everything else is kept."""
         window = [part for part in self._parts if part.messages]
-        records = sum(1 for part in window for message in part.messages if message is not None)
+        records = sum(part.live_count() for part in window)
         return LogStatistics(
             bytes_written=self._maintenance.bytes_written,
             batches=self._maintenance.batches,

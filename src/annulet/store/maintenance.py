@@ -240,6 +240,7 @@ class Maintenance:
         for ordinal in range(len(segment.offsets)):
             segment.offsets[ordinal] = task.offsets.get(ordinal, 0)
         segment.size = task.size
+        segment.kept = len(task.offsets)
         self._space.space_found()
 
     def _sweep_slice(self) -> None:

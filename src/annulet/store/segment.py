@@ -43,6 +43,7 @@ class Segment:
         "file",
         "header_due",
         "identity",
+        "kept",
         "live",
         "live_count",
         "number",
@@ -71,6 +72,7 @@ class Segment:
         self.queues: array[int] = array("H")
         self.live = bytearray()
         self.live_count = 0
+        self.kept = 0  # messages in the file, live or not: compaction leaves fewer than there are ordinals
         self.queue_ids: list[int] = []
         self._indexes: dict[int, int] = {}
         self.shared: dict[int, list[int]] = {}
@@ -94,6 +96,7 @@ class Segment:
             self.live.append(0)
         self.live[ordinal >> 3] |= 1 << (ordinal & 7)
         self.live_count += 1
+        self.kept += 1
         self.changed = True
 
     def add_hole(self) -> None:
@@ -169,8 +172,8 @@ class Segment:
                 rest ^= lowest
 
     def live_bytes_estimate(self) -> int:
-        """Return the bytes live records take, assuming all records of the segment to be of one size."""
-        return self.size * self.live_count // max(1, len(self.offsets))
+        """Return the bytes live records take, assuming all messages in the file to be of one size."""
+        return self.size * self.live_count // max(1, self.kept)
 
     def _new_index(self, queue_id: int) -> int:
         index = len(self.queue_ids)

@@ -113,13 +113,16 @@ class LogSpace:
         """Take over a spare made by the disk thread; one too many is removed."""
         if self._spare is not None:
             file.close()
-            try:
-                self.files.remove(path)
-            except OSError as error:
-                logger.warning("message log: cannot remove %s: %s; the next start does", path, error)
+            self._remove_spare(path)
             return
         self._spare, self._spare_path, self._spare_size = file, path, size
         self.space_found()
+
+    def _remove_spare(self, path: Path) -> None:
+        try:
+            self.files.remove(path)
+        except OSError as error:
+            logger.warning("message log: cannot remove %s: %s; the next start does", path, error)
 
     def space_found(self) -> None:
         """Note that the disk gave space."""
@@ -183,7 +186,7 @@ class LogSpace:
         if self._spare is not None:
             self._spare.close()
             self._spare = None
-            self.files.remove(self._spare_path)
+            self._remove_spare(self._spare_path)
 
     def _start_fresh(self, number: int) -> None:
         path = self.directory / segment_name(number)

@@ -93,6 +93,11 @@ class WindowPart:
         self.transactions.pop(entry, None)
         return self.sizes[entry]
 
+    def live_count(self) -> int:
+        """Return how many entries some queue still needs."""
+        left = sum(1 for message in self.messages if message is not None)
+        return left - sum(len(queues) == len(self.targets[entry]) for entry, queues in self.settled.items())
+
     def encode(self, batch: int, origins: OriginCodes, sequences: dict[int, int]) -> tuple[list[bytes], int]:
         """Turn the part into buffers, enter its records into the segment, and return (buffers, records).
 

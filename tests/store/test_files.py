@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from annulet.store.files import BUFFERS_PER_CALL, OsFileSystem
+
+
+def test_buffers_beyond_one_call_arrive_in_order(tmp_path: Path) -> None:
+    file = OsFileSystem().open(tmp_path / "a", create=True)
+    buffers = [b"%06d" % number for number in range(2 * BUFFERS_PER_CALL + 3)]
+    file.write(buffers, 5)
+    file.sync()
+    assert file.read(0, 1 << 20) == bytes(5) + b"".join(buffers)
+    file.close()
+    file.close()
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    whole = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, offset: whole(fd, [b"".join(parts)[:limit]], offset))
+    file = OsFileSystem().open(tmp_path / "a", create=True)
+    file.write([b"abc", b"defgh", b"ij"], 0)
+    assert file.read(0, 100) == b"abcdefghij"
+    file.close()
+
+
+def test_allocated_space_is_zeros_and_reading_ends_at_the_end(tmp_path: Path) -> None:
+    file = OsFileSystem().open(tmp_path / "a", create=True)
+    file.allocate(100)
+    assert file.size() == 100
+    assert file.read(90, 50) == bytes(10)
+    file.truncate(3)
+    assert file.size() == 3
+    file.close()
+
+
+def test_directory_operations(tmp_path: Path) -> None:
+    files = OsFileSystem()
+    directory = tmp_path / "a" / "b"
+    files.make_directory(directory)
+    files.make_directory(directory)
+    files.open(directory / "one", create=True).close()
+    files.rename(directory / "one", directory / "two")
+    files.sync_directory(directory)
+    assert files.names(directory) == ["two"]
+    files.remove(directory / "two")
+    files.remove(directory / "two")
+    assert files.names(directory) == []
+    with pytest.raises(FileNotFoundError):
+        files.open(directory / "two")
+    assert len({files.identity() for _ in range(20)}) > 1

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from annulet.store.checkpoint import checkpoint_number
+from annulet.store.log import MessageLog
+from annulet.store.segment import segment_name, segment_number
+from tests.store.log_tools import flush, live, message, opened, upkeep
+from tests.store.simulated_files import SimulatedFiles
+
+
+def segments(files: SimulatedFiles) -> list[int]:
+    return sorted(number for name in files.names_now if (number := segment_number(name)) is not None)
+
+
+def test_a_checkpoint_waits_for_the_batch_it_describes() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    upkeep(log)
+    log.append(message(b"a"), [(1, 1)])
+    flush(log)
+    log.append(message(b"b"), [(1, 2)])
+    assert log.maintenance(checkpoint=True) is None  # the window is open: the picture is taken when it is sealed
+    batch = log.take_batch()
+    assert batch is not None
+    assert log.maintenance() is None  # sealed, not durable
+    log.write(batch)
+    log.complete(batch)
+    assert upkeep(log) == ["CheckpointTask"]
+    assert log.statistics().checkpoints == 1
+
+
+def test_a_checkpoint_that_is_not_due_is_not_written() -> None:
+    log = opened(SimulatedFiles())
+    assert "CheckpointTask" not in upkeep(log, checkpoint=True)
+    log.append(message(b"a"), [(1, 1)])
+    flush(log)
+    assert "CheckpointTask" not in upkeep(log)
+    assert "CheckpointTask" in upkeep(log, checkpoint=True)
+
+
+def test_one_task_at_a_time() -> None:
+    log = opened(SimulatedFiles())
+    task = log.maintenance()
+    assert task is not None
+    assert log.maintenance() is None
+    task.run()
+    log.finish(task)
+
+
+def test_dead_segments_go_once_both_kept_checkpoints_cover_them() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    records = []
+    for number in range(60):
+        records.append(log.append(message(bytes(1000) + b"%d" % number), [(1, number + 1)]))
+        flush(log)
+    upkeep(log, checkpoint=True)
+    before = segments(files)
+    for record in records:
+        log.settle(record, 1)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    assert segments(files)[-1] == before[-1]
+    log.append(message(b"last"), [(1, 100)])
+    flush(log)
+    upkeep(log, checkpoint=True)
+    assert len(segments(files)) <= 2
+    assert len([name for name in files.names_now if checkpoint_number(name)]) == 2
+    assert set(live(opened(files.copied()))) == {b"last"}
+
+
+def test_compaction_keeps_ids_and_frees_space() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    kept = {}
+    for number in range(60):
+        body = b"%02d" % number + bytes(1000)
+        targets = [(1, number + 1), (2, number + 1)] if number % 14 == 0 else [(1, number + 1)]
+        record = log.append(message(body), targets)
+        flush(log)
+        if number % 14 == 0:
+            kept[body] = (record, [(2, number + 1)])
+        log.settle(record, 1)
+    flush(log)
+    size = sum(len(files.names_now[segment_name(number)].data) for number in segments(files)[:4])
+    for round_number in range(3):
+        log.append(message(b"round %d" % round_number), [(3, round_number + 1)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    assert log.statistics().compactions > 0
+    assert sum(len(files.names_now[segment_name(number)].data) for number in segments(files)[:4]) < size // 4
+    found = {each.body: (each.record, each.targets) for each in opened(files.copied()).recovered()}
+    assert {body: found[body] for body in kept} == kept
+
+
+def test_records_of_an_open_transaction_are_not_compacted() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    transaction = log.begin()
+    log.append(message(b"open"), [(1, 1)], transaction)
+    for number in range(60):
+        log.settle(log.append(message(bytes(1000)), [(1, number + 2)]), 1)
+        record = log.append(message(bytes(1000)), [(1, number + 100)])
+        flush(log)
+        log.settle(record, 1)
+    for number in range(3):
+        log.append(message(b"%d" % number), [(2, number + 1)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    assert b"open" not in live(opened(files.copied()))
+    log.commit(transaction)
+    flush(log)
+    assert b"open" in live(opened(files.copied()))
+
+
+def test_failing_upkeep_is_counted_and_does_not_stop_the_log() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    task = log.maintenance()
+    assert task is not None
+    files.fail_at = files.operations + 1
+    task.run()
+    assert task.error is not None
+    log.finish(task)
+    assert log.statistics().maintenance_errors == 1
+    log.append(message(b"a"), [(1, 1)])
+    flush(log)
+    assert set(live(opened(files.copied()))) == {b"a"}
+
+
+def test_a_forgotten_queue_stays_forgotten_before_and_after_the_sweep() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    for number in range(20):
+        log.append(message(b"%02d" % number), [(1, number + 1), (2, number + 1)] if number % 2 else [(1, number + 1)])
+    flush(log)
+    log.forget_queue(1)
+    flush(log)
+    half = {b"%02d" % number for number in range(1, 20, 2)}
+    assert set(live(opened(files.copied()))) == half
+    upkeep(log, checkpoint=True)
+    after = opened(files.copied())
+    assert set(live(after)) == half
+    assert 1 not in after.next_sequences
+    assert segment_name(1) in files.names_now
+
+
+def test_compaction_of_a_segment_ends() -> None:
+    """What is left after compaction counts as live, however many ordinals the segment once gave out."""
+    files = SimulatedFiles()
+    log = opened(files)
+    records = [log.append(message(bytes(40)), [(1, number + 1)]) for number in range(400)]
+    flush(log)
+    for number, record in enumerate(records):
+        if number % 5:
+            log.settle(record, 1)
+    flush(log)
+    kinds = []
+    for number in range(4):
+        log.append(message(b"%d" % number + bytes(15_000)), [(2, number + 1)])
+        flush(log)
+        kinds += upkeep(log, checkpoint=True)
+    assert 0 < kinds.count("CompactTask") <= len({record >> 24 for record in records})  # each once
+    again = opened(files.copied())
+    assert len(live_records(again)) == 84
+    assert "CompactTask" not in upkeep(again, checkpoint=True)
+
+
+def live_records(log: MessageLog) -> list[int]:
+    return [found.record for found in log.recovered()]

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import random
+
+from annulet.store.checkpoint import checkpoint_name, checkpoint_number
+from annulet.store.segment import segment_name
+from tests.store.log_tools import SEGMENT, flush, live, message, opened, upkeep
+from tests.store.simulated_files import SimulatedFiles
+
+
+def test_verdict_on_a_torn_batch_holds_after_later_writes() -> None:
+    """The void record: once a settlement was ignored it stays ignored, whatever was written since."""
+    judged = 0
+    for seed in range(80):
+        files = SimulatedFiles()
+        log = opened(files)
+        original = log.append(message(b"original"), [(1, 1)])
+        flush(log)
+        log.append(message(b"copy" + bytes(900)), [(2, 1)])
+        log.settle(original, 1)
+        batch = log.take_batch()
+        assert batch is not None
+        for part in batch.parts:
+            part.file.write(part.buffers, part.offset)
+        image = files.crashed(random.Random(seed))
+        second = opened(image)
+        first_verdict = set(live(second))
+        second.append(message(b"later"), [(1, 2)])
+        flush(second)
+        assert set(live(opened(image.copied()))) == first_verdict | {b"later"}, f"seed {seed}"
+        judged += b"original" in first_verdict
+    assert judged > 0, "some image must have been torn"
+
+
+def test_every_flipped_byte_is_counted_and_costs_at_most_its_own_record() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    for number in range(6):
+        log.append(message(b"body %d" % number), [(1, number + 1)])
+        if number % 2:
+            flush(log)
+    data = files.names_now[segment_name(1)].data
+    end = len(data.rstrip(b"\0"))
+    for place in range(end):
+        damaged = files.copied()
+        damaged.names_now[segment_name(1)].data[place] ^= 0x10
+        after = opened(damaged)
+        found = live(after)
+        assert len(found) >= 5, f"byte {place}"
+        report = after.report
+        assert report.corrupt_records + report.torn_tails >= 1, f"byte {place} went unnoticed"
+        assert report.damages, f"byte {place}"
+        assert all(damage.segment == 1 for damage in report.damages)
+
+
+def test_flips_in_a_cleanly_closed_log_are_corruption_not_tearing() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    for number in range(4):
+        log.append(message(b"body %d" % number), [(1, number + 1)])
+    log.close()
+    end = len(files.names_now[segment_name(1)].data.rstrip(b"\0"))
+    for place in range(64, end):
+        damaged = files.copied()
+        damaged.names_now[segment_name(1)].data[place] ^= 1
+        after = opened(damaged)
+        assert after.report.torn_tails == 0
+        assert after.report.corrupt_records == 1, f"byte {place}"
+        assert len(live(after)) + after.report.lost_records == 4
+
+
+def test_a_record_inside_a_damaged_body_is_not_taken_for_one() -> None:
+    other = SimulatedFiles()
+    other._identities.seed(99)  # another log's segment
+    foreign = opened(other)
+    foreign.append(message(b"forged"), [(1, 1)])
+    flush(foreign)
+    inside = bytes(other.names_now[segment_name(1)].data[64:]).rstrip(b"\0")
+    files = SimulatedFiles()
+    log = opened(files)
+    log.append(message(b"carrier" + inside), [(1, 1)])
+    log.append(message(b"next"), [(1, 2)])
+    flush(log)
+    data = files.names_now[segment_name(1)].data
+    data[data.index(b"carrier")] ^= 1
+    assert set(live(opened(files.copied()))) == {b"next"}
+
+
+def filled(files: SimulatedFiles) -> dict[bytes, int]:
+    """Several segments, two checkpoints, half of the messages settled."""
+    log = opened(files)
+    kept = {}
+    records = []
+    for number in range(60):
+        body = b"%03d" % number + bytes(1000)
+        records.append((log.append(message(body), [(1, number + 1)]), body))
+        flush(log)
+        if number in (20, 40):
+            upkeep(log, checkpoint=True)
+    for index, (record, body) in enumerate(records):
+        if index % 2:
+            log.settle(record, 1)
+        else:
+            kept[body] = record
+    flush(log)
+    upkeep(log, checkpoint=True)
+    return kept
+
+
+def checkpoints(files: SimulatedFiles) -> list[str]:
+    return sorted(name for name in files.names_now if checkpoint_number(name) is not None)
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before() -> None:
+    files = SimulatedFiles()
+    kept = filled(files)
+    assert len(checkpoints(files)) == 2
+    files.names_now[checkpoints(files)[-1]].data[40] ^= 1
+    log = opened(files.copied())
+    assert log.report.checkpoint_fallback
+    assert set(live(log)) == set(kept)
+
+
+def test_without_any_sound_checkpoint_nothing_unsettled_is_lost() -> None:
+    files = SimulatedFiles()
+    kept = filled(files)
+    for name in checkpoints(files):
+        files.names_now[name].data[40] ^= 1
+    log = opened(files.copied())
+    assert log.report.checkpoint_fallback
+    assert set(kept) <= set(live(log))
+
+
+def test_an_open_transaction_survives_only_when_checkpoints_are_gone() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    transaction = log.begin()
+    log.append(message(b"open"), [(1, 1)], transaction)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    assert live(opened(files.copied())) == {}
+    for name in checkpoints(files):
+        files.names_now[name].data[40] ^= 1
+    uncertain = opened(files.copied())
+    assert set(live(uncertain)) == {b"open"}
+    assert uncertain.report.uncertain_transactions == 1
+
+
+def test_a_missing_segment_is_reported_with_what_it_held() -> None:
+    files = SimulatedFiles()
+    kept = filled(files)
+    held = [body for body, record in kept.items() if record >> 24 == 2]
+    assert held
+    del files.names_now[segment_name(2)]
+    log = opened(files.copied())
+    assert set(live(log)) == set(kept) - set(held)
+    assert log.report.lost_records == len(held)
+    assert any(damage.kind == "missing" and damage.segment == 2 for damage in log.report.damages)
+
+
+def test_a_zeroed_or_cut_segment_is_reported() -> None:
+    files = SimulatedFiles()
+    kept = filled(files)
+    held = [body for body, record in kept.items() if record >> 24 == 2]
+    zeroed = files.copied()
+    zeroed.names_now[segment_name(2)].data[:] = bytes(SEGMENT)
+    cut = files.copied()
+    del cut.names_now[segment_name(2)].data[64:]
+    for damaged in (zeroed, cut):
+        log = opened(damaged)
+        assert set(live(log)) == set(kept) - set(held)
+        assert log.report.lost_records == len(held)
+
+
+def test_a_torn_tail_is_cut_and_the_log_goes_on() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    log.append(message(b"whole"), [(1, 1)])
+    flush(log)
+    log.append(message(b"torn" * 50), [(1, 2)])
+    batch = log.take_batch()
+    assert batch is not None
+    batch.parts[0].file.write([batch.parts[0].buffers[0][:70]], batch.parts[0].offset)
+    image = files.crashed(random.Random(1), cut=70)
+    after = opened(image)
+    assert after.report.torn_tails == 1
+    assert after.report.corrupt_records == 0
+    assert not after.clean
+    after.append(message(b"more"), [(1, 3)])
+    flush(after)
+    last = opened(image.copied())
+    assert set(live(last)) == {b"whole", b"more"}
+    assert last.report.damages == []
+
+
+def test_progress_is_told_after_each_segment() -> None:
+    from annulet.store.log import MessageLog
+    from tests.store.log_tools import DIRECTORY
+
+    files = SimulatedFiles()
+    filled(files)
+    seen = []
+    MessageLog.open(DIRECTORY, files=files.copied(), segment_bytes=SEGMENT, progress=seen.append)
+    assert [each.segments_done for each in seen] == sorted(each.segments_done for each in seen)
+    assert seen[-1].segments_done == seen[-1].segments_total
+    assert set(seen[-1].as_dict()) == {"segments_done", "segments_total", "records", "bytes"}
+
+
+def test_checkpoint_names_sort_by_number() -> None:
+    assert [checkpoint_number(checkpoint_name(number)) for number in (1, 99, 10**11)] == [1, 99, 10**11]
+    assert checkpoint_number("checkpoint-1.unfinished") is None

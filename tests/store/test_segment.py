@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from annulet.store.segment import SHARED, Segment, segment_name, segment_number
+
+
+def segment() -> Segment:
+    return Segment(1, Path("1"), 0, 0)
+
+
+def test_single_and_shared_records_settle_exactly_once() -> None:
+    one = segment()
+    one.add(64, [(5, 1)])
+    one.add(128, [(5, 2), (6, 1)])
+    assert one.remaining(1) == [5, 6]
+    assert not one.settle(0, 6)
+    assert one.settle(0, 5)
+    assert not one.settle(0, 5)
+    assert one.settle(1, 5)
+    assert not one.settle(1, 5)
+    assert one.remaining(1) == [6]
+    assert one.settle(1, 6)
+    assert (one.live_count, one.shared) == (0, {})
+    assert not one.settle(2, 5)
+
+
+def test_live_ordinals_skip_holes_and_the_dead() -> None:
+    one = segment()
+    for number in range(20):
+        if number % 3:
+            one.add(64 + number, [(1, number)])
+        else:
+            one.add_hole()
+    one.kill(10)
+    one.kill(10)
+    one.kill(0)
+    assert list(one.live_ordinals()) == [n for n in range(20) if n % 3 and n != 10]
+    assert one.live_count == len(list(one.live_ordinals()))
+
+
+def test_more_queues_than_16_bits_tell_apart() -> None:
+    one = segment()
+    for queue_id in range(SHARED + 3):
+        one.add(64, [(queue_id, 1)])
+    assert one.remaining(SHARED - 1) == [SHARED - 1]
+    assert one.remaining(SHARED + 2) == [SHARED + 2]
+    assert one.may_hold(SHARED + 2)
+    assert one.settle(SHARED + 2, SHARED + 2)
+    assert not one.is_live(SHARED + 2)
+
+
+def test_forgetting_goes_in_slices() -> None:
+    one = segment()
+    for number in range(10):
+        one.add(64, [(1, number)] if number % 2 else [(2, number), (1, number)])
+    assert one.forget(1, 0, 4) == 4
+    assert one.forget(1, 4, 100) == 10
+    assert list(one.live_ordinals()) == [0, 2, 4, 6, 8]
+    assert one.remaining(0) == [2]
+
+
+def test_names_sort_by_number() -> None:
+    assert [segment_number(segment_name(number)) for number in (1, 10**11)] == [1, 10**11]
+    assert segment_name(9) < segment_name(10)
+    assert segment_number("lock") is None
+    assert segment_number("x.segment") is None
