@@ -70,17 +70,28 @@ class Scene:
         channel.queue_declare(name, **settings)
         return name
 
+    def close_connections(self) -> None:
+        """Close the connections, those too that the broker has left without pika knowing yet."""
+        for connection in self._connections:
+            close_quietly(connection)
+        self._connections.clear()
+
     def close(self) -> None:
         """Close the connections and delete what has the names handed out."""
-        for connection in self._connections:
-            with suppress(AMQPError):  # a test may have had its connection closed by the broker
-                connection.close()
+        self.close_connections()
         if self._names:
             with BlockingConnection(self.peer.parameters()) as connection:
                 channel = connection.channel()
                 for name in self._names:
                     channel.queue_delete(name)
                     channel.exchange_delete(name)
+
+
+def close_quietly(connection: BlockingConnection) -> None:
+    """Close a connection whose peer may be gone: an open one gives its sockets back only by trying to close it."""
+    if connection.is_open:
+        with suppress(AMQPError, OSError, AssertionError):  # pika fails an assertion of its own on a broken socket
+            connection.close()
 
 
 def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:

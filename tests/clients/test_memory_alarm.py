@@ -22,6 +22,7 @@ def small(ours: Peer) -> Iterator[Scene]:
     with BrokerProcess(None, "--memory-limit", str(LIMIT)) as process:
         scene = Scene(Peer(process.amqp_url, ours=True))
         yield scene
+        scene.close_connections()
 
 
 def test_publishers_are_blocked_and_told_and_consumers_go_on(small: Scene) -> None:
