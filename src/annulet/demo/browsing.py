@@ -20,11 +20,7 @@ def browse(spark: SparkSession, url: str, queue: str) -> DataFrame:
 
 def browse_flights(spark: SparkSession, url: str, queue: str) -> pd.DataFrame:
     """Return the departures in a queue, oldest first."""
-    from pyspark.sql import functions  # noqa: PLC0415
-
-    messages = browse(spark, url, queue)
-    flights = flights_of(messages.withColumn("message_id", functions.col("message_id")))
-    return flights.toPandas()
+    return flights_of(browse(spark, url, queue)).toPandas()
 
 
 def browse_delays(spark: SparkSession, url: str, queue: str) -> dict[str, dict[str, Any]]:

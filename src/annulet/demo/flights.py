@@ -54,13 +54,15 @@ def data_file() -> Path:
 def load(limit: int | None = None, path: Path | None = None) -> pd.DataFrame:
     """Return the departures in calendar order, the first ``limit`` of them (``None``: all), numbered from 0.
 
-    Within a day the file's order stays: by time of departure, the cancelled ones at the end. The file itself has the
-    months in the order of their names (1, 10, 11, 12, 2 ...), which would make the last departure one of September.
+    Within a day they go by the time of departure, cancelled ones by their scheduled time; equal times keep the order
+    of the file. The file has the months in the order of their names (1, 10, 11, 12, 2 ...) and the cancelled flights
+    at the end of each day, so that its last departures would be cancelled ones of September.
     """
     import pandas as pd  # noqa: PLC0415  (a second of start-up that only this command should pay)
 
     frame = pd.read_csv(path or data_file(), dtype=dict.fromkeys(WHOLE_NUMBERS, "Int64"))
-    frame = frame.sort_values(["year", "month", "day"], kind="stable", ignore_index=True)
+    frame["time"] = frame["dep_time"].fillna(frame["sched_dep_time"])
+    frame = frame.sort_values(["year", "month", "day", "time"], kind="stable", ignore_index=True).drop(columns="time")
     return frame if limit is None else frame.head(limit)
 
 

@@ -113,7 +113,8 @@ def where_messages_went(axes: Axes, accounts: Sequence[QueueAccount]) -> None:
         left = [start + share for start, share in zip(left, shares, strict=True)]
     for line, account in enumerate(accounts):
         text = f"{account.added:,} added, {account.kept:,} kept"
-        axes.text(1.5, line, text, va="center", fontsize=8, color="white" if account.acknowledged else "#222222")
+        colour = "white" if account.acknowledged else "#222222"
+        axes.text(98.5, line, text, va="center", ha="right", fontsize=8, color=colour)
     axes.set_title("Where every message went", loc="left", weight="bold")
     axes.set_xlabel("percent of the messages added")
     axes.set_xlim(0, 100)

@@ -62,14 +62,8 @@ class Publisher:
         self._ahead: set[int] = set()  # confirmed singly before an earlier one was
         self._channel: Channel | None = None
         self._finished = False
-        self._connection = pika.SelectConnection(
-            parameters,
-            on_open_callback=lambda connection: connection.channel(on_open_callback=self._channel_open),
-            on_open_error_callback=lambda _, error: self._fail(
-                PublishError(f"cannot connect to the broker: {error!r}")
-            ),
-            on_close_callback=self._connection_closed,
-        )
+        self._parameters = parameters
+        self._connection: pika.SelectConnection | None = None
 
     def run(self) -> int:
         """Publish everything and return how many messages were confirmed.
@@ -77,8 +71,20 @@ class Publisher:
         Raises :class:`PublishError`, and :class:`PublishStopped` when the stop event was set. Messages on the way at
         that moment may or may not have reached their queues, as with any connection that is lost.
         """
-        self._connection.ioloop.call_later(LOOK_SECONDS, self._look)
-        self._connection.ioloop.start()
+        connection = pika.SelectConnection(
+            self._parameters,
+            on_open_callback=lambda connection: connection.channel(on_open_callback=self._channel_open),
+            on_open_error_callback=lambda _, error: self._fail(
+                PublishError(f"cannot connect to the broker: {error!r}")
+            ),
+            on_close_callback=self._connection_closed,
+        )
+        self._connection = connection
+        try:
+            connection.ioloop.call_later(LOOK_SECONDS, self._look)
+            connection.ioloop.start()
+        finally:
+            connection.ioloop.close()
         if self._error is not None:
             raise self._error
         return self.confirmed
@@ -148,7 +154,8 @@ class Publisher:
         if self.published > self.confirmed and time.monotonic() - self._confirmed_at > SILENCE_SECONDS:
             self._fail(PublishError(f"no confirm for {SILENCE_SECONDS:.0f} seconds; is the broker out of disk?"))
             return
-        self._connection.ioloop.call_later(LOOK_SECONDS, self._look)
+        if self._connection is not None:
+            self._connection.ioloop.call_later(LOOK_SECONDS, self._look)
 
     def _fail(self, error: Exception) -> None:
         if self._error is None and not self._finished:
@@ -160,6 +167,8 @@ class Publisher:
         self._close()
 
     def _close(self) -> None:
+        if self._connection is None:
+            return
         if self._connection.is_open:
             self._connection.close()
         else:

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from annulet.demo.broker_process import BrokerFailedError, BrokerProcess, free_ports
+
+
+def test_starts_answers_and_stops_cleanly(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", tmp_path / "log") as process:
+        process.wait_until_ready()
+        assert process.get_json("/api/v1/queues")["items"] == []
+        assert process.stop() == 0
+    assert process.stop() is None
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("a file where the folder should be")
+    with (
+        BrokerProcess(data, tmp_path / "log") as process,
+        pytest.raises(BrokerFailedError, match="exit code 2") as error,
+    ):
+        process.wait_until_ready()
+    assert str(data) in str(error.value)
+
+
+def test_waiting_ends_when_asked_to(tmp_path: Path) -> None:
+    stop = Event()
+    stop.set()
+    with BrokerProcess(tmp_path / "data", tmp_path / "log") as process:
+        process.wait_until_ready(stop)
+
+
+def test_an_error_answer_is_shown(broker: BrokerProcess) -> None:
+    with pytest.raises(BrokerFailedError, match=r"/api/v1/queues\?nonsense=1 was answered with 400: .*nonsense"):
+        broker.get_json("/api/v1/queues?nonsense=1")
+
+
+def test_a_process_that_was_not_started_is_not_alive(tmp_path: Path) -> None:
+    with pytest.raises(BrokerFailedError, match="was not started"):
+        BrokerProcess(tmp_path / "data", tmp_path / "log").check_alive()
+
+
+def test_free_ports_differ() -> None:
+    assert len(set(free_ports(20))) == 20
+
+
+def test_the_url_for_spark_names_everything(broker: BrokerProcess) -> None:
+    assert broker.address.bulk_url == f"annulet://guest:guest@127.0.0.1:{broker.address.bulk}/"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from annulet.demo import report
+from annulet.demo.reconciliation import Check, QueueAccount
+
+ACCOUNT = QueueAccount("aircraft", "last value", 1000, 40, 0, 0, {"replaced-key": 950}, 7)
+
+
+def printed(table: object) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(table)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_books_show_what_is_unaccounted_for() -> None:
+    line = next(line for line in printed(report.accounts_table([ACCOUNT])).splitlines() if "aircraft" in line)
+
+    assert [cell.strip() for cell in line.strip("│").split("│")] == [
+        "aircraft", "last value", "1,000", "40", "0", "0", "replaced-key 950", "7", "10",
+    ]  # fmt: skip
+
+
+def test_a_mismatch_stands_out_with_its_detail() -> None:
+    text = printed(report.checks_table([Check("rows", 3, 2, "missing: 1"), Check("more", 1, 1)]))
+
+    assert "MISMATCH missing: 1" in text
+    assert "fits" in text
+
+
+def test_counters_of_the_books_are_listed_only_when_they_do_not_fit() -> None:
+    checks = [Check("a: added", 1, 1, of_books=True), Check("b: added", 1, 2, of_books=True)]
+
+    text = printed(report.checks_table(checks))
+
+    assert "(and 1 counters" in text
+    assert "a: added" not in text
+    assert "b: added" in text
+
+
+@pytest.mark.parametrize(
+    ("delay", "status"),
+    [
+        (None, "cancelled"),
+        (float("nan"), "cancelled"),
+        (-5, "on time"),
+        (0, "on time"),
+        (1, "1 min late"),
+        (75.0, "75 min late"),
+    ],
+)
+def test_status(delay: float | None, status: str) -> None:
+    assert report.status_of(delay) == status
+
+
+def test_board_shows_cancelled_flights(frame: pd.DataFrame) -> None:
+    text = printed(report.board_table("LGA", frame[frame["origin"] == "LGA"].astype({"dep_delay": "float64"})))
+
+    assert "cancelled" in text
+    assert "06:15" in text
+
+
+def test_clock() -> None:
+    assert [report.clock(5), report.clock(517), report.clock(2400)] == ["00:05", "05:17", "24:00"]
+
+
+def test_shown() -> None:
+    assert report.shown(336776) == "336,776"
+    assert report.shown({"b": 2000, "a": 1}) == "a 1, b 2,000"
+    assert report.shown({}) == "none"
+    assert report.shown(True) == "yes"
+
+
+def test_json_fits_only_when_every_check_does() -> None:
+    good, bad = Check("a", 1, 1), Check("b", 1, 2)
+
+    assert report.as_json([ACCOUNT], [good], {"total": 1.234}, ["x.png"], 3)["fits"] is True
+    document = report.as_json([ACCOUNT], [good, bad], {"total": 1.234}, ["x.png"], 3)
+    assert document["fits"] is False
+    assert document["seconds"] == {"total": 1.23}
+    assert document["queues"][0]["unaccounted"] == 10
