@@ -18,7 +18,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import AMQPError
 
-from tests.clients.support import Peer, close_quietly
+from tests.clients.support import Peer, close_quietly, deliveries, depth, wait_until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 PADDING = bytes(range(256)) * 2
@@ -159,14 +159,12 @@ class Consumer(Client):
 
 def contents(channel: BlockingChannel, queue: str) -> list[tuple[int, bool]]:
     """Return number and redelivered flag of everything pending, in order; all of it stays in the queue."""
+    count = depth(channel, queue)
     taken: list[tuple[int, bool]] = []
-    last = 0
-    while True:
-        method, _, body = channel.basic_get(queue)
-        if method is None:
-            break
-        last = method.delivery_tag
-        taken.append((decode(body), method.redelivered))
-    if last:
-        channel.basic_nack(last, multiple=True, requeue=True)
+    if count:
+        received = deliveries(channel, queue, consumer_tag="contents")
+        wait_until(lambda: len(received) >= count, channel.connection)
+        channel.basic_cancel("contents")
+        taken = [(decode(body), method.redelivered) for method, _, body in received]
+        channel.basic_nack(received[-1][0].delivery_tag, multiple=True, requeue=True)
     return taken
