@@ -182,7 +182,7 @@ def test_stream_from_queue_to_queue_publishes_each_batch_once(
         pipe(spark, broker, source, target, tmp_path)
     except Exception as error:  # noqa: BLE001 - judged below
         text = str(error)
-    # The finished run acknowledged its last batch when it asked for the next, so its repetition is refused, not invented.
+    # The finished run acknowledged its last batch when it asked for the next: a repetition is refused, not invented.
     assert text == "" or "lease range gone" in text
     assert broker.bodies(target)[: len(bodies)] == bodies
     assert len(set(broker.bodies(target))) == len(broker.bodies(target))

@@ -66,6 +66,15 @@ class Publisher:
         self.messages = 0
         self.unroutable = 0
 
+    def restore(self) -> None:
+        """Raise the marks of batches whose commit reached the log, but not the catalogue, before the broker ended."""
+        catalogue = self._broker.catalogue
+        with catalogue.transaction():
+            for query, batch in self._broker.log.outcomes.items():
+                mark = catalogue.publish_mark(query)
+                if mark is None or mark < batch:
+                    catalogue.set_publish_mark(query, batch, self._broker.clock())
+
     async def commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
         """Publish the batch unless it was published before. Returns messages published and unroutable.
 

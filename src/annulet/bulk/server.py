@@ -77,12 +77,13 @@ class BulkService:
         self._upkeep: asyncio.Task[None] | None = None
 
     def restore(self, broker: Broker) -> None:
-        """Put the messages of leases back into delivery."""
+        """Put the messages of leases back into delivery, and learn which batches were published."""
         self.stages = StageStore(broker.configuration.data_directory)
         self.leases = LeaseManager(broker)
         self.publisher = Publisher(broker, self.stages)
         self.snapshots = SnapshotStore(broker.clock)
         self.leases.restore()
+        self.publisher.restore()
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`StartError` when the address cannot be had."""
