@@ -176,7 +176,7 @@ def test_a_consumer_that_returns_gets_it_back_only_once_at_a_time(scene: Scene) 
     channel.basic_publish("", queue, b"a")
     channel.basic_publish("", queue, b"b")
     for attempt in range(1, 4):
-        wait_until(lambda: len(received) == attempt, channel.connection)
+        wait_until(lambda count=attempt: len(received) == count, channel.connection)
         channel.basic_reject(received[-1][0].delivery_tag, requeue=True)
     wait_until(lambda: len(received) == 4, channel.connection)
     assert [body for _, _, body in received] == [b"a"] * 4

@@ -59,10 +59,14 @@ async def test_a_transaction_commits_or_not(scene: Scene) -> None:
         queue = await channel.declare_queue(scene.name())
         async with channel.transaction():
             await channel.default_exchange.publish(aio_pika.Message(b"committed"), routing_key=queue.name)
-        with pytest.raises(RuntimeError, match="changed my mind"):
+
+        async def change_my_mind() -> None:
             async with channel.transaction():
                 await channel.default_exchange.publish(aio_pika.Message(b"rolled back"), routing_key=queue.name)
                 raise RuntimeError("changed my mind")
+
+        with pytest.raises(RuntimeError, match="changed my mind"):
+            await change_my_mind()
         assert (await queue.get()).body == b"committed"
         assert await queue.get(fail=False) is None
 

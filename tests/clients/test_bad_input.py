@@ -14,7 +14,6 @@ from pika import spec
 from tests.broker_process import BrokerProcess
 from tests.clients.raw import (
     BODY,
-    HEADER,
     HEARTBEAT,
     METHOD,
     PROTOCOL_HEADER,
@@ -49,7 +48,13 @@ def client(peer: Peer, bystander: str) -> Iterator[RawClient]:
 
 @pytest.mark.parametrize(
     "header",
-    [b"HTTP/1.1", b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x00\x09", b"AMQP\x00\x00\x08\x00", b"\x16\x03\x01\x02\x00\x01\x00\x01"],
+    [
+        b"HTTP/1.1",
+        b"AMQP\x00\x00\x09\x02",
+        b"AMQP\x01\x01\x00\x09",
+        b"AMQP\x00\x00\x08\x00",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+    ],
     ids=["http", "0-9-2", "0-9", "0-8", "tls"],
 )
 def test_a_bad_protocol_header_is_answered_with_ours(client: RawClient, header: bytes) -> None:

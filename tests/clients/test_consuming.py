@@ -10,7 +10,15 @@ import pika
 import pytest
 
 from tests.clients.support import (
-    PATIENCE_SECONDS, Peer, Scene, bodies, channel_closed, connection_closed, deliveries, depth, wait_until,
+    PATIENCE_SECONDS,
+    Peer,
+    Scene,
+    bodies,
+    channel_closed,
+    connection_closed,
+    deliveries,
+    depth,
+    wait_until,
 )
 
 

@@ -27,7 +27,10 @@ def test_producer_and_consumer_with_serialised_bodies(scene: Scene) -> None:
         channel = connection.channel()
         producer = Producer(channel, exchange, auto_declare=True)
         with Consumer(
-            channel, [queue], accept=["json", "pickle"], callbacks=[lambda body, message: received.append((body, message))]
+            channel,
+            [queue],
+            accept=["json", "pickle"],
+            callbacks=[lambda body, message: received.append((body, message))],
         ):
             producer.publish(sent, routing_key="orders.new", serializer="json", headers={"share": 0.25}, priority=3)
             producer.publish(sent, routing_key="orders.new", serializer="pickle", compression="zlib")
@@ -51,30 +54,28 @@ def test_confirms_and_returns(scene: Scene) -> None:
 
 
 def test_simple_queue(scene: Scene) -> None:
-    with Connection(scene.peer.url) as connection:
-        with connection.SimpleQueue(scene.name()) as simple:
-            for number in range(10):
-                simple.put({"number": number})
-            for number in range(10):
-                message = simple.get(timeout=PATIENCE_SECONDS)
-                assert message.payload == {"number": number}
-                message.ack()
-            with pytest.raises(simple.Empty):
-                simple.get(block=False)
+    with Connection(scene.peer.url) as connection, connection.SimpleQueue(scene.name()) as simple:
+        for number in range(10):
+            simple.put({"number": number})
+        for number in range(10):
+            message = simple.get(timeout=PATIENCE_SECONDS)
+            assert message.payload == {"number": number}
+            message.ack()
+        with pytest.raises(simple.Empty):
+            simple.get(block=False)
 
 
 def test_requeue_and_reject(scene: Scene) -> None:
-    with Connection(scene.peer.url) as connection:
-        with connection.SimpleQueue(scene.name()) as simple:
-            simple.put("again")
-            message = simple.get(timeout=PATIENCE_SECONDS)
-            assert not message.delivery_info["redelivered"]
-            message.requeue()
-            message = simple.get(timeout=PATIENCE_SECONDS)
-            assert message.delivery_info["redelivered"]
-            message.reject()
-            simple.put("marker")
-            assert simple.get(timeout=PATIENCE_SECONDS).payload == "marker"
+    with Connection(scene.peer.url) as connection, connection.SimpleQueue(scene.name()) as simple:
+        simple.put("again")
+        message = simple.get(timeout=PATIENCE_SECONDS)
+        assert not message.delivery_info["redelivered"]
+        message.requeue()
+        message = simple.get(timeout=PATIENCE_SECONDS)
+        assert message.delivery_info["redelivered"]
+        message.reject()
+        simple.put("marker")
+        assert simple.get(timeout=PATIENCE_SECONDS).payload == "marker"
 
 
 def test_broadcast_and_replies(scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import os
 from typing import Any
@@ -205,7 +205,7 @@ def test_every_type_of_a_header_comes_back(scene: Scene) -> None:
         "long": 2**31,
         "longer": -(2**63),
         "decimal": decimal.Decimal("3.14"),
-        "time": datetime.datetime(2013, 1, 1, 12, 30, tzinfo=datetime.UTC),
+        "time": dt.datetime(2013, 1, 1, 12, 30, tzinfo=dt.UTC),
         "nothing": None,
         "array": [1, "two", None, [3, {"four": 4}]],
         "table": {"a": {"b": {"c": [True]}}},

@@ -127,5 +127,3 @@ def test_another_ring_size_of_the_same_name_is_refused(scene: Scene) -> None:
     channel.queue_declare(queue, arguments={"ring-size": 5})  # an alias of the same setting
     with channel_closed(406, "inequivalent arg", "ring-size", queue):
         channel.queue_declare(queue, arguments={"x-ring-size": 6})
-
-

@@ -6,6 +6,7 @@ import random
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
 from tests.broker_process import BrokerProcess
 from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, bodies
@@ -93,7 +94,7 @@ class Batches(Client):
         self.first = first
         self.committed: set[int] = set()  # commit-ok came
 
-    def work(self, connection: pika.BlockingConnection, channel: pika.adapters.blocking_connection.BlockingChannel) -> None:
+    def work(self, connection: BlockingConnection, channel: BlockingChannel) -> None:
         channel.tx_select()
         while not self.stopping.is_set():
             batch = self.sent

@@ -12,12 +12,14 @@ from annulet.broker.amqp091.channel import AmqpConsumer, destination_of
 from annulet.core.arguments import parse_consumer_priority
 from annulet.core.consumer import CreditWindow
 from annulet.core.exchanges import EXCHANGE_TYPES
+from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
     from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.broker.authentication import PermissionKind
     from annulet.core.message import PropertyValue
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -40,7 +42,7 @@ class Topology:
 
     # ------------------------------------------------------------------ exchanges
 
-    def exchange_declare(
+    def exchange_declare(  # noqa: PLR0913, PLR0917 - a method has as many arguments as it has
         self,
         channel: Channel,
         exchange: str,
@@ -65,7 +67,7 @@ class Topology:
                 self.connection.require("read", exchange)
                 self.connection.require("write", alternate)
         known = exchange in self.host.exchanges
-        self.host.declare_exchange(
+        declared = self.host.declare_exchange(
             exchange,
             type_,
             durable=durable,
@@ -74,16 +76,19 @@ class Topology:
             arguments=arguments,
             passive=passive,
         )
-        if durable and not known and not passive:
-            self.catalogue.add_exchange(self.host.name, exchange, type_, auto_delete, internal, arguments)
+        if declared.durable and not known:
+            try:
+                self.catalogue.add_exchange(self.host.name, exchange, type_, auto_delete, internal, arguments)
+            except CatalogueError:
+                self.host.delete_exchange(exchange)  # or it would pass for durable from now on
+                raise
         if not no_wait:
             self.engine.send_exchange_declare_ok(channel.number)
 
     def exchange_delete(self, channel: Channel, exchange: str, if_unused: bool, no_wait: bool) -> None:
         """Delete an exchange and its bindings; deleting what is not there is fine (RabbitMQ)."""
         self.connection.require("configure", exchange)
-        if exchange in self.host.exchanges:
-            self.host.delete_exchange(exchange, if_unused=if_unused)
+        self.host.delete_exchange(exchange, if_unused=if_unused)
         if not no_wait:
             self.engine.send_exchange_delete_ok(channel.number)
 
@@ -93,10 +98,15 @@ class Topology:
         """Bind an exchange to an exchange."""
         self.connection.require("write", destination)
         self.connection.require("read", source)
-        self.host.bind_exchange(destination, source, routing_key, arguments)
-        exchanges = self.host.exchanges
-        if exchanges[source].durable and exchanges[destination].durable:
-            self.catalogue.add_binding(self.host.name, source, "exchange", destination, routing_key, arguments)
+        count = len(self.host.exchange_for(source).bindings)
+        binding = self.host.bind_exchange(destination, source, routing_key, arguments)
+        if binding.source.durable and self.host.exchanges[destination].durable:
+            try:
+                self.catalogue.add_binding(self.host.name, source, "exchange", destination, routing_key, arguments)
+            except CatalogueError:
+                if len(binding.source.bindings) > count:  # new; it would pass for durable from now on
+                    self.host.unbind_exchange(destination, source, routing_key, arguments)
+                raise
         if not no_wait:
             self.engine.send_exchange_bind_ok(channel.number)
 
@@ -127,7 +137,7 @@ class Topology:
         """Create a queue or check that it is the same; an empty name asks for a fresh one (§1.7.2.1)."""
         now = self.connection.now
         if passive:
-            found = self._queue(channel, queue)
+            found = self.host.queue_for(self._name(channel, queue), self.connection)
         else:
             name = queue or f"amq.gen-{secrets.token_urlsafe(16)}"
             self.connection.require("configure", name)
@@ -152,48 +162,52 @@ class Topology:
         )
         if durable and not exclusive and not known:
             # An exclusive queue dies with its connection, so it is never written down.
-            queue.queue_id = self.catalogue.add_queue(self.host.name, name, auto_delete, arguments)
+            try:
+                queue.queue_id = self.catalogue.add_queue(self.host.name, name, auto_delete, arguments)
+            except CatalogueError:
+                self.host.delete_queue(queue, self.connection.now)  # or it would pass for durable from now on
+                raise
         return queue
 
     def queue_bind(
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Bind a queue to an exchange; twice is once."""
-        found = self._queue(channel, queue)
-        key = routing_key if routing_key or queue else found.name
-        self.connection.require("write", found.name)
-        self.connection.require("read", exchange)
-        self.host.bind_queue(found, exchange, key, arguments)
-        if found.queue_id and self.host.exchanges[exchange].durable:
-            self.catalogue.add_binding(self.host.name, exchange, "queue", found.name, key, arguments)
+        found, key = self._binding_ends(channel, queue, exchange, routing_key)
+        count = len(self.host.exchange_for(exchange).bindings)
+        binding = self.host.bind_queue(found, exchange, key, arguments)
+        if found.queue_id and binding.source.durable:
+            try:
+                self.catalogue.add_binding(self.host.name, exchange, "queue", found.name, key, arguments)
+            except CatalogueError:
+                if len(binding.source.bindings) > count:  # as above
+                    self.host.unbind_queue(found, exchange, key, arguments)
+                raise
         if not no_wait:
             self.engine.send_queue_bind_ok(channel.number)
 
     def queue_unbind(self, channel: Channel, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`queue_bind`; a binding that is not there is fine (RabbitMQ)."""
-        found = self._queue(channel, queue)
-        self.connection.require("write", found.name)
-        self.connection.require("read", exchange)
-        self.host.unbind_queue(found, exchange, routing_key, arguments)
+        found, key = self._binding_ends(channel, queue, exchange, routing_key)
+        self.host.unbind_queue(found, exchange, key, arguments)
         if found.queue_id:
-            self.catalogue.remove_binding(self.host.name, exchange, "queue", found.name, routing_key, arguments)
+            self.catalogue.remove_binding(self.host.name, exchange, "queue", found.name, key, arguments)
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
         """Drop what is pending."""
-        found = self._queue(channel, queue)
-        self.connection.require("read", found.name)
+        found = self._queue(channel, queue, "read")
         count = found.purge(self.connection.now)
         if not no_wait:
             self.engine.send_queue_purge_ok(channel.number, count)
 
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
         """Delete a queue; deleting what is not there is fine (RabbitMQ)."""
-        name = queue or channel.last_queue
+        name = self._name(channel, queue)
         self.connection.require("configure", name)
         count = 0
         if name in self.host.queues:
-            found = self._queue(channel, queue)
+            found = self.host.queue_for(name, self.connection)
             count = self.host.delete_queue(found, self.connection.now, if_unused=if_unused, if_empty=if_empty)
         if not no_wait:
             self.engine.send_queue_delete_ok(channel.number, count)
@@ -211,8 +225,7 @@ class Topology:
         arguments: Arguments,
     ) -> None:
         """Start a consumer. ``x-priority`` puts it before others."""
-        found = self._queue(channel, queue)
-        self.connection.require("read", found.name)
+        found = self._queue(channel, queue, "read")
         tag = consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
         if tag in channel.consumers:
             raise ConnectionFault(constants.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
@@ -241,8 +254,7 @@ class Topology:
 
     def get(self, channel: Channel, queue: str, no_ack: bool) -> None:
         """Take one message."""
-        found = self._queue(channel, queue)
-        self.connection.require("read", found.name)
+        found = self._queue(channel, queue, "read")
         taken = channel.get(found, self.connection.now, auto_acknowledge=no_ack)
         if taken is None:
             self.engine.send_get_empty(channel.number)
@@ -259,8 +271,21 @@ class Topology:
             message.body,
         )
 
-    def _queue(self, channel: Channel, name: str) -> Queue:
-        """Find a queue by name; empty means the last one declared on the channel (§1.7.2.1)."""
+    def _name(self, channel: Channel, name: str) -> str:
+        """Return the name of a queue; empty means the last one declared on the channel (§1.7.2.1)."""
         if not name and not channel.last_queue:
             raise ChannelError(constants.NOT_FOUND, "no previously declared queue on this channel; name one")
-        return self.host.queue_for(name or channel.last_queue, self.connection)
+        return name or channel.last_queue
+
+    def _queue(self, channel: Channel, name: str, permission: PermissionKind) -> Queue:
+        """Find a queue by name. Permission first: who has none does not learn which queues there are (RabbitMQ)."""
+        name = self._name(channel, name)
+        self.connection.require(permission, name)
+        return self.host.queue_for(name, self.connection)
+
+    def _binding_ends(self, channel: Channel, queue: str, exchange: str, routing_key: str) -> tuple[Queue, str]:
+        """Return the queue, and the key: when both names are empty it is the queue's (§1.7.2.3.3)."""
+        name = self._name(channel, queue)
+        self.connection.require("write", name)
+        self.connection.require("read", exchange)
+        return self.host.queue_for(name, self.connection), routing_key if routing_key or queue else name
