@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
@@ -17,6 +18,7 @@ from annulet.broker.memory import MemoryAlarm
 from annulet.broker.recovery import open_log, restore_definitions, restore_messages, save_counters
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
+from annulet.store.errors import StoreError
 from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
@@ -87,12 +89,14 @@ class Broker:
         }
         self.services: list[Service] = []
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
         self._dirty: list[AmqpConnection] = []
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
         self._maintenance: asyncio.Task[None] | None = None
+        self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
 
     def add_service(self, service: Service) -> None:
@@ -130,6 +134,7 @@ class Broker:
         self.commit.on_failure = self._log_failed
         restore_definitions(self)
         await restore_messages(self)
+        self._restored = True
         for service in self.services:
             service.restore(self)
         for service in self.services:
@@ -156,16 +161,26 @@ class Broker:
         await self._close_connections()
         for service in reversed(self.services):
             await service.stop()
-        if hasattr(self, "commit"):
+        try:
+            if hasattr(self, "commit"):
+                await self._close_log()
+        finally:
+            if hasattr(self, "catalogue"):
+                self.catalogue.close()
+            if self._lock is not None:
+                self._lock.release()
+        logger.info("stopped")
+
+    async def _close_log(self) -> None:
+        """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
+        try:
             await self.commit.close()
-            save_counters(self)
+            if self._restored:
+                save_counters(self)
             if not self.commit.failed:
                 self.log.close()
-        if hasattr(self, "catalogue"):
-            self.catalogue.close()
-        if self._lock is not None:
-            self._lock.release()
-        logger.info("stopped")
+        except StoreError as error:
+            logger.error("not everything was written down", error=str(error))  # noqa: TRY400 - the text says it all
 
     async def failed(self) -> BaseException:
         """Wait until the message log can no longer be written; the broker must then be restarted."""
@@ -175,12 +190,14 @@ class Broker:
     async def _close_connections(self) -> None:
         for connection in list(self.connections):
             connection.force_close("broker shut down")
-        deadline = self.loop.time() + DRAIN_SECONDS
-        while self.connections and self.loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        if self.connections:
+            self._drained = asyncio.Event()
+            with contextlib.suppress(TimeoutError):  # who has not answered by then is cut
+                async with asyncio.timeout(DRAIN_SECONDS):
+                    await self._drained.wait()
         for connection in list(self.connections):
             connection.abort()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():
@@ -206,6 +223,12 @@ class Broker:
         # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.
         return cast("asyncio.BaseProtocol", AmqpConnection(self))
 
+    def connection_ended(self, connection: AmqpConnection) -> None:
+        """Forget a connection whose socket is gone."""
+        self.connections.discard(connection)
+        if self._drained is not None and not self.connections:
+            self._drained.set()
+
     def flush_later(self, connection: AmqpConnection) -> None:
         """Write a connection's output at the end of this loop turn: one write per connection and turn."""
         self._dirty.append(connection)
@@ -217,7 +240,11 @@ class Broker:
         self._flush_scheduled = False
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception:  # a defect that meets one connection must not silence all others
+                logger.exception("defect while writing to a connection", peer=connection.name)
+                connection.abort()
 
     def accepts_durable(self, size: int, now: int) -> bool:
         """Say whether the message log takes another persistent message of ``size`` bytes."""
@@ -226,6 +253,7 @@ class Broker:
     # ------------------------------------------------------------------ upkeep
 
     def _on_tick(self) -> None:
+        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
         now = self.clock()
         for host in self.hosts.values():
             host.tick(now)
@@ -236,9 +264,10 @@ class Broker:
                 connection.mark_dirty()
         if self._maintenance is None or self._maintenance.done():
             self._maintenance = self.loop.create_task(self._maintain())
-        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)
 
     async def _maintain(self) -> None:
         """One round of the log's checkpoint and compaction, in the disk thread's pauses."""
-        if not self.commit.failed:
+        try:
             await self.commit.maintain()
+        except Exception:  # upkeep is tried again with the next tick; stop() must not meet its errors
+            logger.exception("upkeep of the message log failed")

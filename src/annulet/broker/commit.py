@@ -79,10 +79,12 @@ class CommitPipeline:
             self.log.finish(task)
 
     async def close(self) -> None:
-        """Write what is open and stop the disk thread."""
-        if not self.failed:
-            await self.durable()
-        self._executor.shutdown(wait=True)
+        """Write what is open and stop the disk thread, which ends even when this raises :class:`StoreError`."""
+        try:
+            if not self.failed:
+                await self.durable()
+        finally:
+            self._executor.shutdown(wait=True)
 
     def _seal(self) -> None:
         if self._busy:
@@ -94,7 +96,11 @@ class CommitPipeline:
         if self.failed:
             _fail(waiters, window)
             return
-        batch = self.log.take_batch()
+        try:
+            batch = self.log.take_batch()
+        except StoreError as error:
+            self._give_up(error, waiters, window)
+            return
         if batch is None:
             _commit(waiters, window)
             return
@@ -110,22 +116,23 @@ class CommitPipeline:
             self.log.complete(batch)
             _commit(waiters, window)
         else:
-            self.failed = True
-            logger.critical(
-                "message log cannot be written", error=str(error), remedy="free or repair the disk, restart"
-            )
-            _fail(waiters, window)
-            if self.on_failure is not None:
-                self.on_failure(error)
+            self._give_up(error, waiters, window)
         if self._scheduled:
             self._seal()
+
+    def _give_up(self, error: BaseException, waiters: list[CommitWaiter], window: int) -> None:
+        self.failed = True
+        logger.critical("message log cannot be written", error=str(error), remedy="free or repair the disk, restart")
+        _fail(waiters, window)
+        if self.on_failure is not None:
+            self.on_failure(error)
 
 
 class _FutureWaiter:
     def __init__(self, future: asyncio.Future[None]) -> None:
         self.future = future
 
-    def window_committed(self, window: int) -> None:
+    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
         if not self.future.done():
             self.future.set_result(None)
 
@@ -138,9 +145,15 @@ class _FutureWaiter:
 
 def _commit(waiters: list[CommitWaiter], window: int) -> None:
     for waiter in waiters:
-        waiter.window_committed(window)
+        try:
+            waiter.window_committed(window)
+        except Exception:  # one waiter's defect must neither keep the others waiting nor stop the pipeline
+            logger.exception("defect in a commit waiter", waiter=type(waiter).__name__, window=window)
 
 
 def _fail(waiters: list[CommitWaiter], window: int) -> None:
     for waiter in waiters:
-        waiter.window_failed(window)
+        try:
+            waiter.window_failed(window)
+        except Exception:  # as above
+            logger.exception("defect in a commit waiter", waiter=type(waiter).__name__, window=window)

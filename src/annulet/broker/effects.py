@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from annulet.core.effects import Effects
+from annulet.store.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.commit import CommitPipeline
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
+
+logger = structlog.get_logger(__name__)
 
 
 class HostEffects(Effects):
@@ -45,10 +50,22 @@ class HostEffects(Effects):
         self._transaction = self.log.begin()
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
-        """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id)."""
+        """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).
+
+        Raises ``StoreError`` when the log has no room for the commit; the transaction is aborted then.
+        """
         transaction, self._transaction = self._transaction, 0
-        self.log.commit(transaction, outcome)
+        try:
+            self.log.commit(transaction, outcome)
+        except StoreError:
+            self.log.abort(transaction)
+            raise
         self.pipeline.request()
+
+    def abort_transaction(self) -> None:
+        """Drop the log transaction: nothing of it survives a restart."""
+        transaction, self._transaction = self._transaction, 0
+        self.log.abort(transaction)
 
     def suspend_transaction(self) -> int:
         """Let other work store and settle outside the open transaction.
@@ -68,12 +85,26 @@ class HostEffects(Effects):
         consumer.session.consumer_cancelled(consumer)
 
     def queue_deleted(self, queue: Queue) -> None:
-        """Forget a durable queue and everything stored for it."""
+        """Forget a durable queue and everything stored for it.
+
+        The queue is gone from memory already, and callers (a closing connection, expiry) have more to do, so a
+        catalogue that refuses is no reason to stop half-way: the queue comes back, empty, at the next start.
+        """
         if queue.queue_id:
-            self.catalogue.delete_queue(self.host_name, queue.name)
+            try:
+                self.catalogue.delete_queue(self.host_name, queue.name)
+            except CatalogueError as error:
+                logger.error(  # noqa: TRY400 - the text says it all
+                    "deleted queue stays in the catalogue", queue=queue.name, error=str(error), remedy="delete it again"
+                )
             self.log.forget_queue(queue.queue_id)
             self.pipeline.request()
 
     def exchange_deleted(self, name: str) -> None:
-        """Forget a durable exchange; the catalogue ignores names it does not hold."""
-        self.catalogue.delete_exchange(self.host_name, name)
+        """Forget a durable exchange; the catalogue ignores names it does not hold, a refusal is as above."""
+        try:
+            self.catalogue.delete_exchange(self.host_name, name)
+        except CatalogueError as error:
+            logger.error(  # noqa: TRY400 - the text says it all
+                "deleted exchange stays in the catalogue", exchange=name, error=str(error), remedy="delete it again"
+            )

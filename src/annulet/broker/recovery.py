@@ -29,6 +29,10 @@ PROGRESS_SECONDS: Final = 1.0
 RESTORE_SLICE: Final = 5000
 """Messages restored before other tasks get a turn, so that health answers while a large backlog loads."""
 
+REDELIVERED_UPTO: Final = "redelivered_upto"
+"""Beside a queue's counters: the highest sequence that came back and was pending at the clean stop. Up to it messages
+may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2); after a crash all are."""
+
 LOG_DIRECTORY: Final = "messages"
 
 VIEWS: Final[dict[str, ContentView]] = {VIEW.name: VIEW}
@@ -95,11 +99,19 @@ async def restore_messages(broker: Broker) -> None:
         queue.queue_id: queue for host in broker.hosts.values() for queue in host.queues.values() if queue.queue_id
     }
     expect_leased(broker.catalogue, queues)
+    redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in queues}
     origins: dict[tuple[str, str, str, str], Origin] = {}
     count = 0
     last = time.monotonic()
     for recovered in log.recovered():
-        _restore(recovered, queues, origins, log)
+        message = _message(recovered, origins)
+        for queue_id, sequence in recovered.targets:
+            queue = queues.get(queue_id)
+            if queue is None:  # deleted, but the crash came before the log knew
+                log.settle(recovered.record, queue_id)
+            else:
+                seen = not log.clean or sequence <= redelivered_upto[queue_id]
+                queue.restore(message, sequence, redelivered=seen)
         count += 1
         if count % RESTORE_SLICE == 0:
             await asyncio.sleep(0)
@@ -112,12 +124,12 @@ async def restore_messages(broker: Broker) -> None:
         logger.info("messages restored", count=count, clean=log.clean)
 
 
-def _restore(
-    recovered: RecoveredMessage,
-    queues: dict[int, Queue],
-    origins: dict[tuple[str, str, str, str], Origin],
-    log: Log,
-) -> None:
+def _redelivered_upto(broker: Broker, queue_id: int) -> int:
+    counters = broker.catalogue.queue_counters(queue_id)
+    return 0 if counters is None else counters.get(REDELIVERED_UPTO, 0)
+
+
+def _message(recovered: RecoveredMessage, origins: dict[tuple[str, str, str, str], Origin]) -> Message:
     place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
     origin = origins.get(place)
     if origin is None:
@@ -133,12 +145,7 @@ def _restore(
         expires_at=recovered.expires_at,
     )
     message.record = recovered.record
-    for queue_id, sequence in recovered.targets:
-        queue = queues.get(queue_id)
-        if queue is None:  # deleted, but the crash came before the log knew
-            log.settle(recovered.record, queue_id)
-        else:
-            queue.restore(message, sequence, redelivered=not log.clean)
+    return message
 
 
 def save_counters(broker: Broker) -> None:
@@ -147,4 +154,6 @@ def save_counters(broker: Broker) -> None:
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
-                    broker.catalogue.set_queue_counters(queue.queue_id, queue.counters.as_dict())
+                    returned = (entry.sequence for entry in queue.order.entries() if entry.redelivered)
+                    counters = queue.counters.as_dict() | {REDELIVERED_UPTO: max(returned, default=0)}
+                    broker.catalogue.set_queue_counters(queue.queue_id, counters)

@@ -33,6 +33,9 @@ class Effects:
     def end_transaction(self) -> None:
         """Close the bracket of :meth:`begin_transaction`."""
 
+    def abort_transaction(self) -> None:
+        """Close the bracket and let nothing in it become durable: something inside it failed."""
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The broker ended a consumer because its queue is gone."""
 

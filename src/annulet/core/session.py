@@ -37,6 +37,7 @@ class Session:
         self.unacknowledged: dict[int, QueueEntry] = {}
         self.last_tag = 0
         self.closed = False
+        self._turn = 0  # which consumer's queue wake() serves first
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Send a message to the client. Must not call back into the core."""
@@ -91,8 +92,15 @@ class Session:
         self.wake(now)
 
     def wake(self, now: int) -> None:
-        """Serve this session's consumers after credit or output room came back."""
-        for consumer in list(self.consumers.values()):
+        """Serve this session's consumers after credit or output room came back.
+
+        Each time another consumer's queue comes first: a deep backlog would else use up the room for all of them.
+        """
+        consumers = list(self.consumers.values())
+        if len(consumers) > 1:
+            self._turn = (self._turn + 1) % len(consumers)
+            consumers = consumers[self._turn :] + consumers[: self._turn]
+        for consumer in consumers:
             consumer.queue.wake(now)
 
     # ------------------------------------------------------------------ pull

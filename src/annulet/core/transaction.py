@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from annulet.core.routing import Route
     from annulet.core.session import Session
     from annulet.core.virtual_host import VirtualHost
+
+SETTLEMENT_BYTES: Final = 16
+"""What a settlement takes in a log that writes (queue, record) as two 64-bit numbers."""
 
 
 class Transaction:
@@ -35,8 +38,14 @@ class Transaction:
 
     @property
     def durable_bytes(self) -> int:
-        """Bytes that the collected durable sends take in the log, without its own overhead."""
-        return sum(len(message.header) + len(message.body) for message, _ in self._sends if message.durable)
+        """Bytes that durable sends and settlements of stored messages take in the log, without its own overhead.
+
+        0: the commit needs no disk.
+        """
+        sends = sum(len(message.header) + len(message.body) + 1 for message, _ in self._sends if message.durable)
+        settled = sum(1 for _, entry in self._settlements if entry.message.record)
+        settled += sum(1 for _, entry, requeue in self._rejections if entry.message.record and not requeue)
+        return sends + settled * SETTLEMENT_BYTES
 
     def send(self, message: Message, route: Route) -> None:
         """Collect a message; it goes to the queues its route leads to at commit."""
@@ -51,10 +60,29 @@ class Transaction:
         self._rejections.extend((held, entry, requeue) for held, entry in self._take(tag, multiple=multiple))
 
     def commit(self, host: VirtualHost, now: int) -> list[Message]:
-        """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took."""
+        """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
+
+        What the effects raise passes through after :meth:`Effects.abort_transaction`.
+        """
         sends, settlements, rejections = self._sends, self._settlements, self._rejections
         self._sends, self._settlements, self._rejections = [], [], []
         host.effects.begin_transaction()
+        try:
+            unroutable = self._apply(host, now, sends, settlements, rejections)
+        except BaseException:
+            host.effects.abort_transaction()
+            raise
+        host.effects.end_transaction()
+        return unroutable
+
+    def _apply(
+        self,
+        host: VirtualHost,
+        now: int,
+        sends: list[tuple[Message, Route]],
+        settlements: list[tuple[int, QueueEntry]],
+        rejections: list[tuple[int, QueueEntry, bool]],
+    ) -> list[Message]:
         unroutable = [message for message, route in sends if host.publish(message, route, now) == 0]
         session = self.session
         session.acknowledge_entries([entry for _, entry in settlements], now)
@@ -62,7 +90,6 @@ class Transaction:
             entries = [entry for _, entry, back in rejections if back is requeue]
             if entries:
                 session.reject_entries(entries, now, requeue=requeue)
-        host.effects.end_transaction()
         return unroutable
 
     def rollback(self) -> None:

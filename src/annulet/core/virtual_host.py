@@ -329,9 +329,10 @@ class VirtualHost:
         return route
 
     def targets(self, message: Message, route: Route) -> list[Queue]:
-        """Return the queues one message goes to now. Not to be changed. Empty when its exchange is gone."""
+        """Return the queues one message goes to now. Not to be changed. Empty if its exchange is gone."""
         if route.generation != self.generation:
-            if route.exchange not in self.exchanges:
+            exchange = self.exchanges.get(route.exchange)
+            if exchange is None or exchange.internal:  # gone, or made anew as one nobody may publish to
                 return []
             route = self.route(route.exchange, route.routing_key)
         if route.static:

@@ -14,6 +14,7 @@ from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.session import Session, UnknownDeliveryTag
 from annulet.core.settings import UNLIMITED
 from annulet.core.transaction import Transaction
+from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import encode_destination, encode_short_string
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
@@ -30,6 +31,10 @@ DESTINATIONS_MAX: Final = 1024
 
 HEADERS_MAX: Final = 256
 """Distinct content headers a channel remembers, so that equal ones are parsed and stored once."""
+
+EXPIRATION_MAX: Final = 0xFFFFFFFF
+"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property. Any larger number has to stop somewhere: the log
+has 64 bits for the time."""
 
 HEADER_SIZE_MAX: Final = 128
 """Bytes; longer headers nearly always carry a unique id, so remembering them gains nothing."""
@@ -86,6 +91,18 @@ class AmqpConsumer(Consumer):
         self.encoded_tag = encode_short_string(tag)
 
 
+def _time_to_live(expiration: str) -> int:
+    """Return milliseconds; 406 for what RabbitMQ refuses as well."""
+    if expiration.isascii() and expiration.isdigit():
+        milliseconds = int(expiration)
+        if milliseconds <= EXPIRATION_MAX:
+            return milliseconds
+    raise ChannelError(
+        constants.PRECONDITION_FAILED,
+        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {EXPIRATION_MAX}",
+    )
+
+
 def destination_of(origin: Origin) -> bytes:
     """Exchange and routing key as two short strings, encoded once per origin."""
     if not origin.encoded:
@@ -106,6 +123,7 @@ class Channel(Session):
         self.confirming = False  # confirm.select was given
         self.confirm_queued = False  # the connection will call flush_confirms at the end of this turn
         self.transaction: Transaction | None = None  # tx.select was given
+        self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self._mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
@@ -143,7 +161,7 @@ class Channel(Session):
         )
         self.messages_published += 1
         if message.durable and not connection.accepts_durable(len(body) + len(header), now):
-            self._refuse(message)
+            self.refuse_publish(len(body))
             return
         if self.transaction is not None:
             self.transaction.send(message, destination.route)
@@ -182,12 +200,7 @@ class Channel(Session):
                 f"user_id property set to {read.user_id!r} but authenticated user was {self.connection.user_name!r}",
             )
         if read.expiration is not None:
-            if not (read.expiration.isascii() and read.expiration.isdigit()):
-                raise ChannelError(
-                    constants.PRECONDITION_FAILED,
-                    f"invalid expiration {read.expiration!r}: give a whole number of milliseconds, 0 or more",
-                )
-            facts.time_to_live = int(read.expiration)
+            facts.time_to_live = _time_to_live(read.expiration)
         if len(header) <= HEADER_SIZE_MAX:
             if len(self._headers) >= HEADERS_MAX:
                 self._headers.clear()
@@ -207,18 +220,18 @@ class Channel(Session):
         )
         self.connection.mark_dirty()
 
-    def _refuse(self, message: Message) -> None:
+    def refuse_publish(self, size: int) -> None:
         """The disk takes no more persistent messages: say so on the level the client listens on."""
         self.connection.broker.refused_publishes += 1
         if self.confirming:
-            self.flush_confirms(self.messages_published - 1)
+            self._confirm_upto(self.messages_published - 1)
             self.engine.send_refusal(self.number, self.messages_published, False)
             self.confirmed_to = self.messages_published
             self.connection.mark_dirty()
             return
         raise ChannelError(
             constants.RESOURCE_ERROR,
-            f"message of {message.size} bytes refused: the disk of the message log is full; free space and try again",
+            f"message of {size} bytes refused: the disk of the message log is full; free space and try again",
         )
 
     # ------------------------------------------------------------------ confirms
@@ -234,10 +247,12 @@ class Channel(Session):
             waiting.append((self.messages_published, window))
         self.confirmed_to = self.messages_published
 
-    def flush_confirms(self, upto: int = 0) -> None:
+    def flush_confirms(self) -> None:
         """Confirm what needs no disk, unless earlier publishes still wait for it: confirms keep publish order."""
         self.confirm_queued = False
-        last = upto or self.messages_published
+        self._confirm_upto(self.messages_published)
+
+    def _confirm_upto(self, last: int) -> None:
         if last <= self.confirmed_to or not self.confirming:
             return
         if self._waiting:
@@ -354,21 +369,33 @@ class Channel(Session):
     def tx_commit(self) -> None:
         """Commit; commit-ok goes out when it is durable."""
         transaction = self._require_transaction("tx.commit")
-        if transaction.empty:
+        broker = self.connection.broker
+        if not transaction.empty:
+            size = transaction.durable_bytes
+            if size and not self.connection.accepts_durable(size, self.connection.now):
+                raise ChannelError(
+                    constants.RESOURCE_ERROR,
+                    f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again",
+                )
+            mandatory, self._mandatory = self._mandatory, []
+            try:
+                unroutable = transaction.commit(self.host, self.connection.now)
+            except StoreError as error:
+                raise ChannelError(constants.RESOURCE_ERROR, f"the transaction is not durable: {error}") from error
+            broker.unroutable += len(unroutable)
+            lost = {id(message) for message in unroutable}
+            for message in mandatory:
+                if id(message) in lost:
+                    self._return_unroutable(message)
+        elif not self._commits_waiting:  # an answer must not overtake that of a commit before it
             self.engine.send_tx_commit_ok(self.number)
             return
-        size = transaction.durable_bytes
-        if size and not self.connection.accepts_durable(size, self.connection.now):
-            raise ChannelError(
-                constants.RESOURCE_ERROR,
-                f"transaction of {size} bytes refused: the disk of the message log is full; free space and try again",
-            )
-        mandatory, self._mandatory = self._mandatory, []
-        unroutable = transaction.commit(self.host, self.connection.now)
-        for message in mandatory:
-            if any(message is lost for lost in unroutable):
-                self._return_unroutable(message)
-        self.connection.broker.commit.wait(TransactionWaiter(self))
+        self._commits_waiting += 1
+        broker.commit.wait(TransactionWaiter(self))
+
+    def commit_answered(self) -> None:
+        """A commit is durable, or has failed."""
+        self._commits_waiting -= 1
 
     def tx_rollback(self) -> None:
         """Drop the sends; settled deliveries are unsettled again."""
@@ -403,16 +430,18 @@ class TransactionWaiter:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
 
-    def window_committed(self, window: int) -> None:
+    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
         """Answer the client."""
         channel = self.channel
+        channel.commit_answered()
         if not channel.closed:
             channel.engine.send_tx_commit_ok(channel.number)
             channel.connection.mark_dirty()
 
-    def window_failed(self, window: int) -> None:
+    def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """The commit is not durable: the channel ends with an error."""
         channel = self.channel
+        channel.commit_answered()
         if not channel.closed:
             channel.connection.fail_channel(
                 channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20

@@ -14,6 +14,7 @@ from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.topology import Topology
 from annulet.core import errors as core_errors
+from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
@@ -34,6 +35,13 @@ OUTPUT_BYTES_MAX: Final = 1 << 20
 
 CLOSE_GRACE_SECONDS: Final = 5.0
 """How long a peer may take to read our last bytes before the socket is cut."""
+
+CLOSE_ANSWER_SECONDS: Final = 30.0
+"""How long a peer may take to answer connection.close before the socket is cut (RabbitMQ's closing timeout)."""
+
+ANSWER_BYTES_MAX: Final = 16 << 20
+"""Bytes waiting to be written above which a connection is not read either. Deliveries stop at ``OUTPUT_BYTES_MAX``;
+only answers to a peer that asks (basic.get, mandatory publishes) and does not read can grow beyond it."""
 
 HEARTBEAT_MISSES_MAX: Final = 2
 """Silent heartbeat intervals after which a peer is given up (AMQP 0-9-1 §4.2.7)."""
@@ -72,6 +80,7 @@ class AmqpConnection(DeclaringHandler):
         self._timer: asyncio.TimerHandle | None = None
         self._silent_checks = 0
         self._lost = False
+        self._turn = 0  # which channel is served first when there is room again
 
     # ------------------------------------------------------------------ asyncio.Protocol
 
@@ -91,20 +100,24 @@ class AmqpConnection(DeclaringHandler):
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
-        self.engine.receive(data)
+        try:
+            self.engine.receive(data)
+        except Exception:  # a defect of ours: the engine has closed with 541, and the peer is to be told
+            logger.exception("defect while serving a connection", peer=self.name)
         self.mark_dirty()
 
     def eof_received(self) -> bool:
-        """The peer will send nothing more: let asyncio close the transport."""
+        """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        self._restart_timer(CLOSE_GRACE_SECONDS, self.abort)
         return False
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
         """The socket is gone: return what the channels held."""
         self._lost = True
         self.now = self.broker.clock()
         if self._timer is not None:
             self._timer.cancel()
-        self.broker.connections.discard(self)
+        self.broker.connection_ended(self)
         self.engine.connection_lost()
         self._end()
 
@@ -143,12 +156,12 @@ class AmqpConnection(DeclaringHandler):
 
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
-        self._dirty = False
         if self._confirming:
             confirming, self._confirming = self._confirming, []
             for channel in confirming:
                 if not channel.closed:
                     channel.flush_confirms()
+        self._dirty = False  # not before: the confirms leave with this write
         transport = self._transport
         engine = self.engine
         if self._lost or transport is None:
@@ -163,14 +176,18 @@ class AmqpConnection(DeclaringHandler):
         if not self.writable and not self._transport_paused:
             self.now = self.broker.clock()
             self._set_writable(True)
-        self._apply_block(transport)
+        self._pace_reading(transport)
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
         for channel in self.channels.values():
             channel.writable = writable
         if writable:
-            for channel in list(self.channels.values()):
+            channels = list(self.channels.values())
+            if len(channels) > 1:  # each time another one first: a deep backlog would else use up the room for all
+                self._turn = (self._turn + 1) % len(channels)
+                channels = channels[self._turn :] + channels[: self._turn]
+            for channel in channels:
                 channel.wake(self.now)
 
     def _close_transport(self, transport: asyncio.Transport) -> None:
@@ -183,26 +200,28 @@ class AmqpConnection(DeclaringHandler):
             self._timer.cancel()
         self._timer = self.broker.loop.call_later(seconds, callback)
 
-    # ------------------------------------------------------------------ memory alarm
+    # ------------------------------------------------------------------ holding the peer back
 
-    def _apply_block(self, transport: asyncio.Transport) -> None:
-        """Stop reading from publishers while the memory alarm is on, and tell them (connection.blocked)."""
-        blocked = self.broker.memory_blocked and self.publishes
-        if blocked == self._reading_paused:
-            return
-        self._reading_paused = blocked
-        if blocked:
-            transport.pause_reading()
-            if self.capable("connection.blocked"):
+    def _pace_reading(self, transport: asyncio.Transport) -> None:
+        """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
+
+        Once the connection closes its close-ok has to be read, alarm or not.
+        """
+        blocked = self.broker.memory_blocked and self.publishes and self.engine.running
+        if blocked != self._blocked_told:
+            self._blocked_told = blocked
+            if blocked:
                 self.engine.send_blocked("low on memory")
-                self._blocked_told = True
-                self.mark_dirty()
-            return
-        transport.resume_reading()
-        if self._blocked_told:
-            self._blocked_told = False
-            self.engine.send_unblocked()
+            else:
+                self.engine.send_unblocked()
             self.mark_dirty()
+        paused = blocked or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+        if paused != self._reading_paused:
+            self._reading_paused = paused
+            if paused:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
 
     # ------------------------------------------------------------------ time-outs
 
@@ -274,7 +293,12 @@ class AmqpConnection(DeclaringHandler):
 
     # ------------------------------------------------------------------ engine: connection
 
-    def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
+    def authenticate(
+        self,
+        mechanism: str,
+        response: bytes,
+        client_properties: dict[str, PropertyValue],  # noqa: ARG002 - the engine keeps them
+    ) -> str | None:
         """Check SASL credentials. ``guest`` works from loopback only."""
         peer = self._transport.get_extra_info("peername") if self._transport is not None else None
         address = str(peer[0]) if peer else ""
@@ -308,6 +332,8 @@ class AmqpConnection(DeclaringHandler):
         log = logger.info if code in (0, 200, constants.CONNECTION_FORCED) else logger.warning
         log("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
         self._end()
+        if not self.engine.closed:  # connection.close was sent; not every peer answers
+            self._restart_timer(CLOSE_ANSWER_SECONDS, self.abort)
 
     def _end(self) -> None:
         for channel in list(self.channels.values()):
@@ -328,11 +354,14 @@ class AmqpConnection(DeclaringHandler):
 
     def close_channel(self, channel: int) -> None:
         """Return what the channel held."""
+        if not self.engine.running:  # the whole connection ends: what a channel returns is not for its other channels
+            for other in self.channels.values():
+                other.writable = False
         session = self.channels.pop(channel, None)
         if session is not None:
             session.close(self.now)
 
-    def channel_flow(self, channel: int, active: bool) -> None:
+    def channel_flow(self, channel: int, active: bool) -> None:  # noqa: ARG002 - the same for every channel
         """channel.flow: only resuming is honoured, as in RabbitMQ; use basic.qos to hold deliveries."""
         if not active:
             raise ConnectionFault(constants.NOT_IMPLEMENTED, "channel.flow active=false; use basic.qos instead")
@@ -355,6 +384,8 @@ class AmqpConnection(DeclaringHandler):
             self.channels[channel].publish(exchange, routing_key, mandatory, immediate, header, body)
         except core_errors.CoreError as error:
             raise translate(error) from error
+        except StoreError:  # the disk filled up, or failed, since it was asked
+            self.channels[channel].refuse_publish(len(body))
 
     def acknowledge(self, channel: int, delivery_tag: int, multiple: bool) -> None:
         """basic.ack."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from annulet.core import errors as core_errors
+from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError
 from annulet.wire.amqp091.handler import ConnectionHandler
@@ -31,11 +32,13 @@ REPLY_CODES: Final[dict[type[Exception], int]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Give errors of the core their reply codes."""
+    """Give errors of the core and of the catalogue their reply codes."""
     try:
         yield
     except core_errors.CoreError as error:
         raise translate(error) from error
+    except StoreError as error:
+        raise ChannelError(constants.RESOURCE_ERROR, str(error)) from error
 
 
 def translate(error: core_errors.CoreError) -> ChannelError:
@@ -63,7 +66,7 @@ class DeclaringHandler(ConnectionHandler):
         channel: int,
         queue: str,
         consumer_tag: str,
-        no_local: bool,
+        no_local: bool,  # noqa: ARG002 - RabbitMQ's rule, see below
         no_ack: bool,
         exclusive: bool,
         no_wait: bool,
@@ -74,7 +77,7 @@ class DeclaringHandler(ConnectionHandler):
             topology, session = self._declare(channel)
             topology.consume(session, queue, consumer_tag, no_ack, exclusive, no_wait, arguments)
 
-    def exchange_declare(
+    def exchange_declare(  # noqa: PLR0913, PLR0917 - a method has as many arguments as it has
         self,
         channel: int,
         exchange: str,
