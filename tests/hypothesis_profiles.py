@@ -14,7 +14,7 @@ PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
 DEFAULT_PROFILE = "test"
 
 SOAK_EXAMPLES = 2000
-"""Examples of each test in ``make soak``: some seven times those of ``make test``, two minutes for the queue's machine."""
+"""Examples of each test in ``make soak``: seven times those the queue's machine has in ``make test``, two minutes."""
 
 # No deadline anywhere: the time of one example says something about the machine, not about the code.
 settings.register_profile("test", deadline=None, derandomize=True, print_blob=True)

@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 import structlog
-from annulet.store.catalogue import Catalogue
 
 from annulet.broker import authentication
 from annulet.broker.authentication import (
@@ -18,6 +17,7 @@ from annulet.broker.authentication import (
     parse_response,
 )
 from annulet.broker.configuration import BrokerConfiguration, PermissionDeclaration, UserDeclaration
+from annulet.store.catalogue import Catalogue
 from annulet.wire.amqp091.values import encode_table
 
 SECRET = HASHER.hash("secret")

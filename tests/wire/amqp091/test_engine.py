@@ -92,7 +92,7 @@ def test_a_truncated_session_releases_everything_when_the_line_breaks() -> None:
 
 def test_corrupted_sessions_never_raise_and_release_everything() -> None:
     seed = int(os.environ.get("ANNULET_TEST_SEED", "20240917"))
-    print(f"seed {seed}; repeat with ANNULET_TEST_SEED")  # noqa: T201 - shown when the test fails
+    print(f"seed {seed}; repeat with ANNULET_TEST_SEED")
     generator = random.Random(seed)
     for _ in range(1500):
         data = bytearray(SESSION)

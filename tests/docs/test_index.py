@@ -1,0 +1,49 @@
+"""The pages can be found, and what they point to is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *(ROOT / name for name in ("README.md", "ARCHITECTURE.md"))])
+LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> Iterator[tuple[str, str | None]]:
+    for match in LINK.finditer(CODE.sub("", page.read_text())):
+        yield match["path"], match["anchor"]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_lists_every_page_once() -> None:
+    listed = [path for path, _ in links(DOCS / "index.md") if not path.startswith("..")]
+    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md") if page.name != "index.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for path, anchor in links(page):
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(f"{page.name}: ({path}#{anchor})" if anchor else f"{page.name}: ({path})")
+    assert broken == []
+
+
+def test_every_page_has_one_title() -> None:
+    for page in PAGES:
+        text = CODE.sub("", page.read_text())
+        assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, page.name
