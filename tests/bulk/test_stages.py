@@ -1,0 +1,110 @@
+"""Stages: on disk before the answer, found again after a restart, collected when nobody wants them."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from annulet.bulk import stages
+from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+from annulet.bulk.stages import StageKey, StageStore
+
+BATCH = pa.record_batch({"body": [b"a", b"b"]})
+
+
+def key(batch: int, query: str = "q") -> StageKey:
+    return StageKey(query, f"{batch}-0-0-{uuid.uuid4().hex}")
+
+
+@pytest.fixture(params=["files", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> StageStore:
+    return StageStore(tmp_path if request.param == "files" else None)
+
+
+def rows(store: StageStore, stage: StageKey) -> list[bytes]:
+    return [body for batch in store.read(stage) for body in batch.column("body").to_pylist()]
+
+
+def test_written_is_read(store: StageStore) -> None:
+    stage = key(3)
+    assert store.write(stage, BATCH.schema, [BATCH, BATCH]) == (4, 2 * BATCH.nbytes)
+    assert rows(store, stage) == [b"a", b"b", b"a", b"b"]
+    assert store.count() == 1
+    store.drop(stage)
+    store.drop(stage)
+    with pytest.raises(NotFoundError, match=r"Restart the query"):
+        rows(store, stage)
+
+
+def test_files_survive_a_restart(tmp_path: Path) -> None:
+    stage = key(1)
+    StageStore(tmp_path).write(stage, BATCH.schema, [BATCH])
+    assert rows(StageStore(tmp_path), stage) == [b"a", b"b"]
+
+
+def test_a_failed_write_leaves_nothing(store: StageStore, tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield BATCH
+        raise ConnectionResetError("the worker was killed")
+
+    with pytest.raises(ConnectionResetError):
+        store.write(key(1), BATCH.schema, broken())
+    assert store.count() == 0
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_batches_up_to_the_mark_are_dropped(store: StageStore) -> None:
+    old, stale, newer, other = key(1), key(2), key(3), key(1, "other")
+    for stage in (old, stale, newer, other):
+        store.write(stage, BATCH.schema, [BATCH])
+    assert store.drop_batches("q", 2) == 2
+    assert store.count() == 2
+    assert rows(store, newer) == rows(store, other) == [b"a", b"b"]
+
+
+def test_size_is_limited(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "STAGE_BYTES_MAX", BATCH.nbytes)
+    store.write(key(1), BATCH.schema, [BATCH])
+    with pytest.raises(RefusedError, match="repartition"):
+        store.write(key(1), BATCH.schema, [BATCH, BATCH])
+
+
+def test_old_stages_and_halves_are_collected(tmp_path: Path) -> None:
+    store = StageStore(tmp_path)
+    old, young = key(1), key(2)
+    for stage in (old, young):
+        store.write(stage, BATCH.schema, [BATCH])
+    file = next(path for path in tmp_path.rglob(f"{old.stage}*"))
+    half = file.with_name("9-0-0-half.part")
+    half.write_bytes(b"torn")
+    past = time.time() - stages.STAGE_AGE_MAX - 1
+    for path in (file, half):
+        os.utime(path, (past, past))
+    assert store.drop_old() == 2
+    assert rows(store, young) == [b"a", b"b"]
+    os.utime(file.parent, (past, past))
+    store.drop(young)
+    os.utime(file.parent, (past, past))
+    store.drop_old()
+    assert not file.parent.exists()
+
+
+@pytest.mark.parametrize("stage", ["", "x", "1-2-3", "1-2-3-../../etc", f"-1-0-0-{'0' * 32}", f"1-0-0-{'0' * 32}\n"])
+def test_stage_names_are_checked(stage: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        StageKey("q", stage)
+    with pytest.raises(InvalidRequestError, match="query id is empty"):
+        StageKey("", f"1-0-0-{'0' * 32}")
+
+
+def test_a_query_id_is_no_path(tmp_path: Path) -> None:
+    store = StageStore(tmp_path)
+    store.write(key(1, "../../../escape"), BATCH.schema, [BATCH])
+    assert all(tmp_path / "stages" in path.parents for path in tmp_path.rglob("*.arrow"))
+    assert store.count() == 1
