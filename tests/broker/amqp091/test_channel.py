@@ -1,0 +1,347 @@
+"""Publishing with confirms, flow, transactions and settlement, through real bytes."""
+
+from __future__ import annotations
+
+import pytest
+from pamqp import commands, frame
+
+from annulet.broker.broker import Broker
+from annulet.store.errors import DiskFullError
+from annulet.store.interface import Batch
+from tests.broker.amqp091.peer import Peer, bodies, persistent, publish, settlements, turns
+
+BASIC, CHANNEL, TX = commands.Basic, commands.Channel, commands.Tx
+
+
+async def confirming(broker: Broker, queue: str = "q", **declare: bool) -> Peer:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue=queue, **declare), commands.Confirm.Select())
+    await peer.take()
+    return peer
+
+
+def fill_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker.log, "has_room", lambda size, now: False)
+
+
+# ---------------------------------------------------------------------- confirms
+
+
+async def test_publishes_of_one_read_get_one_multiple_confirm(broker: Broker) -> None:
+    peer = await confirming(broker)
+    await peer.send(1, publish(1, "q") * 3)
+    assert settlements(await peer.take()) == [("ack", 3, True)]
+
+
+async def test_persistent_publish_is_confirmed_only_when_it_is_durable(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    written: list[Batch] = []
+    write = disk_broker.log.write
+    monkeypatch.setattr(disk_broker.log, "write", lambda batch: (written.append(batch), write(batch)))
+    at_commit: list[int] = []
+    complete = disk_broker.log.complete
+
+    def completing(batch: Batch) -> None:
+        at_commit.append(len(peer.transport.written))
+        complete(batch)
+
+    monkeypatch.setattr(disk_broker.log, "complete", completing)
+    peer.receive(persistent(1, "q"))
+    await disk_broker.commit.durable()
+    assert len(written) == 1
+    assert at_commit == [0], "a confirm left before the disk was done"
+    assert settlements(await peer.take()) == [("ack", 1, True)]
+
+
+async def test_transient_publish_behind_a_persistent_one_waits_with_it(disk_broker: Broker) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    peer.receive(persistent(1, "q") + publish(1, "q"))
+    peer.connection.flush()
+    assert not peer.transport.written
+    await disk_broker.commit.durable()
+    assert settlements(await peer.take()) == [("ack", 2, True)]
+
+
+async def test_first_publish_refused_for_a_full_disk_is_not_confirmed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(broker, durable=True)
+    fill_disk(broker, monkeypatch)
+    await peer.send(1, persistent(1, "q"))
+    assert settlements(await peer.take()) == [("nack", 1, False)]
+    assert broker.hosts["/"].queues["q"].order.count == 0
+    assert broker.refused_publishes == 1
+
+
+async def test_refusal_comes_after_the_confirms_before_it_and_the_next_publish_is_taken(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(broker, durable=True)
+    fill_disk(broker, monkeypatch)
+    await peer.send(1, publish(1, "q") * 2 + persistent(1, "q"))
+    assert settlements(await peer.take()) == [("ack", 2, True), ("nack", 3, False)]
+    monkeypatch.undo()
+    await peer.send(1, persistent(1, "q"))
+    assert [(kind, tag) for kind, tag, _ in settlements(await peer.take())] == [("ack", 4)]
+
+
+async def test_publish_that_the_log_refuses_although_it_had_room_is_refused(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(broker, durable=True)
+
+    def append(*_: object) -> int:
+        raise DiskFullError("no disk space")
+
+    monkeypatch.setattr(broker.log, "append", append)
+    await peer.send(1, persistent(1, "q"))
+    assert settlements(await peer.take()) == [("nack", 1, False)]
+
+
+async def test_without_confirms_a_full_disk_closes_the_channel(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q", durable=True))
+    await peer.take()
+    fill_disk(broker, monkeypatch)
+    await peer.send(1, persistent(1, "q"))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 506
+
+
+async def test_failed_disk_refuses_what_waited_and_everything_after(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(disk_broker, durable=True)
+
+    def write(batch: Batch) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(disk_broker.log, "write", write)
+    peer.receive(persistent(1, "q") * 2)
+    await disk_broker.failed()
+    assert settlements(await peer.take()) == [("nack", 2, True)]
+    await peer.send(1, persistent(1, "q"))
+    assert settlements(await peer.take()) == [("nack", 3, False)]
+    got = await peer.ask(1, BASIC.Get(queue="q"), BASIC.GetOk)
+    assert got.message_count == 1, "consumers are served on"
+
+
+async def test_mandatory_message_without_a_queue_is_returned_before_its_confirm(broker: Broker) -> None:
+    peer = await confirming(broker)
+    await peer.send(1, publish(1, "nowhere", mandatory=True))
+    kinds = [type(item) for item in await peer.take()]
+    assert kinds.index(BASIC.Return) < kinds.index(BASIC.Ack)
+    assert broker.unroutable == 1
+
+
+async def test_channel_closed_before_its_window_is_durable_gets_no_confirm(disk_broker: Broker) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    peer.receive(persistent(1, "q"))
+    await peer.send(1, CHANNEL.Close(200, "", 0, 0))
+    await disk_broker.commit.durable()
+    assert [type(item) for item in await peer.take()] == [CHANNEL.CloseOk]
+    await peer.send(1, CHANNEL.Open())
+    await peer.one(CHANNEL.OpenOk)
+
+
+@pytest.mark.parametrize("expiration", ["4294967296", "9" * 40, "-1", "1.5", "soon"])
+async def test_expiration_out_of_range_closes_the_channel_and_leaves_the_log_in_order(
+    disk_broker: Broker, expiration: str
+) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    await peer.send(1, persistent(1, "q", expiration=expiration))
+    closed = await peer.one(CHANNEL.Close)
+    assert closed.reply_code == 406
+    assert expiration in closed.reply_text
+    await disk_broker.commit.durable()
+
+
+async def test_longest_expiration_is_kept(disk_broker: Broker) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    await peer.send(1, persistent(1, "q", expiration="4294967295"))
+    await disk_broker.commit.durable()
+    assert [kind for kind, _, _ in settlements(await peer.take())] == ["ack"]
+
+
+async def test_user_id_of_somebody_else_closes_the_channel(broker: Broker) -> None:
+    peer = await confirming(broker)
+    await peer.send(1, publish(1, "q", user_id="root"))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 406
+
+
+async def test_immediate_closes_the_connection(broker: Broker) -> None:
+    peer = await confirming(broker)
+    immediate = publish(1, "q").replace(b"\x01q\x00\xce", b"\x01q\x02\xce")
+    await peer.send(1, immediate)
+    assert (await peer.one(commands.Connection.Close)).reply_code == 540
+
+
+# ---------------------------------------------------------------------- settlement and flow
+
+
+async def consuming(broker: Broker, *messages: bytes, prefetch: int = 0, **consume: bool) -> Peer:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), *(publish(1, "q", item) for item in messages))
+    await peer.send(1, BASIC.Qos(0, prefetch), BASIC.Consume(queue="q", consumer_tag="c", **consume))
+    return peer
+
+
+async def test_unknown_delivery_tag_closes_the_channel_and_returns_what_it_held(broker: Broker) -> None:
+    peer = await consuming(broker, b"a")
+    assert bodies(await peer.take()) == [b"a"]
+    await peer.send(1, BASIC.Ack(7))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 406
+    assert broker.hosts["/"].queues["q"].order.count == 1
+
+
+async def test_counters_of_deliveries_that_come_back_and_go_out_again(broker: Broker) -> None:
+    peer = await consuming(broker, b"a", b"b")
+    await peer.send(1, BASIC.Nack(1, False, True))
+    await peer.send(1, BASIC.Ack(3), BASIC.Reject(2, False))
+    counters = broker.hosts["/"].queues["q"].statistics()
+    assert (counters.messages_added, counters.messages_delivered, counters.messages_returned) == (2, 3, 1)
+    assert (counters.messages_acknowledged, counters.messages_rejected, counters.message_count) == (1, 1, 0)
+
+
+async def test_shared_prefetch_serves_the_consumers_of_a_channel_in_turn(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="deep"), commands.Queue.Declare(queue="other"))
+    await peer.send(1, publish(1, "deep", b"deep") * 6, publish(1, "other", b"other") * 2)
+    await peer.send(1, BASIC.Qos(0, 1, True), BASIC.Consume(queue="deep"), BASIC.Consume(queue="other"))
+    got = []
+    for tag in range(1, 7):
+        got += bodies(await peer.take())
+        await peer.send(1, BASIC.Ack(tag))
+    assert got.count(b"other") == 2, "the deep queue took every turn"
+
+
+# ---------------------------------------------------------------------- transactions
+
+
+async def transactional(broker: Broker) -> Peer:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q", durable=True), TX.Select())
+    await peer.take()
+    return peer
+
+
+async def test_commit_ok_waits_for_the_disk(disk_broker: Broker) -> None:
+    peer = await transactional(disk_broker)
+    peer.receive(persistent(1, "q"))
+    assert await peer.take() == []
+    peer.receive(_marshal(TX.Commit()))
+    peer.connection.flush()
+    assert not peer.transport.written
+    await disk_broker.commit.durable()
+    assert [type(item) for item in await peer.take()] == [TX.CommitOk]
+
+
+async def test_empty_commit_does_not_overtake_the_one_before_it(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await transactional(disk_broker)
+    answered: list[int] = []
+    complete = disk_broker.log.complete
+
+    def completing(batch: Batch) -> None:
+        answered.append(len(peer.transport.written))
+        complete(batch)
+
+    monkeypatch.setattr(disk_broker.log, "complete", completing)
+    peer.receive(persistent(1, "q") + _marshal(TX.Commit()) + _marshal(TX.Commit()))
+    await disk_broker.commit.durable()
+    assert answered[0] == 0, "commit-ok of the empty commit left before the first was durable"
+    assert [type(item) for item in await peer.take()] == [TX.CommitOk, TX.CommitOk]
+    await peer.send(1, TX.Commit())
+    await peer.one(TX.CommitOk)
+
+
+async def test_unroutable_sends_of_a_transaction_are_counted_and_the_mandatory_returned(broker: Broker) -> None:
+    peer = await transactional(broker)
+    await peer.send(1, publish(1, "nowhere", b"kept quiet"), publish(1, "nowhere", b"returned", mandatory=True))
+    assert await peer.take() == []
+    await peer.send(1, TX.Commit())
+    frames = await peer.take()
+    assert bodies(frames) == [b"returned"]
+    assert type(frames[-1]) is TX.CommitOk
+    assert broker.unroutable == 2
+
+
+async def test_transaction_of_acknowledgements_is_refused_whole_when_the_disk_is_full(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await transactional(disk_broker)
+    await peer.send(1, persistent(1, "q"), TX.Commit())
+    await disk_broker.commit.durable()
+    await peer.send(1, BASIC.Consume(queue="q"))
+    await peer.take()
+    fill_disk(disk_broker, monkeypatch)
+    await peer.send(1, BASIC.Ack(1), TX.Commit())
+    assert (await peer.one(CHANNEL.Close)).reply_code == 506
+    queue = disk_broker.hosts["/"].queues["q"]
+    assert (queue.order.count, queue.statistics().messages_acknowledged) == (1, 0)
+
+
+async def test_commit_that_the_log_refuses_leaves_no_transaction_open(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await transactional(disk_broker)
+
+    def append(*_: object) -> int:
+        raise DiskFullError("no disk space")
+
+    monkeypatch.setattr(disk_broker.log, "append", append)
+    await peer.send(1, persistent(1, "q"), TX.Commit())
+    assert (await peer.one(CHANNEL.Close)).reply_code == 506
+    monkeypatch.undo()
+    assert disk_broker.log.statistics().open_transactions == 0
+    other = await confirming(disk_broker, durable=True)
+    await other.send(1, persistent(1, "q"))
+    await disk_broker.commit.durable()
+    assert [kind for kind, _, _ in settlements(await other.take())] == ["ack"]
+    assert disk_broker.log.statistics().live_records == 1
+
+
+async def test_exchange_made_internal_before_the_commit_takes_nothing_and_breaks_nothing(broker: Broker) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, commands.Exchange.Declare(exchange="e"), TX.Select(), publish(1, "k", exchange="e"))
+    await peer.send(2, commands.Exchange.Delete(exchange="e"))
+    await peer.send(2, commands.Exchange.Declare(exchange="e", internal=True))
+    await peer.take()
+    await peer.send(1, TX.Commit())
+    await peer.one(TX.CommitOk)
+    assert broker.unroutable == 1
+    assert broker.log.statistics().open_transactions == 0
+
+
+async def test_rollback_leaves_deliveries_unsettled_and_closing_returns_them(broker: Broker) -> None:
+    peer = await transactional(broker)
+    await peer.send(1, publish(1, "q", b"a"), TX.Commit(), BASIC.Consume(queue="q"))
+    await peer.take()
+    await peer.send(1, BASIC.Ack(1), publish(1, "q", b"dropped"), TX.Rollback())
+    assert [type(item) for item in await peer.take()] == [TX.RollbackOk]
+    assert len(broker.hosts["/"].queues["q"].delivering) == 1
+    await peer.send(1, BASIC.Ack(1), CHANNEL.Close(200, "", 0, 0))
+    queue = broker.hosts["/"].queues["q"]
+    assert [entry.message.body for entry in queue.browse()] == [b"a"]
+    assert queue.order.count == 1
+
+
+async def test_disk_failure_under_a_commit_closes_the_channel(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await transactional(disk_broker)
+
+    def write(batch: Batch) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(disk_broker.log, "write", write)
+    peer.receive(persistent(1, "q") + _marshal(TX.Commit()))
+    await disk_broker.failed()
+    await turns()
+    assert (await peer.one(CHANNEL.Close)).reply_code == 506
+
+
+def _marshal(method: commands.Tx.Commit) -> bytes:
+    return frame.marshal(method, 1)

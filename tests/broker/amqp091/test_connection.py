@@ -1,0 +1,255 @@
+"""One connection: flow of output, the end, the memory alarm, time-outs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from pamqp import body, commands, frame, header
+
+from annulet.broker.amqp091 import connection as module
+from annulet.broker.broker import Broker
+from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, publish, turns
+
+BASIC, CHANNEL, CONNECTION = commands.Basic, commands.Channel, commands.Connection
+LARGE = b"x" * 400_000  # three of them reach the output limit
+
+
+class Timers:
+    """Keeps what would run later, to run it when the test says so."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr(broker.loop, "call_later", self.call_later)
+
+    def call_later(self, seconds: float, callback: Callable[[], None], *_: object) -> asyncio.TimerHandle:
+        self.due.append((seconds, callback))
+        return asyncio.TimerHandle(0, callback, (), asyncio.get_running_loop())
+
+    def fire(self, callback: Callable[[], None]) -> float:
+        """Run the latest timer for a callback; return its delay in seconds."""
+        seconds, found = [item for item in self.due if item[1] == callback][-1]
+        found()
+        return seconds
+
+
+async def backlog(broker: Broker, count: int = 12) -> Peer:
+    """A peer with two channels, and a deep and a shallow queue."""
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, commands.Queue.Declare(queue="deep"), commands.Queue.Declare(queue="other"))
+    await peer.send(1, publish(1, "deep", b"") + b"".join(_large("deep") for _ in range(count)))
+    await peer.send(1, publish(1, "other", b"other"))
+    await peer.take()
+    return peer
+
+
+def _large(queue: str) -> bytes:
+    parts = [LARGE[at : at + 131_000] for at in range(0, len(LARGE), 131_000)]
+    return b"".join(
+        [
+            frame.marshal(BASIC.Publish(0, "", queue), 1),
+            frame.marshal(header.ContentHeader(0, len(LARGE), BASIC.Properties()), 1),
+            *(frame.marshal(body.ContentBody(part), 1) for part in parts),
+        ]
+    )
+
+
+# ---------------------------------------------------------------------- output
+
+
+async def test_backlog_is_handed_out_in_bounded_pieces_and_to_the_end(broker: Broker) -> None:
+    peer = await backlog(broker)
+    queue = broker.hosts["/"].queues["deep"]
+    peer.connection.pause_writing()
+    await peer.send(1, BASIC.Consume(queue="deep", no_ack=True))
+    assert queue.order.count == 13, "a peer that reads nothing gets nothing"
+    peer.connection.resume_writing()
+    assert peer.connection.engine.output_size < module.OUTPUT_BYTES_MAX + 2 * len(LARGE)
+    await turns(20)
+    assert queue.order.count == 0
+
+
+async def test_deep_backlog_of_one_channel_does_not_starve_another(broker: Broker) -> None:
+    peer = await backlog(broker, count=40)
+    peer.receive(_bytes(1, BASIC.Consume(queue="deep", no_ack=True)))
+    peer.receive(_bytes(2, BASIC.Consume(queue="other", no_ack=True)))
+    await turns(4)
+    assert broker.hosts["/"].queues["deep"].order.count > 0, "the backlog is not through yet"
+    assert broker.hosts["/"].queues["other"].order.count == 0
+
+
+async def test_peer_that_asks_and_does_not_read_is_not_read(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    peer.connection.pause_writing()
+    peer.transport.buffered = module.ANSWER_BYTES_MAX + 1
+    await peer.send(1, commands.Queue.Declare(queue="q"))
+    assert not peer.transport.reading
+    peer.transport.buffered = 0
+    peer.connection.resume_writing()
+    await turns()
+    assert peer.transport.reading
+
+
+async def test_confirms_leave_with_one_flush(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), commands.Confirm.Select())
+    flushes = []
+    flush = broker._flush
+    monkeypatch.setattr(broker, "_flush", lambda: (flushes.append(1), flush()))
+    await peer.send(1, publish(1, "q"))
+    assert len(flushes) == 1
+
+
+# ---------------------------------------------------------------------- the end
+
+
+@pytest.mark.parametrize("how", ["lost", "closed by the peer", "closed by us"])
+async def test_what_a_connection_held_comes_back_once_however_it_ends(broker: Broker, how: str) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, commands.Queue.Declare(queue="q"), publish(1, "q", b"a"))
+    await peer.send(1, BASIC.Consume(queue="q"))
+    await peer.send(2, BASIC.Consume(queue="q"))
+    if how == "lost":
+        peer.connection.abort()
+    elif how == "closed by the peer":
+        await peer.send(0, CONNECTION.Close(200, "", 0, 0))
+    else:
+        peer.connection.force_close("test")
+    await turns()
+    queue = broker.hosts["/"].queues["q"]
+    entry = queue.browse()[0]
+    assert (queue.order.count, entry.delivery_count, entry.redelivered) == (1, 1, True)
+    assert queue.counters.messages_delivered == 1, "a channel of the dying connection was served"
+
+
+async def test_exclusive_and_auto_delete_queues_go_with_their_connection(broker: Broker) -> None:
+    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="mine", exclusive=True))
+    await peer.send(1, commands.Queue.Declare(queue="shared", auto_delete=True), BASIC.Consume(queue="shared"))
+    assert (await other.ask(1, BASIC.Consume(queue="mine"), CHANNEL.Close)).reply_code == 405
+    peer.connection.abort()
+    await turns()
+    assert broker.hosts["/"].queues == {}
+
+
+async def test_deleting_a_queue_tells_its_consumers(broker: Broker) -> None:
+    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), BASIC.Consume(queue="q", consumer_tag="c"))
+    await peer.take()
+    await other.send(1, commands.Queue.Delete(queue="q"))
+    assert (await peer.one(BASIC.Cancel)).consumer_tag == "c"
+
+
+async def test_peer_that_does_not_answer_connection_close_is_cut(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await Peer(broker).open(1)
+    timers = Timers(broker, monkeypatch)
+    peer.connection.force_close("test")
+    await turns()
+    assert not peer.transport.closing
+    assert timers.fire(peer.connection.abort) == module.CLOSE_ANSWER_SECONDS
+    assert peer.transport.closing
+
+
+async def test_peer_that_half_closes_and_reads_nothing_is_cut(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    timers = Timers(broker, monkeypatch)
+    assert peer.connection.eof_received() is False
+    assert timers.fire(peer.connection.abort) == module.CLOSE_GRACE_SECONDS
+    assert peer.transport.closing
+
+
+async def test_defect_closes_this_connection_with_541_and_no_other(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
+
+    def defect(tag: int, multiple: bool) -> None:
+        raise RuntimeError("defect")
+
+    monkeypatch.setattr(peer.connection, "acknowledge", lambda channel, tag, multiple: defect(tag, multiple))
+    await peer.send(1, BASIC.Ack(1))
+    assert (await peer.one(CONNECTION.Close)).reply_code == 541
+    await other.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+
+
+# ---------------------------------------------------------------------- the memory alarm
+
+
+async def test_memory_alarm_holds_publishers_and_nobody_else(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher, consumer = await Peer(broker).open(1), await Peer(broker).open(1)
+    await publisher.send(1, commands.Queue.Declare(queue="q"), publish(1, "q"))
+    await publisher.take()
+    monkeypatch.setattr(broker.memory, "check", lambda: True)
+    broker._on_tick()
+    await publisher.one(CONNECTION.Blocked)
+    assert (publisher.transport.reading, consumer.transport.reading) == (False, True)
+    await consumer.ask(1, BASIC.Get(queue="q", no_ack=True), BASIC.GetOk)
+    await consumer.send(1, publish(1, "q"))
+    await consumer.one(CONNECTION.Blocked)
+    monkeypatch.setattr(broker.memory, "check", lambda: False)
+    broker._on_tick()
+    await publisher.one(CONNECTION.Unblocked)
+    assert (publisher.transport.reading, consumer.transport.reading) == (True, True)
+
+
+async def test_blocked_connection_is_read_again_to_close(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), publish(1, "q"))
+    monkeypatch.setattr(broker.memory, "check", lambda: True)
+    broker._on_tick()
+    await turns()
+    assert not peer.transport.reading
+    peer.connection.force_close("test")
+    await turns()
+    assert peer.transport.reading, "close-ok could never be read"
+    await peer.send(0, CONNECTION.CloseOk())
+    assert peer.transport.closing
+
+
+# ---------------------------------------------------------------------- time-outs
+
+
+async def test_silent_peer_is_given_up_after_its_heartbeats(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
+    peer = await Peer(broker).open(heartbeat_seconds=10)
+    for _ in range(2 * module.HEARTBEAT_MISSES_MAX + 1):
+        assert timers.fire(peer.connection._heartbeat_due) == 5
+        assert not peer.transport.closing
+    timers.fire(peer.connection._heartbeat_due)
+    assert peer.transport.closing
+
+
+async def test_blocked_publisher_is_not_taken_for_silent(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
+    peer = await Peer(broker).open(1, heartbeat_seconds=10)
+    await peer.send(1, publish(1, "nowhere"))
+    monkeypatch.setattr(broker.memory, "check", lambda: True)
+    broker._on_tick()
+    await turns()
+    for _ in range(20):
+        timers.fire(peer.connection._heartbeat_due)
+    assert not peer.transport.closing
+
+
+async def test_peer_that_does_not_finish_the_handshake_is_cut(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
+    slow, quick = Peer(broker), await Peer(broker).open()
+    slow.receive(PROTOCOL_HEADER)
+    handshakes = [callback for _, callback in timers.due if callback == slow.connection._handshake_expired]
+    assert len(handshakes) == 1
+    handshakes[0]()
+    quick.connection._handshake_expired()
+    assert (slow.transport.closing, quick.transport.closing) == (True, False)
+
+
+async def test_large_bodies_arrive_whole(broker: Broker) -> None:
+    peer = await backlog(broker, count=1)
+    await peer.send(1, BASIC.Get(queue="deep", no_ack=True), BASIC.Get(queue="deep", no_ack=True))
+    assert b"".join(bodies(await peer.take())) == LARGE
+
+
+def _bytes(channel: int, method: commands.Basic.Consume) -> bytes:
+    return frame.marshal(method, channel)

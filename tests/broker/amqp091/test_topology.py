@@ -1,0 +1,229 @@
+"""Declarations, bindings, consumers and get: rules and reply codes as RabbitMQ's, and the catalogue behind them."""
+
+from __future__ import annotations
+
+import pytest
+from pamqp import commands
+from pamqp.base import Frame
+
+from annulet.broker.broker import Broker
+from annulet.store.errors import CatalogueError
+from tests.broker.amqp091.peer import Peer, bodies, publish
+
+BASIC, CHANNEL, EXCHANGE, QUEUE = commands.Basic, commands.Channel, commands.Exchange, commands.Queue
+
+
+async def refused(peer: Peer, method: Frame) -> int:
+    """Send a method on a fresh channel; return the code that closes it."""
+    await peer.send(9, CHANNEL.Open())
+    await peer.take()
+    await peer.send(9, method)
+    code = (await peer.one(CHANNEL.Close)).reply_code
+    await peer.send(9, CHANNEL.CloseOk())
+    return int(code)
+
+
+def restrict(broker: Broker, monkeypatch: pytest.MonkeyPatch, *granted: tuple[str, str]) -> None:
+    """Let users do only these (kind, name)."""
+    monkeypatch.setattr(broker.authenticator, "allowed", lambda user, virtual_host, kind, name: (kind, name) in granted)
+
+
+# ---------------------------------------------------------------------- permissions
+
+
+@pytest.mark.parametrize(
+    ("method", "needed"),
+    [
+        (QUEUE.Declare(queue="new"), [("configure", "new")]),
+        (QUEUE.Delete(queue="q"), [("configure", "q")]),
+        (QUEUE.Purge(queue="q"), [("read", "q")]),
+        (QUEUE.Bind(queue="q", exchange="e", routing_key="k"), [("write", "q"), ("read", "e")]),
+        (QUEUE.Unbind(queue="q", exchange="e", routing_key="k"), [("write", "q"), ("read", "e")]),
+        (EXCHANGE.Declare(exchange="new"), [("configure", "new")]),
+        (
+            EXCHANGE.Declare(exchange="new", arguments={"alternate-exchange": "f"}),
+            [("configure", "new"), ("read", "new"), ("write", "f")],
+        ),
+        (EXCHANGE.Delete(exchange="e"), [("configure", "e")]),
+        (EXCHANGE.Bind(destination="f", source="e", routing_key="k"), [("write", "f"), ("read", "e")]),
+        (EXCHANGE.Unbind(destination="f", source="e", routing_key="k"), [("write", "f"), ("read", "e")]),
+        (BASIC.Consume(queue="q"), [("read", "q")]),
+        (BASIC.Get(queue="q"), [("read", "q")]),
+    ],
+    ids=lambda value: value.name if isinstance(value, Frame) else "",
+)
+async def test_each_method_needs_exactly_its_permissions(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, method: Frame, needed: list[tuple[str, str]]
+) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"), EXCHANGE.Declare(exchange="e"), EXCHANGE.Declare(exchange="f"))
+    for left_out in needed:
+        restrict(broker, monkeypatch, *(item for item in needed if item != left_out))
+        assert await refused(peer, method) == 403
+    restrict(broker, monkeypatch, *needed)
+    await peer.send(1, method)
+    assert CHANNEL.Close not in [type(item) for item in await peer.take()]
+
+
+async def test_publishing_needs_write_on_the_exchange(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    restrict(broker, monkeypatch)
+    await peer.send(1, publish(1, "q"))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 403
+
+
+async def test_passive_declaring_needs_no_permission(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"), EXCHANGE.Declare(exchange="e"))
+    restrict(broker, monkeypatch)
+    await peer.ask(1, QUEUE.Declare(queue="q", passive=True), QUEUE.DeclareOk)
+    await peer.ask(1, EXCHANGE.Declare(exchange="e", passive=True), EXCHANGE.DeclareOk)
+
+
+@pytest.mark.parametrize(
+    "method", [BASIC.Get(queue="none"), BASIC.Consume(queue="none"), QUEUE.Purge(queue="none"),
+               QUEUE.Bind(queue="none", exchange="amq.topic"), QUEUE.Unbind(queue="none", exchange="amq.topic")],
+    ids=lambda method: method.name,
+)  # fmt: skip
+async def test_who_has_no_permission_does_not_learn_whether_the_queue_exists(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, method: Frame
+) -> None:
+    peer = await Peer(broker).open(1)
+    assert await refused(peer, method) == 404
+    restrict(broker, monkeypatch)
+    assert await refused(peer, method) == 403
+
+
+# ---------------------------------------------------------------------- rules
+
+
+@pytest.mark.parametrize(
+    ("method", "code"),
+    [
+        (QUEUE.Delete(queue=""), 404),
+        (QUEUE.Purge(queue=""), 404),
+        (BASIC.Get(queue=""), 404),
+        (QUEUE.Declare(queue="none", passive=True), 404),
+        (QUEUE.Declare(queue="amq.mine"), 403),
+        (QUEUE.Declare(queue="new", arguments={"x-unheard-of": 1}), 406),
+        (EXCHANGE.Declare(exchange="amq.mine"), 403),
+        (EXCHANGE.Declare(exchange="none", passive=True), 404),
+        (EXCHANGE.Delete(exchange="amq.topic"), 403),
+        (EXCHANGE.Delete(exchange="amq.none"), 403),
+        (EXCHANGE.Delete(exchange=""), 403),
+        (EXCHANGE.Bind(destination="amq.topic", source="none"), 404),
+        (BASIC.Consume(queue="q", arguments={"x-priority": "high"}), 406),
+    ],
+    ids=lambda value: value.name if isinstance(value, Frame) else str(value),
+)
+async def test_reply_codes_of_what_cannot_be_done(broker: Broker, method: Frame, code: int) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"))
+    assert await refused(peer, method) == code
+
+
+async def test_empty_names_in_bind_and_unbind_mean_the_queue_declared_last(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"), QUEUE.Bind(queue="", exchange="amq.direct", routing_key=""))
+    host = broker.hosts["/"]
+    assert [binding.routing_key for binding in host.bindings()] == ["q"]
+    await peer.send(1, QUEUE.Unbind(queue="", exchange="amq.direct", routing_key=""))
+    assert list(host.bindings()) == []
+
+
+async def test_consumer_tag_in_use_closes_the_connection(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    consume = BASIC.Consume(queue="q", consumer_tag="c")
+    await peer.send(1, QUEUE.Declare(queue="q"), consume, consume)
+    assert (await peer.one(commands.Connection.Close)).reply_code == 530
+
+
+async def test_get_tells_what_is_left_and_whether_it_came_back(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"), publish(1, "q", b"a"), publish(1, "q", b"b"))
+    first = await peer.ask(1, BASIC.Get(queue="q"), BASIC.GetOk)
+    assert (first.message_count, first.redelivered) == (1, False)
+    await peer.send(1, BASIC.Reject(first.delivery_tag, True))
+    again = await peer.ask(1, BASIC.Get(queue="q"), BASIC.GetOk)
+    assert (again.message_count, again.redelivered) == (1, True)
+
+
+async def test_cancelling_the_last_consumer_deletes_an_auto_delete_queue(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", auto_delete=True), publish(1, "q", b"a"))
+    await peer.send(1, BASIC.Consume(queue="q", consumer_tag="c"))
+    assert bodies(await peer.take()) == [b"a"]
+    await peer.send(1, BASIC.Cancel("c"))
+    assert broker.hosts["/"].queues == {}
+    await peer.send(1, BASIC.Ack(1))
+    assert [type(item) for item in await peer.take()] == [BASIC.CancelOk], "what it held may still be acknowledged"
+
+
+# ---------------------------------------------------------------------- the catalogue
+
+
+async def test_only_what_outlives_the_connection_is_written_down(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="kept", durable=True), QUEUE.Declare(queue="transient"))
+    await peer.send(1, QUEUE.Declare(queue="mine", durable=True, exclusive=True))
+    await peer.send(1, EXCHANGE.Declare(exchange="e", durable=True), EXCHANGE.Declare(exchange="t"))
+    for queue in ("kept", "transient", "mine"):
+        await peer.send(1, QUEUE.Bind(queue=queue, exchange="e"), QUEUE.Bind(queue=queue, exchange="t"))
+    assert [record.name for record in broker.catalogue.queues("/")] == ["kept"]
+    assert [record.name for record in broker.catalogue.exchanges("/")] == ["e"]
+    assert [(record.source, record.destination) for record in broker.catalogue.bindings("/")] == [("e", "kept")]
+
+
+async def test_queue_made_anew_gets_a_new_identity(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    identities = []
+    for _ in range(2):
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        identities.append(broker.hosts["/"].queues["q"].queue_id)
+        await peer.send(1, QUEUE.Delete(queue="q"))
+    assert identities[1] > identities[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "method"),
+    [
+        ("add_queue", QUEUE.Declare(queue="new", durable=True)),
+        ("add_exchange", EXCHANGE.Declare(exchange="new", durable=True)),
+        ("add_binding", QUEUE.Bind(queue="q", exchange="e", routing_key="k")),
+        ("add_binding", EXCHANGE.Bind(destination="amq.topic", source="e", routing_key="k")),
+    ],
+    ids=lambda value: value.name if isinstance(value, Frame) else value,
+)
+async def test_what_the_catalogue_refuses_does_not_exist(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, change: str, method: Frame
+) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", durable=True), EXCHANGE.Declare(exchange="e", durable=True))
+
+    def refuse(*_: object) -> None:
+        raise CatalogueError("disk full")
+
+    monkeypatch.setattr(broker.catalogue, change, refuse)
+    assert await refused(peer, method) == 506
+    host = broker.hosts["/"]
+    assert "new" not in host.queues
+    assert "new" not in host.exchanges
+    assert list(host.bindings()) == []
+    monkeypatch.undo()
+    await peer.send(1, method)
+    assert CHANNEL.Close not in [type(item) for item in await peer.take()]
+
+
+async def test_binding_that_existed_survives_a_catalogue_that_refuses(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await Peer(broker).open(1)
+    bind = QUEUE.Bind(queue="q", exchange="amq.topic", routing_key="k")
+    await peer.send(1, QUEUE.Declare(queue="q", durable=True), bind)
+
+    def refuse(*_: object) -> None:
+        raise CatalogueError("disk full")
+
+    monkeypatch.setattr(broker.catalogue, "add_binding", refuse)
+    assert await refused(peer, bind) == 506
+    assert len(list(broker.hosts["/"].bindings())) == 1
