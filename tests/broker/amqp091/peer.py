@@ -1,4 +1,4 @@
-"""A client without a socket: bytes built by pamqp into a real connection object, frames out of a recording transport."""
+"""A client without a socket: bytes made by pamqp into a real connection object, frames out of a recording transport."""
 
 from __future__ import annotations
 

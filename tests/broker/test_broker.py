@@ -1,0 +1,207 @@
+"""The broker as a whole: start, stop, upkeep, and defects that stay where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import structlog
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.store.errors import DirectoryInUseError, LogFailedError, StoreError
+from annulet.store.lock import DirectoryLock
+from tests.broker.amqp091.peer import Peer, persistent, publish, turns
+
+
+def make(data: Path | None = None) -> Broker:
+    return Broker(BrokerConfiguration(data_directory=data, amqp=Endpoint(LOOPBACK, 0), http=None, bulk=None))
+
+
+async def declare(broker: Broker, name: str = "q") -> Peer:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue=name, durable=True))
+    await peer.take()
+    return peer
+
+
+class Recorder:
+    """A service that notes what happens to it."""
+
+    def __init__(self, *, fail: bool = False) -> None:
+        self.calls: list[str] = []
+        self.fail = fail
+
+    def restore(self, broker: Broker) -> None:
+        assert not broker.ready
+        assert "/" in broker.hosts
+        self.calls.append("restore")
+
+    async def start(self, broker: Broker) -> None:
+        self.calls.append("start")
+        if self.fail:
+            raise OSError(98, "Address already in use")
+
+    async def stop(self) -> None:
+        self.calls.append("stop")
+
+
+async def test_services_are_restored_before_they_start_and_stop_once() -> None:
+    broker, service = make(), Recorder()
+    broker.add_service(service)
+    await broker.start()
+    assert broker.ready
+    assert broker.amqp_address[1] > 0
+    await broker.stop()
+    await broker.stop()
+    assert service.calls == ["restore", "start", "stop"]
+    assert not broker.ready
+
+
+async def test_broker_that_cannot_start_leaves_the_directory_free(tmp_path: Path) -> None:
+    broker = make(tmp_path)
+    broker.add_service(Recorder(fail=True))
+    with pytest.raises(OSError, match="in use"):
+        await broker.start()
+    with DirectoryLock(tmp_path):
+        assert broker.stopping
+
+
+async def test_second_broker_in_a_directory_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    first, second = make(tmp_path), make(tmp_path)
+    await first.start()
+    with pytest.raises(DirectoryInUseError):
+        await second.start()
+    with pytest.raises(DirectoryInUseError):
+        DirectoryLock(tmp_path).acquire()
+    await first.stop()
+
+
+async def test_stopping_closes_connections_with_320_and_ends_when_they_answer() -> None:
+    broker = make()
+    await broker.start()
+    peer = await Peer(broker).open(1)
+    stopping = asyncio.ensure_future(broker.stop())
+    assert (await peer.one(commands.Connection.Close)).reply_code == 320
+    assert not stopping.done()
+    await peer.send(0, commands.Connection.CloseOk())
+    await stopping
+    assert broker.connections == set()
+
+
+async def test_stopping_cuts_who_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.broker.broker.DRAIN_SECONDS", 0.0)
+    broker = make()
+    await broker.start()
+    peer = await Peer(broker).open(1)
+    await broker.stop()
+    assert peer.transport.closing
+    assert broker.connections == set()
+
+
+async def test_disk_that_fails_at_the_last_moment_does_not_keep_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = make(tmp_path)
+    await broker.start()
+    peer = await declare(broker)
+
+    def write(_: object) -> None:
+        raise LogFailedError("disk gone")
+
+    monkeypatch.setattr(broker.log, "write", write)
+    peer.receive(persistent(1, "q"))
+    peer.connection.abort()
+    with structlog.testing.capture_logs() as lines:
+        await broker.stop()
+    assert any(line["event"] == "not everything was written down" for line in lines)
+    with DirectoryLock(tmp_path):
+        assert broker.commit.failed
+
+
+async def test_failed_disk_is_reported_to_who_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        broker = running.broker
+        failure = LogFailedError("disk gone")
+
+        def write(_: object) -> None:
+            raise failure
+
+        peer = await declare(broker)
+        monkeypatch.setattr(broker.log, "write", write)
+        peer.receive(persistent(1, "q"))
+        assert await broker.failed() is failure
+        assert not broker.accepts_durable(1, broker.clock())
+        with pytest.raises(StoreError):
+            await broker.commit.durable()
+        peer.connection.abort()
+
+
+async def test_defect_in_one_flush_silences_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker(http=False) as running:
+        broken, sound = await Peer(running.broker).open(1), await Peer(running.broker).open(1)
+
+        def flush() -> None:
+            raise RuntimeError("defect")
+
+        monkeypatch.setattr(broken.connection, "flush", flush)
+        broken.receive(b"")
+        await sound.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+        assert broken.transport.closing
+        sound.connection.abort()
+
+
+async def test_upkeep_goes_on_after_a_defect_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker(http=False) as running:
+        broker = running.broker
+
+        def tick(now: int) -> int:
+            raise RuntimeError("defect")
+
+        before = broker._tick
+        monkeypatch.setattr(broker.hosts["/"], "tick", tick)
+        with pytest.raises(RuntimeError):
+            broker._on_tick()
+        assert broker._tick is not before
+        assert broker._tick is not None
+        assert not broker._tick.cancelled()
+
+
+async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = make(tmp_path)
+    await broker.start()
+
+    async def maintain() -> None:
+        raise RuntimeError("defect")
+
+    monkeypatch.setattr(broker.commit, "maintain", maintain)
+    await turns()
+    broker._maintenance = None
+    broker._on_tick()
+    with structlog.testing.capture_logs():
+        await broker.stop()
+    with DirectoryLock(tmp_path):
+        assert broker.stopping
+
+
+async def test_messages_expire_without_anybody_asking() -> None:
+    clock = testing.VirtualClock()
+    async with testing.broker(http=False, clock=clock) as running:
+        broker = running.broker
+        peer = await declare(broker)
+        await peer.send(1, publish(1, "q", expiration="1000"))
+        queue = broker.hosts["/"].queues["q"]
+        clock.advance(1000)
+        broker._on_tick()
+        assert (queue.order.count, queue.statistics().messages_expired) == (0, 1)
+        peer.connection.abort()
+
+
+async def test_created_host_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        running.broker.create_host("tenant")
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        assert set(running.broker.hosts) == {"/", "tenant"}

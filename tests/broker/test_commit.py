@@ -1,0 +1,211 @@
+"""The commit pipeline over a log that does what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+import structlog
+
+from annulet.broker.commit import CommitPipeline
+from annulet.store.errors import LogFailedError, StoreError
+from annulet.store.interface import Batch, MaintenanceTask
+from annulet.store.memory import MemoryLog
+
+
+class SteeredLog(MemoryLog):
+    """Has a batch to write whenever ``dirty``; the disk is as slow and as sound as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dirty = True
+        self.written: list[int] = []
+        self.completed: list[int] = []
+        self.error: Exception | None = None
+        self.seal_error: Exception | None = None
+        self.go = threading.Event()
+        self.go.set()
+        self.tasks: list[MaintenanceTask] = []
+        self.finished: list[MaintenanceTask] = []
+        self._number = 0
+
+    def take_batch(self) -> Batch | None:
+        if self.seal_error is not None:
+            raise self.seal_error
+        if not self.dirty:
+            return None
+        self._number += 1
+        return Batch(self._number, 1)
+
+    def write(self, batch: Batch) -> None:
+        self.go.wait()
+        if self.error is not None:
+            raise self.error
+        self.written.append(batch.number)
+
+    def complete(self, batch: Batch) -> None:
+        self.completed.append(batch.number)
+
+    def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
+        return self.tasks.pop(0) if self.tasks else None
+
+    def finish(self, task: MaintenanceTask) -> None:
+        self.finished.append(task)
+
+
+class Waiter:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def window_committed(self, window: int) -> None:
+        self.told.append(("committed", window))
+
+    def window_failed(self, window: int) -> None:
+        self.told.append(("failed", window))
+
+
+class DefectiveWaiter(Waiter):
+    def window_committed(self, window: int) -> None:
+        raise RuntimeError("defect")
+
+    def window_failed(self, window: int) -> None:
+        raise RuntimeError("defect")
+
+
+@pytest.fixture
+def log() -> SteeredLog:
+    return SteeredLog()
+
+
+@pytest.fixture
+async def pipeline(log: SteeredLog) -> AsyncIterator[CommitPipeline]:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    yield pipeline
+    log.go.set()
+    log.seal_error = None
+    await pipeline.close()
+
+
+async def test_all_of_a_turn_share_one_write(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    waiters = [Waiter(), Waiter(), Waiter()]
+    assert {pipeline.wait(waiter) for waiter in waiters} == {1}
+    await pipeline.durable()
+    assert [waiter.told for waiter in waiters] == [[("committed", 1)]] * 3
+    assert log.written == log.completed == [1]
+    assert pipeline.batches == 1
+
+
+async def test_what_comes_during_a_write_goes_into_the_next_window(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    log.go.clear()
+    first, second = Waiter(), Waiter()
+    assert pipeline.wait(first) == 1
+    await asyncio.sleep(0)
+    assert pipeline.wait(second) == 2
+    await asyncio.sleep(0)
+    assert pipeline.window == 2, "the second window stays open while the disk is at work"
+    assert first.told == []
+    log.go.set()
+    await pipeline.durable()
+    assert (first.told, second.told) == ([("committed", 1)], [("committed", 2)])
+    assert log.written == [1, 2]
+
+
+async def test_nothing_to_write_is_committed_at_once(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    log.dirty = False
+    waiter = Waiter()
+    pipeline.wait(waiter)
+    await asyncio.sleep(0)
+    assert waiter.told == [("committed", 1)]
+    assert (log.written, pipeline.batches) == ([], 0)
+
+
+async def test_failed_write_fails_its_window_and_all_later_ones(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    log.error = LogFailedError("disk gone")
+    failures: list[BaseException] = []
+    pipeline.on_failure = failures.append
+    waiter, later = Waiter(), Waiter()
+    pipeline.wait(waiter)
+    with pytest.raises(StoreError, match="window 1"):
+        await pipeline.durable()
+    assert waiter.told == [("failed", 1)]
+    assert failures == [log.error]
+    assert pipeline.failed
+    pipeline.wait(later)
+    with pytest.raises(StoreError):
+        await pipeline.durable()
+    assert later.told == [("failed", 2)]
+    assert log.completed == []
+    assert len(failures) == 1
+
+
+async def test_log_that_cannot_seal_its_window_fails_it(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    log.seal_error = LogFailedError("failed before")
+    waiter = Waiter()
+    pipeline.wait(waiter)
+    with pytest.raises(StoreError):
+        await pipeline.durable()
+    assert waiter.told == [("failed", 1)]
+    assert pipeline.failed
+
+
+@pytest.mark.parametrize("error", [None, LogFailedError("disk gone")], ids=["committed", "failed"])
+async def test_defective_waiter_keeps_nobody_waiting(
+    pipeline: CommitPipeline, log: SteeredLog, error: Exception | None
+) -> None:
+    log.go.clear()
+    log.error = error
+    waiter, later = Waiter(), Waiter()
+    pipeline.wait(DefectiveWaiter())
+    pipeline.wait(waiter)
+    await asyncio.sleep(0)
+    pipeline.wait(later)
+    with structlog.testing.capture_logs() as lines:
+        log.go.set()
+        await asyncio.gather(pipeline.durable(), return_exceptions=True)
+    outcome = "committed" if error is None else "failed"
+    assert (waiter.told, later.told) == ([(outcome, 1)], [(outcome, 2)])
+    assert any(line["event"] == "defect in a commit waiter" for line in lines)
+
+
+async def test_cancelled_wait_disturbs_nobody(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    log.go.clear()
+    waiting = asyncio.ensure_future(pipeline.durable())
+    waiter = Waiter()
+    await asyncio.sleep(0)
+    pipeline.wait(waiter)
+    waiting.cancel()
+    log.go.set()
+    await pipeline.durable()
+    assert [kind for kind, _ in waiter.told] == ["committed"]
+
+
+async def test_upkeep_runs_until_nothing_is_due(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    class Task(MaintenanceTask):
+        def work(self) -> None:
+            assert threading.current_thread() is not threading.main_thread()
+
+    log.tasks = [Task(), Task()]
+    expected = list(log.tasks)
+    await pipeline.maintain()
+    assert log.finished == expected
+
+
+async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    waiter = Waiter()
+    pipeline.wait(waiter)
+    await pipeline.close()
+    assert waiter.told == [("committed", 1)]
+    assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())
+
+
+async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    log.error = LogFailedError("disk gone")
+    with pytest.raises(StoreError):
+        await pipeline.close()
+    assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())

@@ -1,0 +1,190 @@
+"""What a broker finds again after a restart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.core.queue import Queue
+from tests.broker.amqp091.peer import Peer, persistent, publish
+
+QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
+
+
+def queue_of(broker: Broker, name: str = "q") -> Queue:
+    return broker.hosts["/"].queues[name]
+
+
+def contents(queue: Queue) -> list[bytes]:
+    return [entry.message.body for entry in queue.browse()]
+
+
+async def publish_all(broker: Broker, peer: Peer, *messages: bytes) -> None:
+    await peer.send(1, *messages)
+    await broker.commit.durable()
+
+
+async def leave(peer: Peer) -> None:
+    await peer.send(0, commands.Connection.Close(200, "", 0, 0))
+
+
+async def crash(broker: Broker, directory: Path, copy: Path) -> None:
+    """Copy the directory as it is now: what a broker finds that was killed here."""
+    await broker.commit.durable()
+    shutil.copytree(directory, copy)
+
+
+async def test_definitions_come_back_as_they_were(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, EXCHANGE.Declare(exchange="e", exchange_type="topic", durable=True))
+        await peer.send(1, EXCHANGE.Declare(exchange="t", exchange_type="topic"))
+        await peer.send(1, QUEUE.Declare(queue="ring", durable=True, arguments={"x-ring-size": 3}))
+        await peer.send(1, QUEUE.Declare(queue="", durable=True), QUEUE.Declare(queue="transient"))
+        await peer.send(1, QUEUE.Declare(queue="mine", durable=True, exclusive=True))
+        await peer.send(1, QUEUE.Bind(queue="ring", exchange="e", routing_key="a.#"))
+        await peer.send(1, QUEUE.Bind(queue="ring", exchange="t", routing_key="gone"))
+        await peer.send(1, EXCHANGE.Bind(destination="e", source="amq.fanout", routing_key=""))
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        host = running.broker.hosts["/"]
+        assert {name.split("gen-")[0] for name in host.queues} == {"ring", "amq."}
+        assert queue_of(running.broker, "ring").settings.ring_size == 3
+        assert "t" not in host.exchanges
+        edges = {(binding.source.name, binding.routing_key) for binding in host.bindings()}
+        assert edges == {("e", "a.#"), ("amq.fanout", "")}
+
+
+async def test_messages_come_back_in_order_and_only_what_must(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True), QUEUE.Declare(queue="other", durable=True))
+        await peer.send(1, *(QUEUE.Bind(queue=name, exchange="amq.fanout") for name in ("q", "other")))
+        messages = [persistent(1, "k", b"%d" % number, exchange="amq.fanout") for number in range(4)]
+        await publish_all(broker, peer, *messages, publish(1, "q", b"transient"))
+        await peer.send(1, BASIC.Get(queue="q"), BASIC.Get(queue="q"), BASIC.Ack(1))
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        broker = running.broker
+        assert contents(queue_of(broker)) == [b"1", b"2", b"3"]
+        assert contents(queue_of(broker, "other")) == [b"0", b"1", b"2", b"3"]
+        first, second = queue_of(broker).browse()[0], queue_of(broker, "other").browse()[1]
+        assert first.message is second.message, "stored once, and once in memory"
+        assert queue_of(broker).enqueue(first.message, 0).sequence > 4
+
+
+async def test_redelivered_after_a_clean_stop_is_what_may_have_been_seen(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(3)))
+        await peer.send(1, BASIC.Qos(0, 2), BASIC.Consume(queue="q"))
+        await leave(peer)
+    for _ in range(2):  # and it is remembered over a restart in which nothing happens
+        async with testing.broker(http=False, data_dir=tmp_path) as running:
+            flags = [entry.redelivered for entry in queue_of(running.broker).browse()]
+            assert flags == [True, True, False]
+
+
+async def test_after_a_crash_everything_may_have_been_seen(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, persistent(1, "q", b"a"), persistent(1, "q", b"b"))
+        await crash(running.broker, tmp_path / "live", tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        queue = queue_of(running.broker)
+        assert [(entry.message.body, entry.redelivered) for entry in queue.browse()] == [(b"a", True), (b"b", True)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [({"x-ring-size": 2}, [b"3", b"4"]), ({"x-last-value-key": "key"}, [b"3", b"4"])],
+    ids=["ring", "last value"],
+)
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+async def test_limits_hold_after_a_restart(
+    tmp_path: Path, arguments: dict[str, Any], kept: list[bytes], clean: bool
+) -> None:
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments=arguments))
+        messages = [persistent(1, "q", b"%d" % number, headers={"key": number % 2}) for number in range(5)]
+        await publish_all(running.broker, peer, *messages)
+        await crash(running.broker, data, tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=data if clean else tmp_path / "copy") as running:
+        broker = running.broker
+        assert contents(queue_of(broker)) == kept
+        peer = await Peer(broker).open(1)
+        await publish_all(broker, peer, persistent(1, "q", b"5", headers={"key": 1}))
+        assert contents(queue_of(broker)) == [kept[1], b"5"]
+        await leave(peer)
+
+
+async def test_counters_go_on_after_a_clean_stop_and_fit_after_a_crash(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(broker, peer, *(persistent(1, "q") for _ in range(3)))
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await crash(broker, tmp_path / "live", tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        counters = queue_of(running.broker).statistics()
+        assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (3, 1, 2)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        counters = queue_of(running.broker).statistics()
+        assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (2, 0, 2)
+
+
+async def test_queue_deleted_just_before_a_crash_takes_its_messages_along(tmp_path: Path) -> None:
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(broker, peer, persistent(1, "q"))
+        broker.catalogue.delete_queue("/", "q")  # the crash comes before the log forgets the queue
+        await crash(broker, data, tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        broker = running.broker
+        assert "q" not in broker.hosts["/"].queues
+        assert broker.log.statistics().live_records == 0
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        assert contents(queue_of(broker)) == []
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        assert contents(queue_of(running.broker)) == []
+
+
+async def test_transaction_comes_back_whole(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="in", durable=True), QUEUE.Declare(queue="out", durable=True))
+        await publish_all(broker, peer, persistent(1, "in", b"request"))
+        await peer.send(1, commands.Tx.Select(), BASIC.Get(queue="in"))
+        await peer.send(1, persistent(1, "out", b"a"), persistent(1, "out", b"b"), BASIC.Ack(1))
+        await crash(broker, tmp_path / "live", tmp_path / "before")
+        await peer.send(1, commands.Tx.Commit())
+        await crash(broker, tmp_path / "live", tmp_path / "after")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "before") as running:
+        queues = [contents(queue_of(running.broker, name)) for name in ("in", "out")]
+        assert queues == [[b"request"], []]
+    async with testing.broker(http=False, data_dir=tmp_path / "after") as running:
+        queues = [contents(queue_of(running.broker, name)) for name in ("in", "out")]
+        assert queues == [[], [b"a", b"b"]]
