@@ -203,12 +203,15 @@ class QueueMachine(RuleBasedStateMachine):
         self.oracle.give_back(held, self.now)
         pair.real.recover(self.now)
 
-    @precondition(lambda self: self.sessions and self.oracle.ttl < 0)  # expiry within a commit is tested by name
-    @rule(data=st.data(), key=KEYS, size=SIZES)
-    def send_in_transaction(self, data: st.DataObject, key: str | None, size: int) -> None:
+    @precondition(lambda self: self.sessions)
+    @rule(data=st.data(), key=KEYS, size=SIZES, lifetime=LIFETIMES)
+    def send_in_transaction(self, data: st.DataObject, key: str | None, size: int, lifetime: int | None) -> None:
         pair = self.pick(data)
-        pair.sends.append((key, size, 0))
-        pair.transaction.send(self.message(key, size, None), self.host.route("", "q"))
+        expires_at = self.expires_at(lifetime)
+        if self.oracle.ttl >= 0:  # it runs from the send, and the oracle's publish counts from the commit
+            expires_at = min(expires_at or self.now + self.oracle.ttl, self.now + self.oracle.ttl)
+        pair.sends.append((key, size, expires_at))
+        pair.transaction.send(self.message(key, size, lifetime), self.host.route("", "q"))
 
     @precondition(lambda self: self.sessions)
     @rule(data=st.data())

@@ -6,11 +6,11 @@ import os
 import random
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.store.log import MessageLog
+from tests.hypothesis_profiles import state_machine_settings
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -242,5 +242,5 @@ class LogMachine(RuleBasedStateMachine):
             assert self.work.log.statistics().live_records == len(left)
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LogMachine.TestCase.settings = state_machine_settings(examples=60, steps=40)
 TestLogMachine = LogMachine.TestCase
