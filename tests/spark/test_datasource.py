@@ -1,0 +1,51 @@
+"""What Spark asks the data source before it starts anything. Reads and writes: test_source and test_sink."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+import pyspark_annulet
+from annulet.spark.datasource import FORMAT, AnnuletDataSource
+from annulet.spark.options import OptionError
+from annulet.spark.schema import read_schema
+from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
+from annulet.spark.source import AnnuletReader, AnnuletStreamReader
+
+URL = "annulet://guest:guest@127.0.0.1:1/"
+BODY = StructType([StructField("body", BinaryType())])
+
+
+def source(**options: str) -> AnnuletDataSource:
+    return AnnuletDataSource({"url": URL, **options})
+
+
+def test_spark_finds_the_format_by_itself() -> None:
+    assert pyspark_annulet.DefaultSource is AnnuletDataSource
+    assert AnnuletDataSource.name() == FORMAT == "annulet"
+
+
+def test_the_schema_follows_the_options_and_needs_no_broker() -> None:
+    assert source(queue="q").schema() == read_schema(include_body=True)
+    assert source(queue="q", includeBody="false").schema() == read_schema(include_body=False)
+
+
+def test_planning_needs_no_broker() -> None:
+    assert isinstance(source(queue="q").reader(BODY), AnnuletReader)
+    assert isinstance(source(queue="q").streamReader(BODY), AnnuletStreamReader)
+    assert isinstance(source(address="q").writer(BODY, overwrite=False), AnnuletWriter)
+    assert isinstance(source(address="q").streamWriter(BODY, overwrite=False), AnnuletStreamWriter)
+
+
+@pytest.mark.parametrize(("method", "remedy"), [("writer", '.mode\\("append"\\)'), ("streamWriter", "outputMode")])
+def test_a_queue_is_not_overwritten(method: str, remedy: str) -> None:
+    with pytest.raises(OptionError, match=f"a queue cannot be overwritten; use .*{remedy}"):
+        getattr(source(address="q"), method)(BODY, overwrite=True)
+
+
+@pytest.mark.parametrize("method", ["reader", "streamReader"])
+def test_a_read_is_refused_before_it_starts(method: str) -> None:
+    with pytest.raises(OptionError, match="option queue is missing"):
+        getattr(source(), method)(BODY)
+    with pytest.raises(OptionError, match="column 'body' has type binary"):
+        getattr(source(queue="q"), method)(StructType([StructField("body", StringType())]))
