@@ -1,7 +1,7 @@
 """The examples of the documentation work: Python blocks marked ``<!-- test: broker -->`` run against a real broker.
 
-``amqp_url`` and ``http_url`` are given; the default addresses written out in a block are replaced by the broker's. A block
-that is followed by a ``text`` block must print exactly that.
+``amqp_url`` and ``http_url`` are given; the default addresses written out in a block are replaced by the broker's. A
+block that is followed by a ``text`` block must print exactly that.
 """
 
 from __future__ import annotations
