@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import shutil
-from collections.abc import AsyncIterator, Sequence
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from annulet.application import build_broker
 from annulet.broker.broker import Broker
+from annulet.broker.clock import system_clock
+from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.bulk.client import BulkClient
 from annulet.bulk.server import BulkService
+from annulet.bulk.url import parse_url
 from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
-from annulet.testing import in_process
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+
+T = TypeVar("T")
 
 
 class Bench:
     """A running broker with what tests do to it."""
 
-    def __init__(self, broker: Broker, url: str) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.url = url
+        self.url = ""
         self.host = broker.hosts["/"]
 
     @property
@@ -55,13 +65,50 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(directory: Path | None = None, **settings: Any) -> AsyncIterator[Bench]:
+async def bench(directory: Path | None = None, *, bulk_port: int = 0, **settings: Any) -> AsyncIterator[Bench]:
     """Run a broker; in memory without a directory."""
-    async with in_process.broker(data_dir=directory, bulk=True, http=False, **settings) as running:
-        yield Bench(running.broker, running.bulk_url)
+    clock = settings.pop("clock", system_clock)
+    configuration = BrokerConfiguration(
+        data_directory=directory,
+        amqp=Endpoint(LOOPBACK, 0),
+        http=None,
+        bulk=Endpoint(LOOPBACK, bulk_port),
+        bulk_required=True,
+        **settings,
+    )
+    broker = build_broker(configuration, clock=clock)
+    await broker.start()
+    try:
+        made = Bench(broker)
+        made.url = f"annulet://guest:guest@{LOOPBACK}:{made.service.port}/"
+        yield made
+    finally:
+        await broker.stop()
 
 
 def crash_image(directory: Path, target: Path) -> Path:
     """Copy what a broker killed at this moment would leave behind, without its lock."""
     shutil.copytree(directory, target)
     return target
+
+
+async def away(work: Callable[[], T]) -> T:
+    """Run a client's blocking call in a thread."""
+    return await asyncio.to_thread(work)
+
+
+def bulk_client(here: Bench, **changes: Any) -> BulkClient:
+    """A client that does not wait; ``changes`` are parts of the address."""
+    return BulkClient(dataclasses.replace(parse_url(here.url), **changes), retry_seconds=0)
+
+
+def stage_name() -> str:
+    return f"0-0-0-{uuid.uuid4().hex}"
+
+
+def free_ports(count: int) -> list[int]:
+    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(holder.getsockname()[1]) for holder in holders]
+    for holder in holders:
+        holder.close()
+    return ports

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.errors import (
     InvalidRequestError,
     LeaseFencedError,
@@ -20,7 +21,7 @@ from annulet.bulk.errors import (
     NotFoundError,
     RefusedError,
 )
-from annulet.bulk.leases import GENERATED_LEASE_IDLE_MAX, LeaseManager, LeaseRequest
+from annulet.bulk.leases import GENERATED_LEASE_IDLE_MAX, LeaseManager
 from annulet.bulk.schema import Row
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason

@@ -16,7 +16,7 @@ import pika
 import pytest
 
 from annulet.bulk.client import BulkClient
-from annulet.bulk.protocol import BrowseTicket, OpenBrowse, ReleaseLease
+from annulet.bulk.protocol import BrowseTicket, OpenBrowse
 from annulet.bulk.url import parse_url
 from tests.broker_process import BrokerProcess
 
@@ -207,16 +207,3 @@ def test_a_zombie_driver_is_fenced_off(tmp_path: Path) -> None:
         # Whichever it meets first: our fence, or the checkpoint's own files.
         assert "was taken over" in output or "CONCURRENT_STREAM_LOG_UPDATE" in output, output
         here.settle(driver)
-
-
-def test_a_released_lease_gives_its_messages_back(tmp_path: Path) -> None:
-    with world(tmp_path) as here:
-        here.publish(10)
-        driver = here.driver()
-        here_is_everything = [b"%06d" % number for number in range(10)]
-        wait_until(lambda: sorted(here.bodies("out")) == here_is_everything, "the messages to arrive", driver)
-        wait_until(lambda: here.bodies("in") == [], "everything to be acknowledged", driver)
-        driver.kill()
-        client = BulkClient(parse_url(here.broker.bulk_url))
-        assert client.act(ReleaseLease(lease="pipe")) == {"returned": 0}
-        client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -192,7 +193,7 @@ def _expiration(properties: BasicProperties, value: Any) -> None:
 
 
 def _timestamp(properties: BasicProperties, value: Any) -> None:
-    seconds = int(value.timestamp())
+    seconds = math.floor(value.timestamp())
     if seconds < 0:
         raise ValueError(f"{value} is before 1970, which AMQP 0-9-1 cannot express")
     properties.timestamp = seconds

@@ -27,6 +27,7 @@ from annulet.broker.leased import (
 )
 from annulet.bulk.schema import Row
 from annulet.core.entry import DELIVERING
+from annulet.store.definitions import LeaseRecord
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -138,3 +139,39 @@ class Lease:
             if message is None or not message.alive:
                 missing += 1
         return missing
+
+    def record(self) -> LeaseRecord:
+        """Return what the catalogue keeps."""
+        return LeaseRecord(
+            name=self.name,
+            virtual_host=self.host,
+            queue_id=self.queue_id,
+            generation=self.generation,
+            generated=self.generated,
+            created_at=self.created_at,
+            active_at=self.active_at,
+            acknowledged=self.acknowledged,
+            last=self.last,
+            owner=self.owner,
+        )
+
+    def status(self, now: int) -> dict[str, object]:
+        """Describe the lease for statistics; times in milliseconds."""
+        queue = self.queue
+        return {
+            "name": self.name,
+            "virtual_host": self.host,
+            "queue": self.queue_name,
+            "generation": self.generation,
+            "generated": self.generated,
+            "claimed": self.owner != "",
+            "created_at": self.created_at,
+            "age_milliseconds": now - self.created_at,
+            "idle_milliseconds": now - self.active_at,
+            "acknowledged": self.acknowledged,
+            "last": self.last,
+            "held": len(self.held),
+            "held_bytes": sum(message.entry.message.size for message in self.held.values()),
+            "gap": self.gap,
+            "pending": queue.order.count,
+        }

@@ -11,17 +11,22 @@ Order of writing, and why a crash in between is harmless:
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from annulet.broker.leased import SEQUENCE_MASK, unpack_positions
+from annulet.bulk.adoption import (
+    LeaseRequest,
+    check_request,
+    check_takeover,
+    continue_lease,
+    continue_without,
+)
 from annulet.bulk.errors import (
     InvalidRequestError,
     LeaseFencedError,
     LeaseGoneError,
-    LeaseInUseError,
     NotFoundError,
     RefusedError,
     UnavailableError,
@@ -29,7 +34,7 @@ from annulet.bulk.errors import (
 from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
 from annulet.core.errors import CoreError
 from annulet.core.message import Message
-from annulet.store.definitions import LeaseRange, LeaseRecord
+from annulet.store.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -43,33 +48,11 @@ GENERATED_LEASE_IDLE_MAX: Final = 6 * 3600 * 1000
 """Milliseconds after which an unused lease with a generated name gives its messages back. Only its own checkpoint can
 come back to it; six hours outlast a night's maintenance. A lease the user named has no limit."""
 
-LEASE_NAME_MAX: Final = 255
-"""Characters of a lease's name: AMQP's limit for names."""
-
 SLICE: Final = 2000
 """Messages acquired or settled before other work gets a turn: about 10 ms."""
 
 LEASES_MAX: Final = 10_000
 """Leases of a broker. Each costs a few hundred bytes; more mean that jobs mint names and never come back."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRequest:
-    """What a source says of itself when it opens a lease.
-
-    ``owner`` is minted with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise
-    ``position`` is the highest position that the checkpoint knows.
-    """
-
-    host: str
-    name: str
-    queue: str
-    owner: str
-    fresh: bool
-    position: int = 0
-    generated: bool = False
-    on_existing: str = "fail"  # fail | resume | release
-    fail_on_data_loss: bool = True
 
 
 class LeaseManager:
@@ -121,7 +104,7 @@ class LeaseManager:
         checkpoint, only with ``fail_on_data_loss`` false). Raises :class:`LeaseInUseError`, :class:`LeaseGoneError`
         and others.
         """
-        _check_request(request)
+        check_request(request)
         async with self._opening:
             lease = self._leases.get((request.host, request.name))
             if lease is not None and lease.queue.deleted:
@@ -130,7 +113,7 @@ class LeaseManager:
             if lease is None:
                 lease, gap = self._create(request), 0
                 if not request.fresh:
-                    self._lost(request, lease)
+                    continue_without(request, lease)
             else:
                 async with lease.lock:
                     gap = await self._adopt(request, lease)
@@ -139,7 +122,7 @@ class LeaseManager:
                 lease.owner = request.owner
             lease.active_at = self._broker.clock()
             lease.gap += gap
-            self._broker.catalogue.set_lease(_record(lease))
+            self._broker.catalogue.set_lease(lease.record())
             self._leases[lease.key] = lease
         logger.info("lease opened", lease=lease.name, queue=lease.queue_name, generation=lease.generation, gap=gap)
         return {"generation": lease.generation, "position": lease.acknowledged, "gap": gap}
@@ -155,58 +138,15 @@ class LeaseManager:
             )
         return Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
 
-    def _lost(self, request: LeaseRequest, lease: Lease) -> None:
-        """A checkpoint came back and its lease is not there."""
-        if request.fail_on_data_loss:
-            raise LeaseGoneError(
-                f"lease range gone: lease {request.name!r} on queue {request.queue!r}, which this checkpoint has "
-                "read up to "
-                f"position {request.position}, was released or expired or its queue was deleted; messages that "
-                "were planned "
-                "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with "
-                "what is left"
-            )
-        lease.acknowledged = lease.last = request.position  # what was planned above start is counted when it is read
-
     async def _adopt(self, request: LeaseRequest, lease: Lease) -> int:
-        """A lease of this name exists: decide whether this checkpoint may have it. Returns the gap."""
-        if lease.queue_name != request.queue:
-            raise LeaseInUseError(
-                f"lease {lease.name!r} reads queue {lease.queue_name!r}, not {request.queue!r}: "
-                "choose another lease name, and a new checkpoint for another queue"
-            )
-        mine = lease.owner in ("", request.owner)
+        """A lease of this name exists: give it to this checkpoint if it may have it. Returns the gap."""
         if not request.fresh:
-            if not mine:
-                raise LeaseInUseError(
-                    f"lease {lease.name!r} was taken over by another checkpoint; this one must not go on. "
-                    "Start with a new checkpoint and another lease name"
-                )
-            return self._check_position(request, lease)
-        if not mine and request.on_existing == "fail":
-            raise LeaseInUseError(
-                f"lease {lease.name!r} on queue {lease.queue_name!r} belongs to another checkpoint and holds "
-                f"{len(lease.held)} messages: restart with that checkpoint, choose another lease name, or set "
-                "onExistingLease=resume (read them with this checkpoint) or release (give them back to the queue first)"
-            )
+            return continue_lease(request, lease)
+        check_takeover(request, lease)
         if request.on_existing == "release":
             await self._give_back(lease)
         lease.owner = ""
         return 0
-
-    def _check_position(self, request: LeaseRequest, lease: Lease) -> int:
-        if request.position <= lease.last:
-            return 0
-        if request.fail_on_data_loss:
-            raise LeaseGoneError(
-                f"lease range gone: the checkpoint knows position {request.position} of lease {lease.name!r}, the "
-                "broker only "
-                f"{lease.last}: the broker's data is older than the checkpoint. Start with a new checkpoint, or set "
-                "failOnDataLoss=false to go on"
-            )
-        gap = request.position - lease.last
-        lease.last = request.position
-        return gap
 
     # ------------------------------------------------------------------ extend and acknowledge
 
@@ -343,7 +283,7 @@ class LeaseManager:
         catalogue = self._broker.catalogue
         try:
             with catalogue.transaction():
-                catalogue.set_lease(_record(lease))
+                catalogue.set_lease(lease.record())
                 if upto > before[0]:
                     catalogue.delete_lease_ranges(lease.host, lease.name, upto)
                 if taken:
@@ -378,7 +318,7 @@ class LeaseManager:
         lease = self._find(host, name)
         if lease.owner == "":
             lease.owner = owner
-            self._broker.catalogue.set_lease(_record(lease))
+            self._broker.catalogue.set_lease(lease.record())
         elif lease.owner != owner:
             raise LeaseFencedError(f"lease {name!r} was taken over by another checkpoint; this query must stop")
         lease.active_at = self._broker.clock()
@@ -449,7 +389,7 @@ class LeaseManager:
         lease.acknowledged = lease.last
         catalogue = self._broker.catalogue
         with catalogue.transaction():
-            catalogue.set_lease(_record(lease))
+            catalogue.set_lease(lease.record())
             catalogue.delete_lease_ranges(lease.host, lease.name, lease.last)
         self._return(lease, list(held.values()))
         await self._broker.commit.durable()
@@ -481,12 +421,12 @@ class LeaseManager:
 
     def status(self, host: str, name: str) -> dict[str, object]:
         """Describe one lease."""
-        return _status(self._find(host, name), self._broker.clock())
+        return self._find(host, name).status(self._broker.clock())
 
     def statistics(self, host: str | None = None) -> list[dict[str, object]]:
         """Describe all leases, for the queues' statistics."""
         now = self._broker.clock()
-        return [_status(lease, now) for lease in self._leases.values() if host in (None, lease.host)]
+        return [lease.status(now) for lease in self._leases.values() if host in (None, lease.host)]
 
     def _find(self, host: str, name: str) -> Lease:
         lease = self._leases.get((host, name))
@@ -511,46 +451,3 @@ class LeaseManager:
                 f"lease {lease.name!r} was taken over: this run has generation {generation}, the current one is "
                 f"{lease.generation}. Another run of the query is alive; this one must stop"
             )
-
-
-def _check_request(request: LeaseRequest) -> None:
-    if not 0 < len(request.name) <= LEASE_NAME_MAX:
-        raise InvalidRequestError(f"lease {request.name!r}: a name has 1 to {LEASE_NAME_MAX} characters")
-    if request.on_existing not in ("fail", "resume", "release"):
-        raise InvalidRequestError(f"onExistingLease {request.on_existing!r} is unknown: fail, resume or release")
-
-
-def _record(lease: Lease) -> LeaseRecord:
-    return LeaseRecord(
-        name=lease.name,
-        virtual_host=lease.host,
-        queue_id=lease.queue_id,
-        generation=lease.generation,
-        generated=lease.generated,
-        created_at=lease.created_at,
-        active_at=lease.active_at,
-        acknowledged=lease.acknowledged,
-        last=lease.last,
-        owner=lease.owner,
-    )
-
-
-def _status(lease: Lease, now: int) -> dict[str, object]:
-    queue = lease.queue
-    return {
-        "name": lease.name,
-        "virtual_host": lease.host,
-        "queue": lease.queue_name,
-        "generation": lease.generation,
-        "generated": lease.generated,
-        "claimed": lease.owner != "",
-        "created_at": lease.created_at,
-        "age_milliseconds": now - lease.created_at,
-        "idle_milliseconds": now - lease.active_at,
-        "acknowledged": lease.acknowledged,
-        "last": lease.last,
-        "held": len(lease.held),
-        "held_bytes": sum(message.entry.message.size for message in lease.held.values()),
-        "gap": lease.gap,
-        "pending": queue.order.count,
-    }

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from annulet.bulk import protocol
+from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError
-from annulet.bulk.leases import LeaseManager, LeaseRequest
+from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.snapshots import SnapshotStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from annulet.bulk.errors import InvalidRequestError
 
@@ -33,7 +33,7 @@ class BulkUrl:
         return f"grpc://{host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{SCHEME}://{self.user}@{self.location.removeprefix('grpc://')}/{self.virtual_host}"
+        return f"{SCHEME}://{self.user}@{self.location.removeprefix('grpc://')}/{quote(self.virtual_host, safe='')}"
 
 
 def parse_url(text: str) -> BulkUrl:

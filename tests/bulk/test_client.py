@@ -1,0 +1,112 @@
+"""The client: a broker that comes back is waited for, what was interrupted goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from annulet.bulk import client as client_module
+from annulet.bulk import protocol
+from annulet.bulk.client import BulkClient, connect
+from annulet.bulk.errors import (
+    UnavailableError,
+)
+from annulet.bulk.url import parse_url
+from tests.bulk.helpers import away, bench, free_ports, stage_name
+
+
+async def test_a_client_waits_for_a_broker_that_restarts(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    async with bench(tmp_path, bulk_port=port) as here:
+        here.declare("q")
+        await here.publish("q", [b"a"])
+        client = BulkClient(parse_url(here.url))
+        await away(lambda: client.act(protocol.QueueStatus(queue="q")))
+    waiting = asyncio.create_task(away(lambda: client.act(protocol.QueueStatus(queue="q"))))
+    async with bench(tmp_path, bulk_port=port):
+        assert await waiting == {"last_sequence": 1, "pending": 1}  # with a new token, as the old ones are gone
+
+
+def test_nobody_there_ends_after_the_patience_given() -> None:
+    (port,) = free_ports(1)
+    now = [0.0]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    client = BulkClient(parse_url(f"annulet://127.0.0.1:{port}"), retry_seconds=5, clock=lambda: now[0], sleep=sleep)
+    with pytest.raises(UnavailableError, match=r"no answer .* within 5 seconds"):
+        client.act(protocol.ListLeases())
+    assert slept[:3] == [0.1, 0.2, 0.4]
+    assert max(slept) <= client_module.BACKOFF_MAX_SECONDS
+    assert 3 < sum(slept) <= 5
+
+
+async def test_an_interrupted_stream_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        bodies = [b"%05d" % number for number in range(12_000)]
+        await here.publish("q", bodies)
+        client = BulkClient(parse_url(here.url), sleep=lambda _: None)
+        chunks = client._chunks
+        failures = [2, 1]
+
+        def interrupted(reader: Any) -> Iterator[pa.RecordBatch]:
+            left = failures.pop() if failures else -1
+            for batch in chunks(reader):
+                if left == 0:
+                    raise UnavailableError("connection reset")
+                left -= 1
+                yield batch
+
+        monkeypatch.setattr(client, "_chunks", interrupted)
+
+        def work() -> list[bytes]:
+            view = client.act(protocol.OpenBrowse(queue="q"))["snapshot"]
+            ticket = protocol.BrowseTicket(snapshot=view, after=0, upto=12_000)
+            return [body for batch in client.get(ticket) for body in batch.column("body").to_pylist()]
+
+        assert await away(work) == bodies
+        assert failures == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_an_interrupted_stage_is_sent_again_when_it_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    async with bench(tmp_path) as here:
+        client = BulkClient(parse_url(here.url), sleep=lambda _: None)
+        rows = pa.record_batch({"body": ["a"]})
+        if not kept:
+            monkeypatch.setattr(client_module, "REPEATABLE_PUT_BYTES_MAX", rows.nbytes)
+        send = client._put
+        attempts: list[int] = []
+
+        def interrupted(request: Any, schema: Any, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
+            attempts.append(0)
+            if len(attempts) == 1:
+                next(batches), next(batches)
+                raise UnavailableError("connection reset")
+            return send(request, schema, batches)
+
+        monkeypatch.setattr(client, "_put", interrupted)
+        request = protocol.PutStage(query="x", stage=stage_name())
+        if kept:
+            assert (await away(lambda: client.put(request, rows.schema, [rows] * 3)))["rows"] == 3
+        else:
+            with pytest.raises(UnavailableError):
+                await away(lambda: client.put(request, rows.schema, [rows] * 3))
+
+
+def test_connections_are_kept_per_process_and_address() -> None:
+    url = parse_url("annulet://127.0.0.1:1")
+    assert connect(url) is connect(parse_url("annulet://127.0.0.1:1/"))
+    assert connect(url) is not connect(parse_url("annulet://127.0.0.1:2"))
+    assert connect(url) is not connect(url, retry_seconds=1)

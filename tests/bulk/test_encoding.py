@@ -1,0 +1,118 @@
+"""Rows of a write as messages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, check_write_schema, encode_rows
+from annulet.bulk.errors import InvalidRequestError
+from annulet.wire.amqp091.properties import VIEW, decode_properties
+
+HERE = WriteDefaults(address="q")
+
+
+def encode(defaults: WriteDefaults = HERE, **columns: Any) -> list[PendingMessage]:
+    return list(encode_rows(pa.record_batch(columns), defaults, "p", 10))
+
+
+def test_every_column_is_written() -> None:
+    at = pa.array([dt.datetime(2024, 1, 2, tzinfo=dt.UTC)], pa.timestamp("us", tz="UTC"))
+    properties = pa.array([[("a", "1"), ("n", None)]], pa.map_(pa.string(), pa.string()))
+    (pending,) = encode(
+        body=["ü"],
+        message_id=["m"],
+        content_type=["t"],
+        content_encoding=["e"],
+        correlation_id=["c"],
+        reply_to=["r"],
+        subject=["s"],
+        group_id=["g"],
+        priority=[7],
+        expiration=[500],
+        timestamp=at,
+        persistent=[False],
+        properties=properties,
+        position=[4],
+    )
+    message = pending.message
+    decoded = VIEW.properties(message)
+    assert (message.body, message.durable, message.priority, pending.time_to_live) == ("ü".encode(), False, 7, 500)
+    assert (decoded.message_id, decoded.content_type, decoded.content_encoding) == ("m", "t", "e")
+    assert (decoded.correlation_id, decoded.reply_to, decoded.subject, decoded.group_id) == ("c", "r", "s", "g")
+    assert decoded.timestamp == 1_704_153_600_000
+    assert decoded.application == {"a": "1", "n": None, "group-id": "g"}
+    basic = decode_properties(message.header)
+    assert (basic.delivery_mode, basic.expiration, basic.priority) == (1, "500", 7)
+
+
+def test_defaults() -> None:
+    (pending,) = encode(body=pa.array([None], pa.binary()))
+    assert (pending.message.body, pending.message.durable, pending.message.priority) == (b"", True, 4)
+    assert pending.time_to_live == -1
+    assert decode_properties(pending.message.header).delivery_mode == 2
+    (transient,) = encode(WriteDefaults(address="q", persistent=False), body=[b""])
+    assert transient.message.durable is False
+
+
+@pytest.mark.parametrize(
+    ("defaults", "columns", "expected"),
+    [
+        (HERE, {"address": "other", "routing_key": "k"}, Destination("q", "", "k")),
+        (
+            WriteDefaults(exchange="e", routing_key="k"),
+            {"exchange": "x", "routing_key": "y"},
+            Destination(None, "e", "k"),
+        ),
+        (WriteDefaults(exchange="e"), {"routing_key": "y"}, Destination(None, "e", "y")),
+        (WriteDefaults(), {"exchange": "x", "address": "a", "routing_key": "y"}, Destination(None, "x", "y")),
+        (WriteDefaults(), {"address": "a"}, Destination("a", "", "")),
+        (WriteDefaults(), {"routing_key": "y"}, Destination(None, "", "y")),
+        (WriteDefaults(routing_key="k"), {}, Destination(None, "", "k")),
+    ],
+)
+def test_options_win_over_columns(defaults: WriteDefaults, columns: dict[str, str], expected: Destination) -> None:
+    (pending,) = encode(defaults, body=[b""], **{name: [value] for name, value in columns.items()})
+    assert pending.destination == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"priority": [256]}, "row 10, column priority: 256"),
+        ({"priority": [-1]}, "row 10, column priority: -1"),
+        ({"expiration": [-5]}, "give milliseconds to live"),
+        ({"message_id": ["x" * 256]}, "longer than 255 octets"),
+        ({"address": ["x" * 256]}, "address 'xxxx"),
+        ({"timestamp": pa.array([-1], pa.timestamp("us", tz="UTC"))}, "before 1970"),
+        ({"properties": pa.array([[("n" * 256, "v")]], pa.map_(pa.string(), pa.string()))}, "property name"),
+        ({}, "row 10 has no destination"),
+    ],
+)
+def test_bad_rows_name_row_and_column(columns: dict[str, Any], text: str) -> None:
+    address = {} if not columns or "address" in columns else {"address": ["q"]}
+    with pytest.raises(InvalidRequestError) as error:
+        encode(WriteDefaults(), body=[b""], **address, **columns)
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"value": pa.string()}, "column 'value' is unknown"),
+        ({"address": pa.string()}, "column 'body' is missing"),
+        ({"body": pa.int64()}, "column 'body' has type int64, not binary or string"),
+        ({"body": pa.string(), "properties": pa.map_(pa.string(), pa.int8())}, "column 'properties' has type"),
+    ],
+)
+def test_bad_schemas(schema: dict[str, pa.DataType], text: str) -> None:
+    with pytest.raises(InvalidRequestError) as error:
+        check_write_schema(pa.schema(schema))
+    assert text in str(error.value)
+
+
+def test_columns_of_a_read_are_passed_over() -> None:
+    check_write_schema(pa.schema({"body": pa.binary(), "position": pa.int64(), "redelivered": pa.bool_()}))

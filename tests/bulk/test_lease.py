@@ -1,0 +1,49 @@
+"""What the catalogue keeps of a position."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.broker.leased import DELIVERY_COUNT_MAX, SEQUENCE_MASK, unpack_positions
+from annulet.bulk.lease import Lease, hold, pack_positions, unpack
+from annulet.core.effects import Effects
+from annulet.core.entry import DELIVERING, QueueEntry
+from annulet.core.message import Message, Origin
+from annulet.core.queue import Queue
+from annulet.core.settings import QueueSettings
+from annulet.wire.amqp091.properties import VIEW
+
+
+def queue() -> Queue:
+    return Queue("q", QueueSettings(), Effects(), durable=True, queue_id=1)
+
+
+def entry(sequence: int, *, durable: bool = True) -> QueueEntry:
+    made = QueueEntry(queue(), Message(b"", b"", Origin("", "q", "", VIEW), durable=durable), sequence)
+    made.state = DELIVERING
+    return made
+
+
+@given(st.integers(1, SEQUENCE_MASK), st.integers(0, DELIVERY_COUNT_MAX + 5), st.booleans(), st.booleans())
+def test_positions_come_back(sequence: int, count: int, redelivered: bool, durable: bool) -> None:
+    original = entry(sequence, durable=durable)
+    original.delivery_count = count
+    original.redelivered = redelivered
+    (packed,) = unpack_positions(pack_positions([hold(original)]))
+    assert packed & SEQUENCE_MASK == sequence
+    recovered = entry(sequence)  # recovery makes every message durable
+    held = unpack(packed, recovered)
+    assert (held.delivery_count, held.redelivered) == (min(count, DELIVERY_COUNT_MAX), redelivered)
+    assert recovered.message.durable is durable
+    assert held.row(9).position == 9
+
+
+def test_missing_counts_what_is_not_in_delivery() -> None:
+    lease = Lease("/", "l", queue(), generated=False, now=0)
+    alive, gone = entry(1), entry(2)
+    gone.state = 2
+    lease.held = {3: hold(alive), 4: hold(gone)}
+    assert lease.missing(2, 3) == 0
+    assert lease.missing(2, 5) == 2
+    assert lease.key == ("/", "l")

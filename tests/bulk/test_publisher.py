@@ -1,0 +1,218 @@
+"""Staged publishes: whole, once, in order, and nothing before everything is known to be right."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from annulet.bulk import publisher
+from annulet.bulk.encoding import WriteDefaults
+from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
+from annulet.bulk.publisher import CommitRequest
+from annulet.bulk.stages import StageKey
+from annulet.core.invariants import check_invariants
+from tests.bulk.helpers import Bench, bench, crash_image
+
+
+def anyone(_: str) -> bool:
+    return True
+
+
+def stage(
+    here: Bench, batch: int, bodies: list[bytes], partition: int = 0, query: str = "query", **columns: Any
+) -> str:
+    name = f"{batch}-{partition}-0-{uuid.uuid4().hex}"
+    rows = pa.record_batch({"body": pa.array(bodies, pa.binary()), **columns})
+    here.service.stages.write(StageKey(query, name), rows.schema, [rows])
+    return name
+
+
+async def commit(
+    here: Bench,
+    batch: int,
+    *stages: str,
+    query: str = "query",
+    defaults: WriteDefaults | None = None,
+    mandatory: bool = True,
+    may_write: Callable[[str], bool] = anyone,
+) -> dict[str, int]:
+    request = CommitRequest("/", query, batch, stages, defaults or WriteDefaults(address="q"), mandatory, "tester@here")
+    return await here.service.publisher.commit(request, may_write)
+
+
+async def test_a_batch_is_published_in_partition_order_and_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        stages = stage(here, 0, [b"a", b"b"]), stage(here, 0, [b"c"], 1)
+        stale = stage(here, 0, [b"x"], 1)
+        assert await commit(here, 0, *stages) == {"messages": 3, "unroutable": 0, "repeated": 0}
+        assert await commit(here, 0, *stages) == {"messages": 0, "unroutable": 0, "repeated": 1}
+        assert await commit(here, 0, stale) == {"messages": 0, "unroutable": 0, "repeated": 1}
+        assert here.bodies("q") == [b"a", b"b", b"c"]
+        assert here.service.stages.count() == 0
+        assert queue.browse()[0].message.origin.publisher == "tester@here"
+        check_invariants(queue)
+
+
+async def test_two_drivers_that_commit_the_same_batch_publish_it_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        ours, theirs = stage(here, 0, [b"a", b"b"]), stage(here, 0, [b"b", b"a"])
+        answers = await asyncio.gather(commit(here, 0, ours), commit(here, 0, theirs))
+        assert sorted(answer["messages"] for answer in answers) == [0, 2]
+        assert sorted(here.bodies("q")) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("durable_mark", [False, True])
+async def test_a_crash_after_the_log_and_before_the_catalogue(
+    tmp_path: Path, durable_mark: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    async with bench(data) as here:
+        here.declare("q")
+        name = stage(here, 7, [b"a", b"b"])
+        image = crash_image(data, tmp_path / "before")
+        with monkeypatch.context() as patch:
+            if not durable_mark:
+                patch.setattr(here.broker.catalogue, "set_publish_mark", _crash)
+                with pytest.raises(EndOfProcessError):
+                    await commit(here, 7, name)
+            else:
+                await commit(here, 7, name)
+        after = crash_image(data, tmp_path / "after")
+    async with bench(image) as here:  # nothing had happened: the commit is done now
+        assert here.bodies("q") == []
+        assert (await commit(here, 7, name))["messages"] == 2
+        assert here.bodies("q") == [b"a", b"b"]
+    async with bench(after) as here:  # it had happened: the commit is answered
+        assert here.bodies("q") == [b"a", b"b"]
+        assert (await commit(here, 7, name))["repeated"] == 1
+        assert here.bodies("q") == [b"a", b"b"]
+
+
+class EndOfProcessError(Exception):
+    """Stands for the end of the process."""
+
+
+def _crash(*_: object) -> None:
+    raise EndOfProcessError
+
+
+@pytest.mark.parametrize(
+    ("defaults", "error", "text"),
+    [
+        (WriteDefaults(address="nope"), NotFoundError, "no queue or exchange 'nope'"),
+        (WriteDefaults(address=""), NotFoundError, "no queue or exchange ''"),
+        (WriteDefaults(exchange="nope"), NotFoundError, "no exchange 'nope'"),
+        (WriteDefaults(exchange="", routing_key="nope"), NotFoundError, "no queue 'nope'"),
+        (WriteDefaults(exchange="amq.topic", routing_key="a.b"), RefusedError, "mandatory=false"),
+        (WriteDefaults(), RefusedError, ""),
+    ],
+)
+async def test_nothing_is_published_when_anything_is_wrong(
+    tmp_path: Path, defaults: WriteDefaults, error: type[Exception], text: str
+) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        good = stage(here, 0, [b"good"], address=["q"], exchange=pa.array([None], pa.string()))
+        bad = stage(here, 0, [b"bad"], 1)
+        if defaults == WriteDefaults():
+            error, text = Exception, "row 0 has no destination"
+        with pytest.raises(error) as caught:
+            await commit(here, 0, good, bad, defaults=defaults)
+        assert text in str(caught.value)
+        assert here.bodies("q") == []
+        assert here.service.stages.count() == 2  # the commit may come again when the queue was declared
+
+
+async def test_unroutable_rows_may_be_dropped_and_are_counted(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        here.host.bind_queue(queue, "amq.direct", "yes", {})
+        name = stage(here, 0, [b"a", b"b", b"c"], routing_key=["yes", "no", "yes"])
+        answer = await commit(here, 0, name, defaults=WriteDefaults(exchange="amq.direct"), mandatory=False)
+        assert answer == {"messages": 2, "unroutable": 1, "repeated": 0}
+        assert here.bodies("q") == [b"a", b"c"]
+        assert here.broker.unroutable == 1
+
+
+async def test_permission_is_asked_per_exchange(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        asked: list[str] = []
+
+        def nobody(exchange: str) -> bool:
+            asked.append(exchange)
+            return False
+
+        with pytest.raises(PermissionDeniedError):
+            await commit(here, 0, stage(here, 0, [b"a"]), may_write=nobody)
+        assert asked == [""]
+        assert here.bodies("q") == []
+
+
+async def test_a_full_broker_is_asked_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        name = stage(here, 0, [b"a"])
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker, "memory_blocked", True)
+            with pytest.raises(UnavailableError, match="held back"):
+                await commit(here, 0, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker, "accepts_durable", lambda *_: False)
+            with pytest.raises(UnavailableError, match="no room"):
+                await commit(here, 0, name)
+        assert (await commit(here, 0, name))["messages"] == 1
+
+
+async def test_a_large_batch_gives_others_a_turn_and_stays_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 10)
+    monkeypatch.setattr(publisher, "SLICE", 4)
+    data = tmp_path / "data"
+    async with bench(data) as here:
+        here.declare("q")
+        here.declare("other")
+        name = stage(here, 0, [b"%02d" % number for number in range(11)])
+        pending = asyncio.ensure_future(commit(here, 0, name))
+        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
+            await asyncio.sleep(0)
+        assert len(here.bodies("q")) == 4
+        await here.publish("other", [b"between"])
+        image = crash_image(data, tmp_path / "image")
+        assert (await pending)["messages"] == 11
+        assert len(here.bodies("q")) == 11
+    async with bench(image) as here:
+        assert here.bodies("other") == [b"between"]
+        assert len(here.bodies("q")) in (0, 11)  # whole or not at all
+        if not here.bodies("q"):
+            assert (await commit(here, 0, name))["messages"] == 11
+
+
+async def test_rows_of_one_commit_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "COMMIT_MESSAGES_MAX", 2)
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await commit(here, 0, stage(here, 0, [b"a", b"b"]))
+        with pytest.raises(RefusedError, match="maxMessagesPerTrigger"):
+            await commit(here, 1, stage(here, 1, [b"a", b"b", b"c"]))
+
+
+async def test_abort_and_forget(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        first = stage(here, 0, [b"a"])
+        await here.service.publisher.abort("query", [first])
+        with pytest.raises(NotFoundError, match="Restart the query"):
+            await commit(here, 0, first)
+        await commit(here, 0, stage(here, 0, [b"a"]))
+        here.service.publisher.forget("query")
+        assert here.broker.catalogue.publish_mark("query") is None

@@ -1,0 +1,62 @@
+"""Point-in-time views: unchanged by what happens to the queue, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.bulk import snapshots
+from annulet.bulk.errors import NotFoundError
+from annulet.bulk.snapshots import SNAPSHOT_IDLE_MAX, SnapshotStore
+from annulet.core.effects import Effects
+from annulet.core.message import Message, Origin
+from annulet.core.queue import Queue
+from annulet.core.settings import QueueSettings
+from annulet.wire.amqp091.properties import VIEW
+
+
+def queue(*bodies: bytes) -> Queue:
+    made = Queue("q", QueueSettings(), Effects())
+    for body in bodies:
+        made.enqueue(Message(b"\x00\x00", body, Origin("", "q", "", VIEW)), 0)
+    return made
+
+
+def test_a_view_does_not_change() -> None:
+    store = SnapshotStore(lambda: 0)
+    source = queue(b"a", b"b")
+    (leased,) = source.acquire(1, -1, 0)
+    name, count = store.take("/", source)
+    assert count == 2
+    source.acknowledge(leased)
+    source.purge(0)
+    assert [row.message.body for row in store.find("/", name).rows] == [b"a", b"b"]
+    assert [row.position for row in store.find("/", name).rows] == [1, 2]
+    with pytest.raises(NotFoundError):
+        store.find("other host", name)
+
+
+def test_idle_views_go_and_used_ones_stay() -> None:
+    now = [0]
+    store = SnapshotStore(lambda: now[0])
+    used, _ = store.take("/", queue(b"a"))
+    idle, _ = store.take("/", queue(b"a"))
+    now[0] = SNAPSHOT_IDLE_MAX
+    store.find("/", used)
+    assert store.expire() == 0
+    now[0] += 1
+    assert store.expire() == 1
+    store.find("/", used)
+    with pytest.raises(NotFoundError, match="Read the queue again"):
+        store.find("/", idle)
+
+
+def test_the_view_idle_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SNAPSHOTS_MAX", 2)
+    now = [0]
+    store = SnapshotStore(lambda: now[0])
+    names = []
+    for now[0] in range(3):
+        names.append(store.take("/", queue())[0])
+    assert len(store) == 2
+    with pytest.raises(NotFoundError):
+        store.find("/", names[0])
