@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pika
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.clients.support import Peer, Scene, deliveries, wait_until
+from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, depth, wait_until
 
 LIMIT = 160 * 1024 * 1024
 """Bytes: above what an idle broker takes, and quickly filled."""
@@ -25,32 +27,55 @@ def small(ours: Peer) -> Iterator[Scene]:
         scene.close_connections()
 
 
-def test_publishers_are_blocked_and_told_and_consumers_go_on(small: Scene) -> None:
-    publisher, consumer = small.connect(), small.connect()
-    events: list[str] = []
-    publisher.add_on_connection_blocked_callback(lambda _, frame: events.append("blocked " + frame.method.reason))
-    publisher.add_on_connection_unblocked_callback(lambda *_: events.append("unblocked"))
-    channel = publisher.channel()
-    queue = small.queue(channel)
-    body = bytes(1 << 20)
-    sent = 0
-    while not events and sent < 2 * LIMIT:
-        channel.basic_publish("", queue, body)
-        sent += len(body)
-        publisher.process_data_events(time_limit=0)
-    wait_until(lambda: events, publisher)
-    assert events[0].startswith("blocked ")
-    assert "memory" in events[0]
+class Publisher(threading.Thread):
+    """Publishes large messages, each confirmed before the next, until it is stopped.
 
-    received = deliveries(consumer.channel(), queue, auto_ack=True)
-    wait_until(lambda: len(received) > 10, consumer)
-    deadline_events = 0
-    while "unblocked" not in events:
-        received.clear()
+    In a thread, with callbacks below pika's queue of events: while the broker does not read, pika sits in its write.
+    """
+
+    def __init__(self, peer: Peer, queue: str) -> None:
+        super().__init__(daemon=True)
+        self.peer = peer
+        self.queue = queue
+        self.blocked: list[str] = []  # the reasons given
+        self.was_blocked = threading.Event()
+        self.was_unblocked = threading.Event()
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        with pika.BlockingConnection(self.peer.parameters()) as connection:
+            connection._impl.add_on_connection_blocked_callback(self.on_blocked)
+            connection._impl.add_on_connection_unblocked_callback(lambda *_: self.was_unblocked.set())
+            channel = connection.channel()
+            channel.confirm_delivery()
+            while not self.stopping.is_set():
+                channel.basic_publish("", self.queue, bytes(1 << 20))
+
+    def on_blocked(self, _: object, frame: Any) -> None:
+        self.blocked.append(frame.method.reason)
+        self.was_blocked.set()
+
+
+def test_publishers_are_blocked_and_told_and_consumers_go_on(small: Scene) -> None:
+    consumer = small.connect()
+    channel = consumer.channel()
+    queue = small.queue(channel)
+    publisher = Publisher(small.peer, queue)
+    publisher.start()
+    assert publisher.was_blocked.wait(PATIENCE_SECONDS)
+    assert "memory" in publisher.blocked[0]
+    assert publisher.is_alive()
+
+    consumed = 0
+
+    def on_message(*_: object) -> None:
+        nonlocal consumed
+        consumed += 1
+
+    channel.basic_consume(queue, on_message, auto_ack=True)
+    wait_until(publisher.was_unblocked.is_set, consumer, "for the alarm to end, although the queue is drained")
+    assert consumed > 10
+    publisher.stopping.set()
+    wait_until(lambda: not publisher.is_alive(), consumer)
+    while depth(channel, queue):
         consumer.process_data_events(time_limit=0.05)
-        publisher.process_data_events(time_limit=0.05)
-        deadline_events += 1
-        assert deadline_events < 600, "the alarm never ended although the queue was drained"
-    probe = small.queue(channel)
-    channel.confirm_delivery()
-    channel.basic_publish("", probe, b"works again", pika.BasicProperties())
