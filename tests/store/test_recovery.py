@@ -177,11 +177,12 @@ def test_a_torn_tail_is_cut_and_the_log_goes_on() -> None:
     log = opened(files)
     log.append(message(b"whole"), [(1, 1)])
     flush(log)
-    log.append(message(b"torn" * 50), [(1, 2)])
+    log.append(message(b"torn" * 400), [(1, 2)])
     batch = log.take_batch()
     assert batch is not None
-    batch.parts[0].file.write([batch.parts[0].buffers[0][:70]], batch.parts[0].offset)
-    image = files.crashed(random.Random(1), cut=70)
+    torn = b"".join(batch.parts[0].buffers)[:900]  # longer than what is written over it later
+    batch.parts[0].file.write([torn], batch.parts[0].offset)
+    image = files.crashed(random.Random(1), cut=900)
     after = opened(image)
     assert after.report.torn_tails == 1
     assert after.report.corrupt_records == 0
@@ -209,3 +210,29 @@ def test_progress_is_told_after_each_segment() -> None:
 def test_checkpoint_names_sort_by_number() -> None:
     assert [checkpoint_number(checkpoint_name(number)) for number in (1, 99, 10**11)] == [1, 99, 10**11]
     assert checkpoint_number("checkpoint-1.unfinished") is None
+
+
+def test_the_checkpoint_before_still_finds_the_settlements_it_needs() -> None:
+    """Segments go only when both kept checkpoints cover them: the older one needs the settlements in between."""
+    files = SimulatedFiles()
+    log = opened(files)
+    records = [log.append(message(b"%02d" % number + bytes(1000)), [(1, number + 1)]) for number in range(30)]
+    flush(log)
+    upkeep(log, checkpoint=True)
+    older = checkpoints(files)
+    for record in records:
+        log.settle(record, 1)
+    flush(log)
+    for number in range(40):  # the segment with the settlements is full, and dead, when the next checkpoint is taken
+        record = log.append(message(bytes(1000) + b"%d" % number), [(2, number + 1)])
+        flush(log)
+        log.settle(record, 2)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    newer = [name for name in checkpoints(files) if name not in older]
+    assert len(newer) == 1
+    files.names_now[newer[0]].data[40] ^= 1
+    fallen_back = opened(files.copied())
+    assert fallen_back.report.checkpoint_fallback
+    assert live(fallen_back) == {}, "settled messages came back"
+    assert fallen_back.report.damages == []
