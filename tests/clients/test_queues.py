@@ -22,6 +22,7 @@ def test_declare_answers_with_counts(scene: Scene) -> None:
     queue = scene.name()
     answer = channel.queue_declare(queue).method
     assert (answer.queue, answer.message_count, answer.consumer_count) == (queue, 0, 0)
+    channel.confirm_delivery()  # RabbitMQ may count before it has heard of a publish
     for _ in range(3):
         channel.basic_publish("", queue, b"x")
     assert depth(channel, queue) == 3
