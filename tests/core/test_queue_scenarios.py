@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.consumer import Consumer
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.core.transaction import Transaction
@@ -165,6 +166,17 @@ def test_a_send_that_expired_before_its_commit_is_added_and_expires(host):
     assert pending(queue) == ["kept"]
     assert (queue.counters.messages_added, removed(queue, EXPIRED)) == (2, 1)
     assert [message.body for message, _ in host.effects.stored] == [b"kept"]
+    check_invariants(queue)
+
+
+def test_a_send_that_expired_before_its_commit_goes_to_no_consumer(host):
+    queue = host.declare_queue("q", now=NOW)
+    session = RecordingSession()
+    session.attach(Consumer(session, queue, "c"), NOW)
+    transaction = Transaction(RecordingSession())
+    transaction.send(make_message("late", expires_at=NOW + 5), host.route("", "q"))
+    transaction.commit(host, NOW + 6)
+    assert (session.unacknowledged, removed(queue, EXPIRED)) == ({}, 1)
     check_invariants(queue)
 
 

@@ -30,7 +30,7 @@ class LossRecord:
         "size",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per field
         self,
         *,
         queue: str,

@@ -47,7 +47,7 @@ class StandardProperties:
         "user_id",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per field
         self,
         *,
         message_id: str = "",

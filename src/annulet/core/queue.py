@@ -81,6 +81,10 @@ class Queue:
             superseded = self._keys.accept(entry)
             if superseded is not None and superseded.state == PENDING:
                 self._remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+        if (message.expires_at or self.settings.message_ttl >= 0) and self.expires_at(entry) < now:
+            self._finish_removal(entry, RemovalReason.EXPIRED, now, 0)  # in its transaction; a TTL of 0 is tried once
+            self.wake(now)
+            return entry
         if self.consumers.count:
             if order.count:  # what stood in the way may just have been replaced or have expired
                 self._dispatch(now)
@@ -139,7 +143,7 @@ class Queue:
         counters.bytes_added = max(counters.bytes_added, self.pending_bytes + self.delivering_bytes)
 
     def expect_leased(self, sequences: Iterable[int]) -> None:
-        """Before recovery: :meth:`restore` puts these sequences into delivery; :meth:`leased_entries` hands them out."""
+        """Before recovery: :meth:`restore` puts these into delivery, :meth:`leased_entries` hands them out."""
         self._leased.update(sequences)
 
     def leased_entries(self) -> list[QueueEntry]:

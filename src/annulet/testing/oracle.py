@@ -105,6 +105,8 @@ class QueueOracle:
         for older in self.pending():
             if self.superseded(older):
                 self.remove(older, "replaced-key")
+        if 0 < expires_at < now:  # in its transaction, so nobody may have it
+            self.remove(message, "expired")
         self.dispatch()
         if message.state == PENDING and 0 < expires_at <= now:
             self.remove(message, "expired")
