@@ -144,11 +144,12 @@ async def test_defect_in_one_flush_silences_nobody_else(monkeypatch: pytest.Monk
     async with testing.broker(http=False) as running:
         broken, sound = await Peer(running.broker).open(1), await Peer(running.broker).open(1)
 
-        def flush() -> None:
+        def write(data: bytes) -> None:
             raise RuntimeError("defect")
 
-        monkeypatch.setattr(broken.connection, "flush", flush)
-        broken.receive(b"")
+        monkeypatch.setattr(broken.transport, "write", write)
+        broken.connection.engine.heartbeat()
+        broken.connection.mark_dirty()
         await sound.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
         assert broken.transport.closing
         sound.connection.abort()
@@ -158,13 +159,14 @@ async def test_upkeep_goes_on_after_a_defect_in_it(monkeypatch: pytest.MonkeyPat
     async with testing.broker(http=False) as running:
         broker = running.broker
 
-        def tick(now: int) -> int:
+        def clock() -> int:
             raise RuntimeError("defect")
 
         before = broker._tick
-        monkeypatch.setattr(broker.hosts["/"], "tick", tick)
+        monkeypatch.setattr(broker, "clock", clock)
         with pytest.raises(RuntimeError):
             broker._on_tick()
+        monkeypatch.undo()
         assert broker._tick is not before
         assert broker._tick is not None
         assert not broker._tick.cancelled()

@@ -166,11 +166,12 @@ async def test_defect_closes_this_connection_with_541_and_no_other(
 ) -> None:
     peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
 
-    def defect(tag: int, multiple: bool) -> None:
+    def defect(*_: object) -> bool:
         raise RuntimeError("defect")
 
-    monkeypatch.setattr(peer.connection, "acknowledge", lambda channel, tag, multiple: defect(tag, multiple))
-    await peer.send(1, BASIC.Ack(1))
+    monkeypatch.setattr(broker.authenticator, "allowed", defect)
+    await peer.send(1, publish(1, "q"))
+    monkeypatch.undo()
     assert (await peer.one(CONNECTION.Close)).reply_code == 541
     await other.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
 
