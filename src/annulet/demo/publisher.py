@@ -34,7 +34,7 @@ class PublishError(RuntimeError):
     """The broker refused, returned or did not confirm a message; the text says which and why."""
 
 
-class PublishStopped(Exception):  # noqa: N818  (asked for, not an error)
+class PublishStopped(Exception):
     """The publisher was asked to stop before the last message was confirmed."""
 
 

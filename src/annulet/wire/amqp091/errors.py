@@ -28,5 +28,5 @@ class ChannelError(RemoteProtocolError):
     """Closes the channel. The codes of §1.1 for it (soft errors) are 311, 312, 313, 403, 404, 405 and 406."""
 
 
-class ConnectionFault(RemoteProtocolError):  # noqa: N818 - ConnectionError is a builtin of another meaning
+class ConnectionFault(RemoteProtocolError):
     """Closes the connection (§1.1 hard error)."""
