@@ -197,7 +197,7 @@ def test_ranges_are_kept_until_their_last_position_is_done(catalogue, reopen):
 
 def test_one_position_cannot_begin_two_ranges(catalogue):
     catalogue.add_lease_range("/", "lease", LeaseRange(1, 10, b""))
-    with pytest.raises(CatalogueError, match="refuses a change"):
+    with pytest.raises(CatalogueError, match="refuses a statement"):
         catalogue.add_lease_range("/", "lease", LeaseRange(1, 5, b""))
 
 

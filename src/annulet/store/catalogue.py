@@ -105,30 +105,37 @@ class Catalogue:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make the changes inside one transaction; an exception undoes all of them. Nests: the outermost decides."""
-        if self._depth == 0:
-            self._connection.execute("BEGIN IMMEDIATE")
+        """Make the changes inside one transaction; an exception undoes all of them. Nests: the outermost decides.
+
+        Raises :class:`CatalogueError` when the file refuses; nothing was changed then.
+        """
+        outermost = self._depth == 0
+        if outermost:
+            self._change("BEGIN IMMEDIATE")
         self._depth += 1
         try:
             yield
+            if outermost:
+                self._change("COMMIT")
         except BaseException:
-            self._depth -= 1
-            if self._depth == 0:
-                self._connection.execute("ROLLBACK")
+            if outermost and self._connection.in_transaction:  # SQLite may have rolled back by itself
+                self._change("ROLLBACK")
             raise
-        self._depth -= 1
-        if self._depth == 0:
-            self._connection.execute("COMMIT")
+        finally:
+            self._depth -= 1
 
     def _change(self, statement: str, *values: object) -> int:
         """Run one statement, durable on return unless inside a transaction. Returns the rows changed."""
-        try:
-            return self._connection.execute(statement, values).rowcount
-        except sqlite3.DatabaseError as error:
-            raise CatalogueError(f"catalogue {self.path} refuses a change: {error}; check the disk") from error
+        return self._execute(statement, values).rowcount
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
-        return self._connection.execute(statement, values).fetchall()
+        return self._execute(statement, values).fetchall()
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(statement, values)
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(f"catalogue {self.path} refuses a statement: {error}; check the disk") from error
 
     # ------------------------------------------------------------------ virtual hosts, users, permissions
 
