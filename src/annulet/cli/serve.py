@@ -15,6 +15,7 @@ import structlog
 from annulet.application import build_broker, listener_urls
 from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.logging import set_up
+from annulet.cli.collector import settle_collector
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ async def run(configuration: BrokerConfiguration) -> int:
             await asyncio.wait({starting})
             return 0
         starting.result()
+        settle_collector()
         log_addresses(broker)
         return await until_the_end(broker, stopping)
     finally:
