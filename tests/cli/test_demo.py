@@ -14,7 +14,7 @@ from annulet.cli.main import main
 from annulet.demo.reconciliation import Check, QueueAccount
 from annulet.demo.run import Outcome
 
-ACCOUNT = QueueAccount("archive", "first in, first out", 2, 0, 0, 2, {}, 0)
+ACCOUNT = QueueAccount("archive", "FIFO", 2, 0, 0, 2, {}, 0)
 
 
 def outcome(*checks: Check) -> Outcome:

@@ -11,7 +11,7 @@ from annulet.demo.topology import ORIGINS
 
 ACCOUNTS = [
     QueueAccount("board.EWR", "ring", 1000, 100, 0, 0, {"replaced-ring": 900}, 900),
-    QueueAccount("archive", "first in, first out", 1000, 0, 0, 1000, {}, 0),
+    QueueAccount("archive", "FIFO", 1000, 0, 0, 1000, {}, 0),
     QueueAccount("delays", "last value", 0, 0, 0, 0, {}, 0),
 ]
 

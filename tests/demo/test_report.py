@@ -21,11 +21,19 @@ def printed(table: object) -> str:
 
 
 def test_books_show_what_is_unaccounted_for() -> None:
-    line = next(line for line in printed(report.accounts_table([ACCOUNT])).splitlines() if "aircraft" in line)
+    line = next(
+        line for line in printed(report.accounts_table([ACCOUNT], {"aircraft": 12})).splitlines() if "aircraft" in line
+    )
 
-    assert [cell.strip() for cell in line.strip("│").split("│")] == [
-        "aircraft", "last value", "1,000", "40", "0", "0", "replaced-key 950", "7", "10",
-    ]  # fmt: skip
+    assert line.split() == ["aircraft", "1,000", "40", "0", "12", "950", "replaced-key", "10"]
+
+
+def test_books_fit_a_terminal_of_80_columns() -> None:
+    account = QueueAccount("statistics", "FIFO", 336_776, 111_111, 0, 111_111, {"replaced-ring": 114_554}, 0)
+
+    table = report.accounts_table([account], {"statistics": 336_776})
+
+    assert Console(width=200).measure(table).maximum <= 80
 
 
 def test_a_mismatch_stands_out_with_its_detail() -> None:

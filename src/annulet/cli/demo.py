@@ -70,7 +70,7 @@ def show(outcome: Outcome, console: Console) -> None:
     from annulet.demo.report import accounts_table, board_table, checks_table  # noqa: PLC0415
 
     console.print(Columns([board_table(origin, flights) for origin, flights in outcome.boards.items()]))
-    console.print(accounts_table(outcome.accounts))
+    console.print(accounts_table(outcome.accounts, outcome.parquet_rows))
     console.print(checks_table(outcome.checks))
     times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in outcome.phases.items())
     console.print(f"Seconds by phase (some run side by side): {times}", highlight=False)

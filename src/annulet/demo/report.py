@@ -20,22 +20,20 @@ ON_TIME: Final = "on time"
 CANCELLED: Final = "cancelled"
 
 
-def accounts_table(accounts: Sequence[QueueAccount]) -> Table:
-    """Return the books of all queues: what came in and where it is now."""
+def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, int]) -> Table:
+    """Return the books of all queues: what came in and where it is now; ``parquet_rows`` by queue. Fits 80 columns."""
     table = Table(title="Where every message is", title_style="bold", header_style="bold cyan")
+    table.box, table.padding = None, (0, 0, 0, 1)  # rules between columns would take it beyond 80
     table.add_column("queue", style="bold")
-    table.add_column("kind")
-    for title in ("added", "kept", "acknowledged", "in delivery"):
-        table.add_column(title, justify="right")
-    table.add_column("dropped, by reason", justify="right")
-    for title in ("in ledger", "unaccounted"):
+    for title in ("published", "kept", "to Spark", "Parquet", "dropped", "missing"):
         table.add_column(title, justify="right")
     for account in accounts:
-        dropped = "\n".join(f"{reason} {count:,}" for reason, count in sorted(account.dropped.items())) or "-"
+        dropped = "\n".join(f"{count:,} {reason}" for reason, count in sorted(account.dropped.items())) or "-"
         missing = Text(f"{account.unaccounted:,}", style="green" if account.unaccounted == 0 else "bold red")
+        in_parquet = f"{parquet_rows[account.name]:,}" if account.name in parquet_rows else "-"
         table.add_row(
-            account.name, account.kind, f"{account.added:,}", f"{account.kept:,}", f"{account.acknowledged:,}",
-            f"{account.in_delivery:,}", dropped, f"{account.in_ledger:,}", missing,
+            account.name, f"{account.added:,}", f"{account.kept:,}", f"{account.acknowledged:,}", in_parquet, dropped,
+            missing,
         )  # fmt: skip
     return table
 

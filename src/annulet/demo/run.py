@@ -37,6 +37,7 @@ class Outcome:
     boards: dict[str, pd.DataFrame]
     pictures: list[Path]
     phases: dict[str, float]
+    parquet_rows: dict[str, int] = field(default_factory=dict)  # by the queue they came from
 
     @property
     def fits(self) -> bool:
@@ -137,7 +138,7 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
             pictures = plots.save_all(workspace.plots, boards, seen.delays, seen.archive, accounts)
         with phases.measure("stop"):
             cleanup.close()
-    return Outcome(accounts, checks, boards, pictures, phases.seconds)
+    return Outcome(accounts, checks, boards, pictures, phases.seconds, {ARCHIVE: len(seen.archive)})
 
 
 def _follow(broker: BrokerProcess, production: Production, queries: Queries, total: int, console: Console) -> None:

@@ -54,8 +54,8 @@ def declarations() -> list[QueueDeclaration]:
     return [
         *boards,
         QueueDeclaration(AIRCRAFT, "last value", "#", {"x-last-value-key": TAIL_NUMBER}),
-        QueueDeclaration(ARCHIVE, "first in, first out", "#"),
-        QueueDeclaration(STATISTICS, "first in, first out", "#"),
+        QueueDeclaration(ARCHIVE, "FIFO", "#"),
+        QueueDeclaration(STATISTICS, "FIFO", "#"),
         QueueDeclaration(DELAYS, "last value", None, {"x-last-value-key": SLOT}),
     ]
 
