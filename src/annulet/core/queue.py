@@ -15,7 +15,7 @@ from annulet.core.expiry import ExpiryIndex
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.order import FifoOrder
 from annulet.core.reasons import LOSSES, RemovalReason
-from annulet.core.retention import KeyTable
+from annulet.core.retention import key_table_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ class Queue:
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.deleted = False
-        self._keys = self._key_table(settings)
+        self._keys = key_table_for(settings)
         self._expiry: ExpiryIndex | None = None
         self._leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
 
@@ -494,8 +494,3 @@ class Queue:
             entry.indexed = False
             self._index_pending(entry)
         self.expire(now)
-
-    def _key_table(self, settings: QueueSettings) -> KeyTable | None:
-        if not settings.last_value_key:
-            return None
-        return KeyTable(settings.last_value_key, settings.keep_per_key, settings.last_value_fallback)

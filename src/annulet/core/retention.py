@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message, PropertyValue
+    from annulet.core.settings import QueueSettings
 
 Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
 
@@ -103,3 +104,10 @@ class KeyTable:
             record.recent[entry.sequence] = None
         if record.live == 0:
             del self._records[record.key]
+
+
+def key_table_for(settings: QueueSettings) -> KeyTable | None:
+    """Return the table of a keep-per-key queue, ``None`` for a queue without a key."""
+    if not settings.last_value_key:
+        return None
+    return KeyTable(settings.last_value_key, settings.keep_per_key, settings.last_value_fallback)
