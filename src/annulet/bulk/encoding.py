@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from annulet.bulk.errors import InvalidRequestError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
@@ -22,6 +23,13 @@ PRIORITY_MAX: Final = 255
 """AMQP 0-9-1 §1.8: priority is one octet."""
 SHORT_STRING_MAX: Final = 255
 """Octets of a name or property, AMQP 0-9-1 §4.2.5.3."""
+EXPIRATION_MAX: Final = 0xFFFFFFFF
+"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property, as for publishes over AMQP."""
+HEADER_BYTES_MAX: Final = DEFAULT_FRAME_MAX - FRAME_OVERHEAD - 12
+"""Encoded properties of a message. A content header is one frame (AMQP 0-9-1 §4.2.6.1), of which 12 bytes are fixed: a
+larger one could be given to no consumer."""
+BODY_BYTES_MAX: Final = (1 << 30) - (1 << 20)
+"""Bytes of a body: what one record of the message log holds, less its header and names."""
 GROUP_HEADER: Final = "group-id"
 
 
@@ -116,14 +124,22 @@ def encode_rows(
             header = encode_properties(properties)
         except LocalProtocolError as error:
             raise InvalidRequestError(f"row {row}: {error}") from error
+        content = b"" if body is None else body.encode() if isinstance(body, str) else body
+        _check_size(row, "its properties", len(header), HEADER_BYTES_MAX)
+        _check_size(row, "its body", len(content), BODY_BYTES_MAX)
         message = Message(
             header,
-            b"" if body is None else body.encode() if isinstance(body, str) else body,
+            content,
             Origin("", "", publisher, VIEW),
             durable=durable,
             priority=DEFAULT_PRIORITY if properties.priority is None else properties.priority,
         )
         yield PendingMessage(destination, message, -1 if properties.expiration is None else int(properties.expiration))
+
+
+def _check_size(row: int, what: str, size: int, most: int) -> None:
+    if size > most:
+        raise InvalidRequestError(f"row {row}: {what} need {size} bytes, {most} are allowed; make the row smaller")
 
 
 class _Places:
@@ -187,8 +203,8 @@ def _priority(properties: BasicProperties, value: Any) -> None:
 
 
 def _expiration(properties: BasicProperties, value: Any) -> None:
-    if value < 0:
-        raise ValueError(f"{value} is negative; give milliseconds to live, or null for ever")
+    if not 0 <= value <= EXPIRATION_MAX:
+        raise ValueError(f"{value} is not within 0 to {EXPIRATION_MAX}; give milliseconds to live, or null for ever")
     properties.expiration = str(value)
 
 

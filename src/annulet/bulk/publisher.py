@@ -41,6 +41,10 @@ SLICE: Final = 5000
 COMMIT_MESSAGES_MAX: Final = 2_000_000
 """Messages of one commit: all of them are in memory before the first is published."""
 
+RECORD_OVERHEAD: Final = 1024
+"""Bytes the log may need of a message beside header and body: record header, names, targets, and the settlement of what
+it replaces. Rather too much than a batch that meets a full disk half-way."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
@@ -58,10 +62,11 @@ class CommitRequest:
 class Publisher:
     """Commits staged publishes."""
 
-    def __init__(self, broker: Broker, stages: StageStore) -> None:
+    def __init__(self, broker: Broker, stages: StageStore, slices: asyncio.Lock) -> None:
         self._broker = broker
         self._stages = stages
-        self._locks: dict[str, asyncio.Lock] = {}  # by query, while a commit of it runs
+        self._slices = slices  # held while messages of an uncommitted transaction are in queues; leases wait for it
+        self._locks: dict[str, _QueryLock] = {}  # by query, while commits of it run or wait
         self.commits = 0
         self.messages = 0
         self.unroutable = 0
@@ -82,28 +87,36 @@ class Publisher:
         :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it
         should be tried again. Durable when this returns.
         """
-        lock = self._locks.setdefault(request.query, asyncio.Lock())
+        lock = self._locks.setdefault(request.query, _QueryLock())
+        lock.users += 1
         try:
-            async with lock:
+            async with lock.lock:
                 return await self._commit(request, may_write)
         finally:
-            if not lock.locked():
-                self._locks.pop(request.query, None)
+            lock.users -= 1
+            if not lock.users:  # a lock that somebody still waits for must not be replaced by a new one
+                del self._locks[request.query]
 
     async def _commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
         broker = self._broker
-        mark = broker.catalogue.publish_mark(request.query)
-        if mark is not None and request.batch <= mark:
+        if await self._published(request.query, request.batch):
             await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
             return {"messages": 0, "unroutable": 0, "repeated": 1}
         host = broker.hosts.get(request.host)
         if host is None:
             raise NotFoundError(f"no virtual host {request.host!r}")
-        pending = await asyncio.to_thread(self._read, request)
-        self._check_room(pending)
+        pending, size = await asyncio.to_thread(self._read, request)
         routes = _Routes(host, may_write, request)
-        messages, unroutable = routes.resolve(pending, broker.clock())
-        await self._publish(host, messages, (request.query, request.batch))
+        outcome = request.query, request.batch
+        if len(pending) <= MESSAGES_AT_ONCE_MAX:
+            messages, unroutable = routes.resolve(pending, broker.clock())
+            self._check_room(size)
+            unroutable += await self._publish(host, messages, outcome, sliced=False)
+        else:
+            messages, unroutable = await self._resolve_in_slices(routes, pending)
+            async with self._slices:
+                self._check_room(size)
+                unroutable += await self._publish(host, messages, outcome, sliced=True)
         await broker.commit.durable()
         broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
         await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
@@ -113,8 +126,33 @@ class Publisher:
         broker.unroutable += unroutable
         return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
 
-    def _read(self, request: CommitRequest) -> list[PendingMessage]:
-        """Read and encode all stages. In a worker thread."""
+    async def _published(self, query: str, batch: int) -> bool:
+        """Whether the batch was published. The log knows it before the catalogue, which may have refused the mark."""
+        broker = self._broker
+        mark = broker.catalogue.publish_mark(query)
+        if mark is not None and batch <= mark:
+            return True
+        logged = broker.log.outcomes.get(query)
+        if logged is None or batch > logged:
+            return False
+        await broker.commit.durable()
+        broker.catalogue.set_publish_mark(query, logged, broker.clock())
+        return True
+
+    async def _resolve_in_slices(
+        self, routes: _Routes, pending: list[PendingMessage]
+    ) -> tuple[list[tuple[PendingMessage, Route]], int]:
+        messages: list[tuple[PendingMessage, Route]] = []
+        unroutable = 0
+        for first in range(0, len(pending), SLICE):
+            routed, dropped = routes.resolve(pending[first : first + SLICE], self._broker.clock())
+            messages += routed
+            unroutable += dropped
+            await asyncio.sleep(0)
+        return messages, unroutable
+
+    def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
+        """Read and encode all stages, and say how much of the log the durable ones may need. In a worker thread."""
         pending: list[PendingMessage] = []
         for stage in request.stages:
             rows = 0
@@ -125,32 +163,53 @@ class Publisher:
                     raise RefusedError(
                         f"the batch has more than {COMMIT_MESSAGES_MAX} rows: lower maxMessagesPerTrigger of its source"
                     )
-        return pending
+        durable = [item.message for item in pending if item.message.durable]
+        return pending, sum(len(message.body) + len(message.header) + RECORD_OVERHEAD for message in durable)
 
-    def _check_room(self, pending: list[PendingMessage]) -> None:
+    def _check_room(self, size: int) -> None:
         broker = self._broker
         if broker.memory_blocked:
             raise UnavailableError("the broker's memory is full and publishers are held back; let consumers catch up")
-        size = sum(len(item.message.body) + len(item.message.header) for item in pending if item.message.durable)
         if size and not broker.accepts_durable(size, broker.clock()):
             raise UnavailableError(f"the broker's disk has no room for the batch's {size} bytes; free space on it")
 
     async def _publish(
-        self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int]
-    ) -> None:
+        self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int], *, sliced: bool
+    ) -> int:
+        """Publish in one log transaction. Returns how many lost their queues since their routes were looked up."""
         effects = host.effects
         assert isinstance(effects, HostEffects)
         now = self._broker.clock()
-        sliced = len(messages) > MESSAGES_AT_ONCE_MAX
+        lost = 0
         effects.begin_transaction()
-        for number, (item, route) in enumerate(messages, 1):
-            host.publish(item.message, route, now)
-            if sliced and number % SLICE == 0:
-                transaction = effects.suspend_transaction()
-                await asyncio.sleep(0)
-                effects.resume_transaction(transaction)
-                now = self._broker.clock()
-        effects.end_transaction(outcome)
+        try:
+            for number, (item, route) in enumerate(messages, 1):
+                lost += host.publish(item.message, route, now) == 0
+                if sliced and number % SLICE == 0:
+                    transaction = effects.suspend_transaction()
+                    try:
+                        await asyncio.sleep(0)
+                    finally:
+                        effects.resume_transaction(transaction)
+                    now = self._broker.clock()
+        except BaseException:  # an open transaction would swallow what everybody else stores from now on
+            effects.abort_transaction()
+            self._disown(messages)
+            raise
+        try:
+            effects.end_transaction(outcome)
+        except BaseException:
+            self._disown(messages)
+            raise
+        if lost:
+            logger.warning("rows lost their queues while a batch was published", query=outcome[0], rows=lost)
+        return lost
+
+    @staticmethod
+    def _disown(messages: list[tuple[PendingMessage, Route]]) -> None:
+        """What reached its queue stays there, as transient: the log has no record of it any more."""
+        for item, _ in messages:
+            item.message.record = 0
 
     async def abort(self, query: str, stages: list[str]) -> None:
         """Drop stages whose batch failed. The batch is computed again under the same id."""
@@ -160,6 +219,17 @@ class Publisher:
     def forget(self, query: str) -> None:
         """Drop the mark of a query id that will not be used again."""
         self._broker.catalogue.delete_publish_mark(query)
+        self._broker.log.outcomes.pop(query, None)
+
+
+class _QueryLock:
+    """One commit of a query at a time."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0  # who holds it or waits for it
 
 
 class _Routes:

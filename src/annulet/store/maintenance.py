@@ -16,7 +16,7 @@ from annulet.store.interface import MaintenanceTask
 from annulet.store.records import ORDINAL_BITS, pack_numbers
 from annulet.store.recovery import Recovery
 from annulet.store.sealing import Sealer
-from annulet.store.segment import segment_name
+from annulet.store.segment import Segment, segment_name
 from annulet.store.space import LogSpace
 from annulet.store.upkeep import CompactTask, RemoveTask, SpareTask
 from annulet.store.window import LogBatch, LogTransaction
@@ -65,6 +65,9 @@ class Maintenance:
         self._wanted = False
         self._sealed = recovery.batch.number
         self._durable = recovery.batch.number
+        self._settled = recovery.batch.number  # settlements noted before this batch was sealed are durable
+        self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
+        self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
         self._task: MaintenanceTask | None = None
 
@@ -81,6 +84,8 @@ class Maintenance:
     def written(self, batch: LogBatch) -> None:
         """A batch is durable."""
         self._durable = batch.number
+        if batch.settles_all:
+            self._settled = batch.number
         self.batches += 1
         self.bytes_written += batch.size
 
@@ -96,6 +101,8 @@ class Maintenance:
         """Return the most useful task, ``None`` while one is under way or nothing is needed."""
         if self._task is not None:
             return None
+        if window_empty and not self._sealer.settled and self._sealed == self._durable:
+            self._settled = self._sealer.batch  # nothing is under way: what is settled now is durable
         self._task = (
             self._checkpoint_task(
                 window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
@@ -160,10 +167,15 @@ class Maintenance:
         return checkpoint
 
     def _remove_task(self) -> RemoveTask | None:
+        """Remove what is dead, not before the settlements that killed it are durable.
+
+        What replaces a message (the next value of its key, the other half of a transaction) may be in the same batch.
+        """
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
             if number < self._covered and segment.closed and not segment.live_count and segment.file is None:
-                paths[number] = segment.path
+                if self._dead_since.setdefault(number, self._sealer.batch) <= self._settled:
+                    paths[number] = segment.path
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _spare_task(self) -> SpareTask | None:
@@ -175,6 +187,17 @@ class Maintenance:
         return SweepTask() if self._sweeps else None
 
     def _compact_task(self) -> CompactTask | None:
+        """Copy what was live when the segment was chosen, once the settlements of the rest are durable."""
+        if self._chosen is None or self._chosen[0].number not in self._space.segments:
+            self._chosen = self._choose()
+        if self._chosen is None or self._chosen[2] > self._settled:
+            return None
+        segment, ordinals, _ = self._chosen
+        self._chosen = None
+        live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
+        return CompactTask(segment, live, self._space.files)
+
+    def _choose(self) -> tuple[Segment, list[int], int] | None:
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
         below = min([self._covered, *opened])  # an open transaction's records must keep its id
         smallest = self._space.segment_bytes // 8  # less is not worth the work
@@ -182,8 +205,7 @@ class Maintenance:
             if number >= below or not segment.compactable or not segment.live_count or segment.size < smallest:
                 continue
             if segment.live_bytes_estimate() * COMPACT_BELOW < segment.size and segment.file is None:
-                live = [(ordinal, segment.offsets[ordinal]) for ordinal in segment.live_ordinals()]
-                return CompactTask(segment, live, self._space.files)
+                return segment, list(segment.live_ordinals()), self._sealer.batch
         return None
 
     # ------------------------------------------------------------------ what was done
@@ -221,6 +243,7 @@ class Maintenance:
     def _finish_removal(self, task: RemoveTask) -> None:
         for number in task.removed:
             self._dead.pop(number, None)
+            self._dead_since.pop(number, None)
             self._space.segments.pop(number, None)
         if task.removed:
             self._space.space_found()

@@ -132,6 +132,7 @@ class Sealer:
     def _finish(self) -> LogBatch:
         space = self._space
         batch = LogBatch(self.batch)
+        batch.settles_all = not self.settled
         for segment in space.retired:
             self._write_part(segment, segment.size).final_size = segment.size
         batch.closing = space.retired

@@ -174,10 +174,11 @@ class WritePart:
 class LogBatch(Batch):
     """A sealed window as buffers."""
 
-    __slots__ = ("closing", "parts", "sync_directory")
+    __slots__ = ("closing", "parts", "settles_all", "sync_directory")
 
     def __init__(self, number: int) -> None:
         super().__init__(number, 0)
         self.parts: list[WritePart] = []
         self.sync_directory = False
+        self.settles_all = True  # no settlement was left waiting in memory for disk space
         self.closing: list[Segment] = []  # written for the last time
