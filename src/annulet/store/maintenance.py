@@ -66,6 +66,7 @@ class Maintenance:
         self._sealed = recovery.batch.number
         self._durable = recovery.batch.number
         self._settled = recovery.batch.number  # settlements noted before this batch was sealed are durable
+        self._quiet = False  # no settlement is on its way to the disk
         self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
         self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
@@ -101,8 +102,7 @@ class Maintenance:
         """Return the most useful task, ``None`` while one is under way or nothing is needed."""
         if self._task is not None:
             return None
-        if window_empty and not self._sealer.settled and self._sealed == self._durable:
-            self._settled = self._sealer.batch  # nothing is under way: what is settled now is durable
+        self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
             self._checkpoint_task(
                 window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
@@ -173,10 +173,14 @@ class Maintenance:
         """
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
-            if number < self._covered and segment.closed and not segment.live_count and segment.file is None:
-                if self._dead_since.setdefault(number, self._sealer.batch) <= self._settled:
-                    paths[number] = segment.path
+            dead = number < self._covered and segment.closed and not segment.live_count and segment.file is None
+            if dead and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
+                paths[number] = segment.path
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
+
+    def _durably_settled(self, batch: int) -> bool:
+        """Say whether what was settled while ``batch`` was the open window is on disk."""
+        return self._quiet or batch <= self._settled
 
     def _spare_task(self) -> SpareTask | None:
         if self._space.has_spare or self._space.disk_full:
@@ -190,7 +194,7 @@ class Maintenance:
         """Copy what was live when the segment was chosen, once the settlements of the rest are durable."""
         if self._chosen is None or self._chosen[0].number not in self._space.segments:
             self._chosen = self._choose()
-        if self._chosen is None or self._chosen[2] > self._settled:
+        if self._chosen is None or not self._durably_settled(self._chosen[2]):
             return None
         segment, ordinals, _ = self._chosen
         self._chosen = None
