@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator
 
@@ -192,6 +193,18 @@ async def test_upkeep_runs_until_nothing_is_due(pipeline: CommitPipeline, log: S
     expected = list(log.tasks)
     await pipeline.maintain()
     assert log.finished == expected
+
+
+async def test_upkeep_that_fails_is_left_for_the_next_round(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    class Task(MaintenanceTask):
+        def work(self) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    log.tasks = [Task() for _ in range(3)]  # a checkpoint that fails is due again at once
+    await pipeline.maintain()
+    assert len(log.finished) == 1
+    await pipeline.maintain()
+    assert len(log.finished) == 2
 
 
 async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) -> None:

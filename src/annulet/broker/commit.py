@@ -70,13 +70,18 @@ class CommitPipeline:
         await waiter.future
 
     async def maintain(self) -> None:
-        """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due."""
+        """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due.
+
+        Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
+        """
         while not self.failed:
             task = self.log.maintenance()
             if task is None:
                 return
             await self._loop.run_in_executor(self._executor, task.run)
             self.log.finish(task)
+            if task.error is not None:
+                return
 
     async def close(self) -> None:
         """Write what is open and stop the disk thread, which ends even when this raises :class:`StoreError`."""

@@ -104,10 +104,10 @@ class Maintenance:
             return None
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
-            self._checkpoint_task(
+            self._remove_task()  # first: it frees the space that a checkpoint may be failing for
+            or self._checkpoint_task(
                 window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
             )
-            or self._remove_task()
             or self._spare_task()
             or self._sweep_task()
             or self._compact_task()
