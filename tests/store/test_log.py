@@ -13,6 +13,7 @@ import pytest
 
 from annulet.store.errors import StoreError
 from annulet.store.log import MessageLog
+from annulet.store.segment import segment_name
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -115,6 +116,7 @@ def test_too_small_segments_and_unusable_directories_are_refused(tmp_path: Path)
 WRITER = """
 import sys
 from annulet.store.log import MessageLog
+from annulet.store.segment import segment_name
 from tests.store.log_tools import message, flush, upkeep
 log = MessageLog.open(sys.argv[1], segment_bytes=1 << 16)
 first = int(sys.argv[2])
@@ -170,3 +172,20 @@ def test_kill_of_a_real_process_loses_nothing_it_completed(tmp_path: Path) -> No
         assert log.report.corrupt_records == 0
         log._space.close()  # as a killed process would: no checkpoint, the marker stays
         settled |= absent
+
+
+def test_aborting_after_a_segment_of_the_transaction_was_removed() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    transaction = log.begin()
+    record = log.append(message(bytes(9000)), [(1, 1)], transaction)
+    flush(log)
+    log.settle(record, 1)
+    for number in range(4):
+        log.settle(log.append(message(bytes(9000)), [(1, number + 2)]), 1)
+        log.append(message(bytes(9000)), [(2, number + 1)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    assert segment_name(1) not in files.names_now
+    log.abort(transaction)
+    assert log.statistics().open_transactions == 0

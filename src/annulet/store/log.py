@@ -294,7 +294,9 @@ class MessageLog(Log):
         del self._transactions[transaction]
         for record in opened.records:
             if record < self._window_first:
-                self._segments[record >> ORDINAL_BITS].kill(record & ORDINAL_MASK)
+                segment = self._segments.get(record >> ORDINAL_BITS)
+                if segment is not None:  # removed when all its records were settled
+                    segment.kill(record & ORDINAL_MASK)
                 continue
             part = next(part for part in reversed(self._parts) if part.base <= record)
             self._cancel(part, record - part.base)

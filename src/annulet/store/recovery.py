@@ -101,7 +101,7 @@ class Recovery:
         self.torn = False  # the last batch was torn
         self.advanced = False  # there are records behind the checkpoint
         self.next_transaction = 1
-        self.forgotten: set[int] = set()
+        self.forgotten: dict[int, int] = {}  # deleted queue -> record id below which its records go
         self.batch = BatchRecords()
         self._progress = progress
         self._uncertain = False
@@ -152,10 +152,12 @@ class Recovery:
         self.next_transaction = found.next_transaction
         self.sequences = dict(found.sequences)
         self.outcomes = dict(found.outcomes)
-        self.forgotten = set(found.forgotten)
         for picture in found.pictures:
             self._pictures[picture.number] = picture
             self._shared[picture.number] = picture.shared_queues()
+        last = self._pictures.get(found.segment)
+        end = found.segment << ORDINAL_BITS | (last.ordinals if last is not None else 0)
+        self.forgotten = dict.fromkeys(found.forgotten, end)
         for transaction, records in found.transactions.items():
             self.transactions[transaction] = OpenTransaction(list(unpack_numbers(records)))
 
@@ -184,7 +186,7 @@ class Recovery:
         covered = len(data) if number < self.base.segment else 0
         if number == self.base.segment:
             covered = self.base.offset
-        before = 0
+        before = 0 if covered else self.batch.number
         for found in scan(data, segment.seed):
             if isinstance(found, Gap):
                 self._gaps.append((number, found, before))
@@ -221,6 +223,8 @@ class Recovery:
 
     def _restore(self, segment: Segment, data: bytes, record: Record, picture: SegmentPicture | None) -> None:
         """Enter a message older than the checkpoint: its bitmap says whether it is live."""
+        if record.type == TYPE_VOID:
+            self._voided.update(unpack_numbers(data[record.payload : record.end]))
         if record.type != TYPE_MESSAGE or not self._fill(segment, record.ordinal):
             return
         segment.add(record.offset, decode_targets(data, record))
@@ -293,8 +297,9 @@ class Recovery:
         for transaction, pairs in batch.settled:
             if not transaction:
                 self._settle(pairs)
+        newest = max(self.segments, default=0)
         for queue_id in batch.forgotten:
-            self.forgotten.add(queue_id)
+            self.forgotten[queue_id] = newest << ORDINAL_BITS | len(self.segments[newest].offsets)
             self.sequences.pop(queue_id, None)
 
     def _commit(self, commit: Commit) -> None:
@@ -341,10 +346,12 @@ class Recovery:
         self.transactions.clear()
 
     def _sweep_forgotten(self) -> None:
-        for segment in self.segments.values():
-            for queue_id in self.forgotten:
-                if segment.may_hold(queue_id):
-                    segment.forget(queue_id, 0, len(segment.offsets))
+        """Settle what deleted queues held then: a queue the catalogue failed to delete comes back and takes more."""
+        for number, segment in self.segments.items():
+            for queue_id, end in self.forgotten.items():
+                if number <= end >> ORDINAL_BITS and segment.may_hold(queue_id):
+                    count = len(segment.offsets) if number < end >> ORDINAL_BITS else end & ORDINAL_MASK
+                    segment.forget(queue_id, 0, count)
         self.forgotten.clear()
 
     def _find_missing(self) -> None:
@@ -368,13 +375,24 @@ class Recovery:
         """Tell what a crash tore from what changed later."""
         for number, gap, before in self._gaps:
             covered = number < self.base.segment or (number == self.base.segment and gap.offset < self.base.offset)
-            in_torn_batch = gap.batch in self._voided if gap.batch else before >= self._last_whole_batch()
-            kind = "torn" if in_torn_batch and not covered else "corrupt"
+            at_end = not gap.batch and not covered and before >= self._last_whole_batch()
+            kind = "torn" if at_end or gap.batch in self._voided else "corrupt"
             if kind == "torn":
                 self.report.torn_tails += 1
+                if at_end and gap.offset > 0:
+                    self._cut(number, gap.offset)
             else:
                 self.report.corrupt_records += 1
             self.report.damages.append(Damage(kind, number, gap.offset, gap.end - gap.offset))
+
+    def _cut(self, number: int, size: int) -> None:
+        """Drop a torn end, so that no later start, which knows less, takes it for corruption."""
+        file = self.files.open(self.segments[number].path)
+        try:
+            file.truncate(size)
+            file.sync()
+        finally:
+            file.close()
 
     def _last_whole_batch(self) -> int:
         return self.batch.number - 1 if self.torn else self.batch.number
