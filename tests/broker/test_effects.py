@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -15,6 +16,7 @@ from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import CatalogueError, DiskFullError
+from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 
 ORIGIN = Origin("e", "k", "guest@test", ContentView())
@@ -142,3 +144,27 @@ async def test_commit_the_log_refuses_is_aborted(house: House, monkeypatch: pyte
     assert (house.live, house.log.statistics().open_transactions) == (0, 0)
     house.publish()
     assert house.live == 1, "later messages are in no transaction"
+
+
+async def test_settling_what_an_aborted_transaction_left_settles_nobody_elses_message(tmp_path: Path) -> None:
+    """The log gives the ids of records that were never written out again."""
+    log = MessageLog.open(tmp_path)
+    catalogue = Catalogue(":memory:")
+    effects = HostEffects("/", log, CommitPipeline(log, asyncio.get_running_loop()), catalogue)
+    host = VirtualHost("/", effects)
+    queue = host.declare_queue("q", now=NOW, durable=True, queue_id=catalogue.add_queue("/", "q", False, {}))
+    route = host.route("", "q")
+    left, sent = (Message(b"", body, ORIGIN, durable=True) for body in (b"left", b"sent"))
+    effects.begin_transaction()
+    host.publish(left, route, NOW)
+    effects.abort_transaction()
+    await effects.pipeline.durable()
+    host.publish(sent, route, NOW)
+    await effects.pipeline.durable()
+    assert sent.record
+    entry = next(entry for entry in queue.order.entries() if entry.message is left)
+    effects.settle(queue, entry)
+    await effects.pipeline.close()
+    log.close()
+    catalogue.close()
+    assert [recovered.body for recovered in MessageLog.open(tmp_path).recovered()] == [b"sent"]

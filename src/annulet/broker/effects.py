@@ -30,6 +30,7 @@ class HostEffects(Effects):
         self.pipeline = pipeline
         self.catalogue = catalogue
         self._transaction = 0  # the log's id of the open transaction; 0 = none
+        self._stored: dict[int, list[Message]] = {}  # by open transaction
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         """Append one record for all queues that hold the message and outlive the broker (exclusive ones do not)."""
@@ -37,6 +38,8 @@ class HostEffects(Effects):
         if not targets:
             return
         message.record = self.log.append(message, targets, self._transaction)
+        if self._transaction:
+            self._stored[self._transaction].append(message)
         self.pipeline.request()
 
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
@@ -48,6 +51,7 @@ class HostEffects(Effects):
     def begin_transaction(self) -> None:
         """Open a log transaction."""
         self._transaction = self.log.begin()
+        self._stored[self._transaction] = []
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
         """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).
@@ -58,14 +62,24 @@ class HostEffects(Effects):
         try:
             self.log.commit(transaction, outcome)
         except StoreError:
-            self.log.abort(transaction)
+            self._abort(transaction)
             raise
+        del self._stored[transaction]
         self.pipeline.request()
 
     def abort_transaction(self) -> None:
         """Drop the log transaction: nothing of it survives a restart."""
         transaction, self._transaction = self._transaction, 0
+        self._abort(transaction)
+
+    def _abort(self, transaction: int) -> None:
+        """Abort in the log. Messages that reached their queues stay there and must not name records any more.
+
+        The log gives their ids out again: settling one of them would settle somebody else's message.
+        """
         self.log.abort(transaction)
+        for message in self._stored.pop(transaction):
+            message.record = 0
 
     def suspend_transaction(self) -> int:
         """Let other work store and settle outside the open transaction.
