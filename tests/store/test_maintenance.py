@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
+
 from annulet.store.checkpoint import checkpoint_number
 from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name, segment_number
+from annulet.store.upkeep import CompactTask
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -163,6 +166,35 @@ def test_compaction_of_a_segment_ends() -> None:
     again = opened(files.copied())
     assert len(live_records(again)) == 84
     assert "CompactTask" not in upkeep(again, checkpoint=True)
+
+
+def test_a_compaction_that_found_no_space_is_tried_again_after_a_checkpoint() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    records = [log.append(message(bytes(900) + b"%d" % number), [(1, number + 1)]) for number in range(40)]
+    flush(log)
+    for record in records[1:]:
+        log.settle(record, 1)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    log.append(message(b"filler"), [(2, 1)])
+    flush(log)
+    task = log.maintenance(checkpoint=True)
+    while not isinstance(task, CompactTask):
+        assert task is not None
+        task.run()
+        log.finish(task)
+        task = log.maintenance()
+    files.capacity = files.used
+    task.run()
+    log.finish(task)
+    assert task.error is not None
+    assert task.error.errno == errno.ENOSPC
+    assert "CompactTask" not in upkeep(log)
+    files.capacity = 1 << 40
+    log.append(message(b"more"), [(2, 2)])
+    flush(log)
+    assert "CompactTask" in upkeep(log, checkpoint=True)
 
 
 def live_records(log: MessageLog) -> list[int]:

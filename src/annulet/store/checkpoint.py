@@ -24,6 +24,7 @@ from annulet.store.segment import Segment
 CHECKPOINT_PREFIX: Final = "checkpoint-"
 UNFINISHED_SUFFIX: Final = ".unfinished"
 CHECKPOINTS_KEPT: Final = 2
+NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
 
@@ -228,7 +229,7 @@ class CheckpointTask(MaintenanceTask):
         try:
             write_durably(path, data, self._files)
         except OSError as failure:
-            if failure.errno != errno.ENOSPC:
+            if failure.errno not in NO_SPACE:
                 raise
             self._files.remove(self._directory / BALLAST_FILE)
             self.ballast_dropped = True

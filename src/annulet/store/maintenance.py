@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from typing import Final
 
 from annulet.store.checkpoint import (
+    NO_SPACE,
     Checkpoint,
     CheckpointTask,
     SegmentPicture,
@@ -70,6 +70,7 @@ class Maintenance:
         self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
         self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
+        self._postponed: list[Segment] = []  # compaction found no space: once more after the next checkpoint
         self._task: MaintenanceTask | None = None
 
     # ------------------------------------------------------------------ what happened
@@ -219,7 +220,7 @@ class Maintenance:
         self._task = None
         if task.error is not None:
             self.errors += 1
-            if task.error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if task.error.errno in NO_SPACE:
                 self._space.disk_full = True
             logger.warning("message log: upkeep %s failed: %s", type(task).__name__, task.error)
         if isinstance(task, CheckpointTask):
@@ -241,6 +242,9 @@ class Maintenance:
         self._covered = self._newest.segment
         self._newest = task.checkpoint
         self._sealer.settled_elsewhere(task.checkpoint.released)
+        for segment in self._postponed:
+            segment.compactable = True
+        self._postponed.clear()
         if self._space.has_spare:
             self._space.space_found()
 
@@ -260,6 +264,8 @@ class Maintenance:
         segment = task.segment
         if task.error is not None:
             segment.compactable = False
+            if task.error.errno in NO_SPACE:
+                self._postponed.append(segment)
             return
         self.compactions += 1
         if task.unreadable:

@@ -66,7 +66,7 @@ class Segment:
         self.capacity = 0
         self.header_due = False  # the file's header goes out with the first batch
         self.closed = False  # takes no more records
-        self.compactable = True  # a failed compaction is not tried again before a restart
+        self.compactable = True  # a compaction that failed for another reason than space is not tried again
         self.changed = True  # since the last checkpoint took its picture
         self.offsets: array[int] = array("I")  # 0 = no record (cancelled in the window, or damaged)
         self.queues: array[int] = array("H")
