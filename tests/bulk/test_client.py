@@ -110,3 +110,32 @@ def test_connections_are_kept_per_process_and_address() -> None:
     assert connect(url) is connect(parse_url("annulet://127.0.0.1:1/"))
     assert connect(url) is not connect(parse_url("annulet://127.0.0.1:2"))
     assert connect(url) is not connect(url, retry_seconds=1)
+
+
+async def test_rows_that_take_long_to_compute_do_not_use_up_the_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        now = [0.0]
+        client = BulkClient(parse_url(here.url), retry_seconds=5, clock=lambda: now[0], sleep=lambda _: None)
+        rows = pa.record_batch({"body": ["a"]})
+
+        def slow() -> Iterator[pa.RecordBatch]:
+            for _ in range(3):
+                now[0] += 1000
+                yield rows
+
+        send = client._put
+        failures = [1, 2]
+
+        def interrupted(request: Any, schema: Any, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
+            if failures:
+                for _ in range(failures.pop()):
+                    next(batches)
+                raise UnavailableError("connection reset")
+            return send(request, schema, batches)
+
+        monkeypatch.setattr(client, "_put", interrupted)
+        request = protocol.PutStage(query="x", stage=stage_name())
+        assert (await away(lambda: client.put(request, rows.schema, slow())))["rows"] == 3
+        assert failures == []

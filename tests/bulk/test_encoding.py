@@ -8,7 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, check_write_schema, encode_rows
+from annulet.bulk.encoding import (
+    EXPIRATION_MAX,
+    HEADER_BYTES_MAX,
+    Destination,
+    PendingMessage,
+    WriteDefaults,
+    check_write_schema,
+    encode_rows,
+)
 from annulet.bulk.errors import InvalidRequestError
 from annulet.wire.amqp091.properties import VIEW, decode_properties
 
@@ -85,6 +93,9 @@ def test_options_win_over_columns(defaults: WriteDefaults, columns: dict[str, st
         ({"priority": [256]}, "row 10, column priority: 256"),
         ({"priority": [-1]}, "row 10, column priority: -1"),
         ({"expiration": [-5]}, "give milliseconds to live"),
+        ({"expiration": [EXPIRATION_MAX + 1]}, "give milliseconds to live"),
+        ({"expiration": [2**63 - 1]}, "give milliseconds to live"),
+        ({"properties": pa.array([[("n", "v" * HEADER_BYTES_MAX)]], pa.map_(pa.string(), pa.string()))}, "are allowed"),
         ({"message_id": ["x" * 256]}, "longer than 255 octets"),
         ({"address": ["x" * 256]}, "address 'xxxx"),
         ({"timestamp": pa.array([-1], pa.timestamp("us", tz="UTC"))}, "before 1970"),

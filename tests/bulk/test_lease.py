@@ -39,11 +39,13 @@ def test_positions_come_back(sequence: int, count: int, redelivered: bool, durab
     assert held.row(9).position == 9
 
 
-def test_missing_counts_what_is_not_in_delivery() -> None:
+def test_rows_are_those_in_delivery_whatever_numbers_a_client_gives() -> None:
     lease = Lease("/", "l", queue(), generated=False, now=0)
     alive, gone = entry(1), entry(2)
     gone.state = 2
     lease.held = {3: hold(alive), 4: hold(gone)}
-    assert lease.missing(2, 3) == 0
-    assert lease.missing(2, 5) == 2
+    lease.acknowledged, lease.last = 2, 10**15
+    assert [row.position for row in lease.rows(2, 3)] == [3]
+    assert [row.position for row in lease.rows(3, 4)] == []
+    assert [row.position for row in lease.rows(0, 2**63 - 1)] == [3]  # it ends, so the effort is that of two messages
     assert lease.key == ("/", "l")

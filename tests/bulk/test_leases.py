@@ -20,6 +20,7 @@ from annulet.bulk.errors import (
     LeaseInUseError,
     NotFoundError,
     RefusedError,
+    UnavailableError,
 )
 from annulet.bulk.leases import GENERATED_LEASE_IDLE_MAX, LeaseManager
 from annulet.bulk.schema import Row
@@ -404,3 +405,64 @@ async def drain(here: Bench, query: Query) -> None:
         if query.planned is None:
             break
     assert here.bodies("q") == [], "all of it acknowledged"
+
+
+async def test_a_disk_without_room_gives_all_taken_messages_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        await here.publish("q", numbered(5), persistent=False)
+        leases = here.service.leases
+        generation = await opened(leases)
+        room = [True, True, False]
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker, "accepts_durable", lambda *_: room.pop(0))
+            with pytest.raises(UnavailableError, match="no room"):
+                await leases.extend("/", "lease", generation, 0)
+        assert (queue.order.count, len(queue.delivering)) == (5, 0)
+        assert await leases.extend("/", "lease", generation, 0) == 5
+        check_invariants(queue)
+
+
+async def test_a_run_of_a_released_lease_cannot_touch_a_new_one_of_that_name(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await here.publish("q", numbered(4))
+        leases = here.service.leases
+        zombie = await opened(leases, owner="zombie")
+        assert await leases.extend("/", "lease", zombie, 0) == 4
+        await leases.release("/", "lease")
+        generation = await opened(leases)
+        assert await leases.extend("/", "lease", generation, 0) == 4
+        with pytest.raises(LeaseFencedError):
+            await leases.acknowledge("/", "lease", zombie, 4)
+        with pytest.raises(LeaseFencedError):
+            await leases.extend("/", "lease", zombie, 4)
+        with pytest.raises(LeaseFencedError):  # unclaimed, but not the zombie's either
+            read(leases, 0, 4, owner="zombie")
+        with pytest.raises(LeaseInUseError, match="taken over"):
+            await opened(leases, owner="zombie", fresh=False, position=4)
+        assert read(leases, 0, 4) == numbered(4)
+
+
+async def test_numbers_that_are_no_positions(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await here.publish("q", numbered(2))
+        leases = here.service.leases
+        generation = await opened(leases)
+        with pytest.raises(InvalidRequestError, match="start -1"):
+            await leases.extend("/", "lease", generation, -1, fail_on_data_loss=False)
+        assert await leases.extend("/", "lease", generation, 0) == 2
+        assert read(leases, 0, 2**62, loss=True) == numbered(2)
+
+
+async def test_a_query_of_a_deleted_queue_is_told_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        leases = here.service.leases
+        generation = await opened(leases)
+        here.host.delete_queue(queue, here.broker.clock())
+        with pytest.raises(LeaseGoneError, match="was deleted"):
+            await leases.extend("/", "lease", generation, 0)

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pytest
 
 from annulet.bulk import publisher
+from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey
 from annulet.core.invariants import check_invariants
+from annulet.store.errors import CatalogueError, DiskFullError
 from tests.bulk.helpers import Bench, bench, crash_image
 
 
@@ -216,3 +218,109 @@ async def test_abort_and_forget(tmp_path: Path) -> None:
         await commit(here, 0, stage(here, 0, [b"a"]))
         here.service.publisher.forget("query")
         assert here.broker.catalogue.publish_mark("query") is None
+
+
+async def test_a_batch_that_fails_half_way_leaves_no_transaction_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 0)
+    monkeypatch.setattr(publisher, "SLICE", 1)
+    data = tmp_path / "data"
+    async with bench(data) as here:
+        here.declare("q")
+        name = stage(here, 0, [b"a", b"b"])
+        clock = here.broker.clock
+        failures = [DiskFullError("no disk space")]
+
+        def failing() -> int:
+            if failures and here.bodies("q"):
+                raise failures.pop()
+            return clock()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker, "clock", failing)
+            with pytest.raises(DiskFullError):
+                await commit(here, 0, name)
+        await here.publish("q", [b"confirmed"])  # must not land in the batch's transaction
+        image = crash_image(data, tmp_path / "image")
+        assert here.broker.log.statistics().open_transactions == 0
+    async with bench(image) as here:
+        assert here.bodies("q") == [b"confirmed"]
+
+
+async def test_a_catalogue_that_refuses_the_mark_does_not_double_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        name = stage(here, 3, [b"a"])
+
+        def refuse(*_: object) -> None:
+            raise CatalogueError("disk full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker.catalogue, "set_publish_mark", refuse)
+            for _ in range(2):
+                with pytest.raises(CatalogueError):
+                    await commit(here, 3, name)
+        assert (await commit(here, 3, name))["repeated"] == 1
+        assert here.broker.catalogue.publish_mark("query") == 3
+        assert here.bodies("q") == [b"a"]
+
+
+async def test_commits_of_a_query_never_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        name = stage(here, 0, [b"a"])
+        work = here.service.publisher._commit
+        running: list[int] = []
+
+        async def observed(*arguments: Any) -> dict[str, int]:
+            assert not running
+            running.append(0)
+            try:
+                await asyncio.sleep(0)
+                return await work(*arguments)
+            finally:
+                running.clear()
+
+        monkeypatch.setattr(here.service.publisher, "_commit", observed)
+        third: list[asyncio.Task[dict[str, int]]] = []
+        first, second = (asyncio.ensure_future(commit(here, 0, name)) for _ in range(2))
+        first.add_done_callback(lambda _: third.append(asyncio.ensure_future(commit(here, 0, name))))
+        answers = [await first, await second, await third[0]]
+        assert sorted(answer["messages"] for answer in answers) == [0, 0, 1]
+        assert here.service.publisher._locks == {}
+
+
+async def test_a_lease_registers_no_message_of_an_uncommitted_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 10)
+    monkeypatch.setattr(publisher, "SLICE", 4)
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        leases = here.service.leases
+        opening = LeaseRequest("/", "l", "q", "owner", fresh=True)
+        generation = (await leases.open(opening))["generation"]
+        committing = asyncio.ensure_future(commit(here, 0, stage(here, 0, [b"%02d" % number for number in range(11)])))
+        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
+            await asyncio.sleep(0)
+        slices = here.service.publisher._slices
+        assert slices.locked()
+        extending = asyncio.ensure_future(leases.extend("/", "l", generation, 0))
+        marks: list[int] = []
+        monkeypatch.setattr(here.broker.catalogue, "add_lease_range", _noting(here, marks))
+        assert await extending >= 4
+        assert marks == [0]  # the batch's commit record was in the log when the positions were written
+        await committing
+
+
+def _noting(here: Bench, marks: list[int]) -> Callable[..., None]:
+    add = here.broker.catalogue.add_lease_range
+
+    def noting(*arguments: Any) -> None:
+        marks.append(here.broker.log.statistics().open_transactions)
+        add(*arguments)
+
+    return noting

@@ -9,11 +9,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from annulet.broker.configuration import StartError
+from annulet.broker.authentication import HASHER
+from annulet.broker.configuration import PermissionDeclaration, StartError, UserDeclaration
 from annulet.bulk import protocol, server
 from annulet.bulk.errors import (
     InvalidRequestError,
@@ -38,8 +40,8 @@ async def test_a_lease_over_the_wire(tmp_path: Path) -> None:
             batches = list(client.get(protocol.FetchTicket(lease="l", owner="o", after=0, upto=end)))
             assert len(batches) >= 3
             assert batches[0].schema.names == list(COLUMNS)
-            client.act(protocol.RenewLease(lease="l", generation=1))
-            client.act(protocol.AcknowledgeLease(lease="l", generation=1, upto=2000))
+            client.act(protocol.RenewLease(lease="l", generation=answer["generation"]))
+            client.act(protocol.AcknowledgeLease(lease="l", generation=answer["generation"], upto=2000))
             status = client.act(protocol.LeaseStatus(lease="l"))
             assert (status["held"], status["acknowledged"]) == (10_000, 2000)
             assert [lease["name"] for lease in client.act(protocol.ListLeases())["leases"]] == ["l"]
@@ -90,7 +92,11 @@ async def test_errors_arrive_with_kind_and_text(tmp_path: Path) -> None:
             with pytest.raises(InvalidRequestError, match="are not a range"):
                 list(client.get(protocol.BrowseTicket(snapshot="x", after=2, upto=1)))
             with pytest.raises(InvalidRequestError, match="not a batch id"):
-                client.act(protocol.CommitPublish(query="x", batch=-1, stages=[]))
+                client.act(protocol.CommitPublish(query="x", batch=-1, stages=[stage_name()]))
+            with pytest.raises(InvalidRequestError, match="one stage at least"):
+                client.act(protocol.CommitPublish(query="x", batch=0, stages=[]))
+            with pytest.raises(InvalidRequestError, match="query id is empty"):
+                client.put(protocol.PutStage(query="", stage=stage_name()), pa.schema({"body": pa.string()}), [])
             rows = pa.record_batch({"value": [1]})
             with pytest.raises(InvalidRequestError, match="column 'value' is unknown"):
                 client.put(protocol.PutStage(query="x", stage=stage_name()), rows.schema, [rows])
@@ -149,3 +155,62 @@ async def test_upkeep_ends_what_is_idle(tmp_path: Path, monkeypatch: pytest.Monk
         now[0] += 10**12
         while here.service.leases.statistics():  # noqa: ASYNC110 - upkeep runs in its own time
             await asyncio.sleep(0)
+
+
+async def test_upkeep_survives_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "UPKEEP_SECONDS", 0.0)
+    async with bench(tmp_path) as here:
+        rounds: list[int] = []
+
+        def fail(*_: object) -> int:
+            rounds.append(0)
+            raise FileNotFoundError("a stage went away")
+
+        monkeypatch.setattr(here.service.stages, "drop_old", fail)
+        while len(rounds) < 3:  # noqa: ASYNC110 - upkeep runs in its own time
+            await asyncio.sleep(0)
+
+
+async def test_a_stage_that_was_cut_off_is_no_stage(tmp_path: Path) -> None:
+    """Flight ends the stream of a client that vanished as if it had been whole."""
+    async with bench(tmp_path) as here:
+        client = bulk_client(here)
+        rows = pa.record_batch({"body": ["a"]})
+
+        def cut() -> None:
+            client.act(protocol.ListLeases())
+            request = protocol.PutStage(query="x", stage=stage_name())
+            descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(request))
+            writer, answers = client._client_now().do_put(descriptor, rows.schema, client._options())
+            writer.write_batch(rows)
+            writer.done_writing()
+            answers.read()
+            writer.close()
+
+        with pytest.raises(flight.FlightUnavailableError, match="broke off"):
+            await away(cut)
+        assert here.service.stages.count() == 0
+
+
+async def test_a_write_id_belongs_to_its_virtual_host(tmp_path: Path) -> None:
+    hosts = {"/": PermissionDeclaration(".*", ".*", ".*"), "other": PermissionDeclaration(".*", ".*", ".*")}
+    guest = UserDeclaration(HASHER.hash("guest"), (), hosts)
+    async with bench(tmp_path, users={"guest": guest}) as here:
+        if "other" not in here.broker.hosts:
+            here.broker.create_host("other")
+        here.declare("q")
+        here.broker.hosts["other"].declare_queue("q", now=0)
+        rows = pa.record_batch({"body": ["a"]})
+
+        def write(virtual_host: str) -> dict[str, Any]:
+            client = bulk_client(here)
+            query, name = "write:nightly", stage_name()
+            client.put(protocol.PutStage(virtual_host=virtual_host, query=query, stage=name), rows.schema, [rows])
+            return client.act(
+                protocol.CommitPublish(virtual_host=virtual_host, query=query, batch=0, stages=[name], address="q")
+            )
+
+        assert (await away(lambda: write("other")))["messages"] == 1
+        assert (await away(lambda: write("/")))["messages"] == 1
+        assert (await away(lambda: write("/")))["repeated"] == 1
+        assert here.bodies("q") == [b"a"]

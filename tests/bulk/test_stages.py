@@ -108,3 +108,17 @@ def test_a_query_id_is_no_path(tmp_path: Path) -> None:
     store.write(key(1, "../../../escape"), BATCH.schema, [BATCH])
     assert all(tmp_path / "stages" in path.parents for path in tmp_path.rglob("*.arrow"))
     assert store.count() == 1
+
+
+def test_a_stage_sent_twice_at_a_time_is_whole(store: StageStore) -> None:
+    """The first upload hangs in a dead connection; the second must not share its file."""
+    stage = key(1)
+
+    def hanging() -> Iterator[pa.RecordBatch]:
+        yield BATCH
+        store.write(stage, BATCH.schema, [BATCH, BATCH])
+        raise ConnectionResetError("found out late")
+
+    with pytest.raises(ConnectionResetError):
+        store.write(stage, BATCH.schema, hanging())
+    assert rows(store, stage) == [b"a", b"b", b"a", b"b"]

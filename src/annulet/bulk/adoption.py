@@ -56,7 +56,8 @@ def continue_lease(request: LeaseRequest, lease: Lease) -> int:
     Raises :class:`LeaseInUseError`, :class:`LeaseGoneError`.
     """
     _check_queue(request, lease)
-    if lease.owner not in ("", request.owner):
+    holder = lease.owner or lease.opener  # unclaimed, it is for whoever opened it last
+    if holder not in ("", request.owner):
         raise LeaseInUseError(
             f"lease {lease.name!r} was taken over by another checkpoint; this one must not go on. "
             "Start with a new checkpoint and another lease name"

@@ -34,6 +34,10 @@ BACKOFF_MAX_SECONDS: Final = 2.0
 CALL_SECONDS_MAX: Final = 330.0
 """Deadline of one request: a little more than the broker gives itself. A dead peer is found out by TCP long before."""
 
+PUT_SECONDS_MAX: Final = 24 * 3600.0
+"""Deadline of sending a stage, which lasts as long as Spark takes to compute the partition. It is the age a stage may
+reach."""
+
 REPEATABLE_PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of a stage kept in the worker so that it can be sent again to a restarted broker. A larger stage that is
 interrupted fails its task, which Spark repeats."""
@@ -93,14 +97,15 @@ class BulkClient:
         source = iter(batches)
         size = 0
         repeatable = True
-        deadline = self._clock() + self.retry_seconds
+        deadline = None  # from the first failure since the source last gave rows: computing them takes its time
         attempt = 0
         while True:
 
             def everything() -> Iterator[pa.RecordBatch]:
-                nonlocal size, repeatable
+                nonlocal size, repeatable, deadline, attempt
                 yield from list(kept)
                 for batch in source:
+                    deadline, attempt = None, 0
                     size += batch.nbytes
                     repeatable = repeatable and size <= REPEATABLE_PUT_BYTES_MAX
                     if repeatable:
@@ -114,6 +119,7 @@ class BulkClient:
             except (UnavailableError, TokenExpiredError) as error:
                 if not repeatable:
                     raise
+                deadline = self._clock() + self.retry_seconds if deadline is None else deadline
                 self._pause(error, attempt, deadline)
                 attempt += 1
                 self._repeat(self._log_in_if_needed)
@@ -140,10 +146,12 @@ class BulkClient:
 
     def _put(self, request: protocol.PutStage, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
         descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(request))
-        writer, answers = self._call(lambda: self._client_now().do_put(descriptor, schema, self._options()))
+        options = self._options(PUT_SECONDS_MAX)
+        writer, answers = self._call(lambda: self._client_now().do_put(descriptor, schema, options))
         try:
             for batch in batches:
                 self._call(lambda batch=batch: writer.write_batch(batch))  # type: ignore[misc]
+            self._call(lambda: writer.write_metadata(pa.py_buffer(protocol.END_OF_STAGE)))
             self._call(writer.done_writing)
             answer = self._call(answers.read)
             if answer is None:
@@ -188,9 +196,9 @@ class BulkClient:
         )
         self._token = self._result(protocol.Login(virtual_host=self.url.virtual_host), options)["token"]
 
-    def _options(self) -> Any:
+    def _options(self, seconds: float = CALL_SECONDS_MAX) -> Any:
         return flight.FlightCallOptions(
-            timeout=CALL_SECONDS_MAX, headers=[(b"authorization", b"Bearer " + self._token.encode())]
+            timeout=seconds, headers=[(b"authorization", b"Bearer " + self._token.encode())]
         )
 
     def _client_now(self) -> Any:

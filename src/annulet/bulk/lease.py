@@ -100,6 +100,7 @@ class Lease:
         "last",
         "lock",
         "name",
+        "opener",
         "owner",
         "queue",
         "queue_id",
@@ -116,6 +117,7 @@ class Lease:
         self.generated = generated  # its name was minted by the source, so nobody else can come back for it
         self.generation = 0
         self.owner = ""  # the checkpoint that claimed it; empty while unclaimed
+        self.opener = ""  # the checkpoint that opened it last; empty = none since the broker started
         self.created_at = now
         self.active_at = now
         self.acknowledged = 0  # positions up to here are done
@@ -130,15 +132,18 @@ class Lease:
         """Virtual host and name."""
         return self.host, self.name
 
-    def missing(self, after: int, upto: int) -> int:
-        """Count the positions in ``(after, upto]`` whose message is not held any more."""
+    def rows(self, after: int, upto: int) -> list[Row]:
+        """Return the rows of the positions in ``(after, upto]`` whose message is held, in order.
+
+        The effort is bounded by what is held, however far apart a client's numbers are.
+        """
         held = self.held
-        missing = 0
-        for position in range(after + 1, upto + 1):
-            message = held.get(position)
-            if message is None or not message.alive:
-                missing += 1
-        return missing
+        positions = range(max(after, self.acknowledged) + 1, min(upto, self.last) + 1)
+        if len(positions) > len(held):
+            found = [(position, message) for position, message in held.items() if position in positions]
+        else:
+            found = [(position, held[position]) for position in positions if position in held]
+        return [message.row(position) for position, message in found if message.alive]
 
     def record(self) -> LeaseRecord:
         """Return what the catalogue keeps."""

@@ -11,6 +11,7 @@ Order of writing, and why a crash in between is harmless:
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -51,6 +52,9 @@ come back to it; six hours outlast a night's maintenance. A lease the user named
 SLICE: Final = 2000
 """Messages acquired or settled before other work gets a turn: about 10 ms."""
 
+GENERATION_BITS: Final = 48
+"""Bits of the number a new lease's generations start from, at random: two leases of one name never share one."""
+
 LEASES_MAX: Final = 10_000
 """Leases of a broker. Each costs a few hundred bytes; more mean that jobs mint names and never come back."""
 
@@ -58,8 +62,9 @@ LEASES_MAX: Final = 10_000
 class LeaseManager:
     """All leases of a broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, slices: asyncio.Lock) -> None:
         self._broker = broker
+        self._slices = slices  # held while a staged publish that is not committed yet has messages in queues
         self._leases: dict[tuple[str, str], Lease] = {}
         self._opening = asyncio.Lock()
 
@@ -118,6 +123,7 @@ class LeaseManager:
                 async with lease.lock:
                     gap = await self._adopt(request, lease)
             lease.generation += 1
+            lease.opener = request.owner
             if not request.fresh:
                 lease.owner = request.owner
             lease.active_at = self._broker.clock()
@@ -136,7 +142,10 @@ class LeaseManager:
                 f"queue {request.queue!r} is not durable, so a stream could not be repeated after a restart: "
                 "declare it durable, or read it as a batch (spark.read)"
             )
-        return Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
+        lease = Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
+        # Positions start anew, so a run that still has an earlier lease of this name must not pass for one of this.
+        lease.generation = secrets.randbits(GENERATION_BITS)
+        return lease
 
     async def _adopt(self, request: LeaseRequest, lease: Lease) -> int:
         """A lease of this name exists: give it to this checkpoint if it may have it. Returns the gap."""
@@ -171,6 +180,7 @@ class LeaseManager:
         lease = self._lease(host, name, generation)
         async with lease.lock:
             self._fence(lease, generation)
+            self._refuse_deleted(lease)
             self._check_start(lease, start, fail_on_data_loss=fail_on_data_loss)
             settled = await self._settle(lease, start)
             end, size = self._offered(lease, start, messages_max, bytes_max)
@@ -238,8 +248,8 @@ class LeaseManager:
             if taken and bytes_max >= 0 and room <= 0:
                 return
             entries = lease.queue.acquire(slice_max, room, self._broker.clock(), last_sequence=last_sequence)
+            taken += [hold(entry) for entry in entries]  # all of them, before anything can fail
             for entry in entries:
-                taken.append(hold(entry))
                 size += entry.message.size
                 self._make_durable(lease, entry)
             if len(entries) < slice_max:
@@ -272,11 +282,11 @@ class LeaseManager:
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
+        async with self._slices:  # messages of an uncommitted batch are gone after a crash, their positions would stay
+            for message in taken:
+                self._make_durable(lease, message.entry)  # a batch that failed half-way left it without a record
         await self._broker.commit.durable()
-        if lease.queue.deleted:
-            raise LeaseGoneError(
-                f"lease range gone: queue {lease.queue_name!r} was deleted while lease {lease.name!r} read it"
-            )
+        self._refuse_deleted(lease)
         before = lease.acknowledged, lease.last
         first = lease.last + 1
         lease.acknowledged, lease.last = max(lease.acknowledged, upto), lease.last + len(taken)
@@ -296,7 +306,17 @@ class LeaseManager:
         for position, message in enumerate(taken, first):
             lease.held[position] = message
 
+    @staticmethod
+    def _refuse_deleted(lease: Lease) -> None:
+        if lease.queue.deleted:
+            raise LeaseGoneError(
+                f"lease range gone: queue {lease.queue_name!r} was deleted while lease {lease.name!r} read it. "
+                "Declare it again and start with a new checkpoint, or set failOnDataLoss=false and restart the query"
+            )
+
     def _check_start(self, lease: Lease, start: int, *, fail_on_data_loss: bool) -> None:
+        if start < 0:
+            raise InvalidRequestError(f"lease {lease.name!r}: start {start} is no position")
         if start > lease.last:
             raise InvalidRequestError(f"lease {lease.name!r}: start {start} is above its last position {lease.last}")
         if start < lease.acknowledged and fail_on_data_loss:
@@ -316,13 +336,18 @@ class LeaseManager:
         not held any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
         """
         lease = self._find(host, name)
-        if lease.owner == "":
+        if lease.owner == "" and lease.opener in ("", owner):
             lease.owner = owner
-            self._broker.catalogue.set_lease(lease.record())
+            try:
+                self._broker.catalogue.set_lease(lease.record())
+            except BaseException:  # a claim that a crash would undo is none
+                lease.owner = ""
+                raise
         elif lease.owner != owner:
             raise LeaseFencedError(f"lease {name!r} was taken over by another checkpoint; this query must stop")
         lease.active_at = self._broker.clock()
-        missing = lease.missing(after, min(upto, lease.last)) + max(0, upto - max(after, lease.last))
+        rows = lease.rows(after, upto)
+        missing = upto - after - len(rows)
         if missing and fail_on_data_loss:
             raise LeaseGoneError(
                 f"lease range gone: {missing} of positions {after + 1} to {upto} of lease {name!r} are not held "
@@ -333,12 +358,7 @@ class LeaseManager:
         if missing:
             lease.gap += missing
             logger.warning("lease positions lost", lease=name, after=after, upto=upto, missing=missing)
-        held = lease.held
-        return [
-            held[position].row(position)
-            for position in range(after + 1, upto + 1)
-            if position in held and held[position].alive
-        ]
+        return rows
 
     # ------------------------------------------------------------------ upkeep
 
@@ -356,18 +376,17 @@ class LeaseManager:
 
     async def expire(self) -> int:
         """End the leases that were idle for longer than their limit. Returns how many."""
-        now = self._broker.clock()
-        idle = [
-            lease
-            for lease in self._leases.values()
-            if lease.queue.deleted
-            or (lease.generated and now - lease.active_at > GENERATED_LEASE_IDLE_MAX and not lease.lock.locked())
-        ]
-        for lease in idle:
+        count = 0
+        for lease in [lease for lease in self._leases.values() if self._is_over(lease) and not lease.lock.locked()]:
             async with lease.lock:
-                if not lease.released:
+                if not lease.released and self._is_over(lease):  # the leases before it took their time
                     await self._forget(lease, "queue deleted" if lease.queue.deleted else "idle for too long")
-        return len(idle)
+                    count += 1
+        return count
+
+    def _is_over(self, lease: Lease) -> bool:
+        idle = self._broker.clock() - lease.active_at
+        return lease.queue.deleted or (lease.generated and idle > GENERATED_LEASE_IDLE_MAX)
 
     async def _forget(self, lease: Lease, why: str) -> None:
         """Drop the lease from the catalogue first.

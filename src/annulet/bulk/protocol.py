@@ -7,12 +7,15 @@ Every request names its virtual host. Positions and sequences are 64-bit integer
 from __future__ import annotations
 
 from typing import Final, Literal
+from urllib.parse import quote
 
 import msgspec
 
 BATCH_MAX: Final = 2**63 - 1
 ANY: Final = -1
 """The one spelling of "no limit"."""
+END_OF_STAGE: Final = b"end"
+"""Metadata of the last message of a stage's stream: without it the stream was cut and is no stage."""
 
 
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -166,6 +169,14 @@ class PutStage(Request, tag="stage"):
 
     query: str
     stage: str
+
+
+def scoped(virtual_host: str, query: str) -> str:
+    """Return the name under which stages and marks of a query are kept: query ids belong to a virtual host.
+
+    A ``writeId`` is the user's text; the same one in another virtual host is another write. Empty stays empty.
+    """
+    return f"{quote(virtual_host, safe='')}/{query}" if query else ""
 
 
 def tag_of(request: Request) -> str:

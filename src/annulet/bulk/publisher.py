@@ -41,7 +41,7 @@ SLICE: Final = 5000
 COMMIT_MESSAGES_MAX: Final = 2_000_000
 """Messages of one commit: all of them are in memory before the first is published."""
 
-RECORD_OVERHEAD: Final = 1024
+RECORD_OVERHEAD: Final = 256
 """Bytes the log may need of a message beside header and body: record header, names, targets, and the settlement of what
 it replaces. Rather too much than a batch that meets a full disk half-way."""
 

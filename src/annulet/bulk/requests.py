@@ -151,18 +151,21 @@ class RequestHandler:
     async def _publish(
         self, request: protocol.CommitPublish | protocol.AbortPublish | protocol.ForgetPublish, caller: Caller
     ) -> dict[str, Any]:
+        query = protocol.scoped(request.virtual_host, request.query)
         if isinstance(request, protocol.AbortPublish):
-            await self._publisher.abort(request.query, request.stages)
+            await self._publisher.abort(query, request.stages)
             return {}
         if isinstance(request, protocol.ForgetPublish):
-            self._publisher.forget(request.query)
+            self._publisher.forget(query)
             return {}
         if not 0 <= request.batch <= protocol.BATCH_MAX:
             raise InvalidRequestError(f"batch {request.batch} is not a batch id")
+        if not request.stages:  # it would mark a batch as published without asking for any permission to write
+            raise InvalidRequestError("stages: a commit names one stage at least; a batch without rows needs no commit")
         host = request.virtual_host
         commit = CommitRequest(
             host=host,
-            query=request.query,
+            query=query,
             batch=request.batch,
             stages=tuple(request.stages),
             defaults=WriteDefaults(request.address, request.exchange, request.routing_key, request.persistent),

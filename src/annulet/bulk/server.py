@@ -79,8 +79,9 @@ class BulkService:
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
         self.stages = StageStore(broker.configuration.data_directory)
-        self.leases = LeaseManager(broker)
-        self.publisher = Publisher(broker, self.stages)
+        slices = asyncio.Lock()
+        self.leases = LeaseManager(broker, slices)
+        self.publisher = Publisher(broker, self.stages, slices)
         self.snapshots = SnapshotStore(broker.clock)
         self.leases.restore()
         self.publisher.restore()
@@ -143,9 +144,12 @@ class BulkService:
 
     async def _maintain(self) -> None:
         while True:
-            await self.leases.expire()
-            self.snapshots.expire()
-            await asyncio.to_thread(self.stages.drop_old)
+            try:
+                await self.leases.expire()
+                self.snapshots.expire()
+                await asyncio.to_thread(self.stages.drop_old)
+            except Exception:  # a disk that refuses once must not end upkeep for good; the next round tries again
+                logger.exception("upkeep of bulk transfer failed")
             await asyncio.sleep(UPKEEP_SECONDS)
 
 
@@ -219,17 +223,22 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
         caller = self._caller(context)
         request = self._decode("stage", descriptor.command or b"", _STAGES)
-        key = StageKey(request.query, request.stage)
+        key = StageKey(protocol.scoped(request.virtual_host, request.query), request.stage)
         self._call(self._handler.check_stage(request, caller))
         schema = reader.schema
         check_write_schema(schema)
 
         def batches() -> Iterator[pa.RecordBatch]:
+            complete = False
             for chunk in reader:
                 if self.stopping:
                     raise UnavailableError("the broker is stopping")
                 if chunk.data is not None:
                     yield chunk.data
+                elif chunk.app_metadata is not None:
+                    complete = chunk.app_metadata.to_pybytes() == protocol.END_OF_STAGE
+            if not complete:  # Flight ends a stream quietly when its client dies or its connection breaks
+                raise UnavailableError(f"stage {request.stage} broke off before its end; send it again")
 
         try:
             rows, size = self._stages.write(key, schema, batches())

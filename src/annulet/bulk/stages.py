@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,7 +72,7 @@ class StageStore:
         folder = self._directory / _folder_name(key.query)
         folder.mkdir(exist_ok=True)
         path = folder / (key.stage + _SUFFIX)
-        part = path.with_suffix(_PART)
+        part = folder / f"{key.stage}.{secrets.token_hex(4)}{_PART}"  # the stage may be sent again while this one hangs
         try:
             with part.open("wb") as file:
                 counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches)
@@ -131,9 +133,10 @@ class StageStore:
         for folder in self._directory.iterdir():
             idle = folder.stat().st_mtime < limit  # else a stage may be about to be written there
             for path in folder.iterdir():
-                if path.stat().st_mtime < limit:
-                    path.unlink(missing_ok=True)
-                    dropped += 1
+                with suppress(FileNotFoundError):  # a commit in another thread may drop it meanwhile
+                    if path.stat().st_mtime < limit:
+                        path.unlink()
+                        dropped += 1
             if idle and not any(folder.iterdir()):
                 folder.rmdir()
         return dropped
