@@ -193,3 +193,26 @@ def test_asynchronous_progress_is_refused(spark: SparkSession, broker: BrokerThr
     broker.declare(source, target)
     text = refused(lambda: pipe(spark, broker, source, target, tmp_path, asyncProgressTrackingEnabled="true"))
     assert "asyncProgressTrackingEnabled" in text or "ASYNC_PROGRESS" in text or "async progress" in text.lower()
+
+
+def test_a_broker_that_goes_after_the_commit_does_not_fail_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = pytest.importorskip("pyspark.sql.types")
+    from annulet.bulk import protocol  # noqa: PLC0415 - beside pyspark
+    from annulet.bulk.errors import UnavailableError  # noqa: PLC0415
+    from annulet.spark.options import WriteOptions  # noqa: PLC0415
+    from annulet.spark.sink import AnnuletWriter, StageMessage  # noqa: PLC0415
+
+    asked: list[str] = []
+
+    class Client:
+        def act(self, request: protocol.Request) -> dict[str, Any]:
+            asked.append(protocol.tag_of(request))
+            if isinstance(request, protocol.ForgetPublish):
+                raise UnavailableError("gone")
+            return {}
+
+    schema = types.StructType([types.StructField("body", types.StringType())])
+    writer = AnnuletWriter(WriteOptions.parse({"url": "annulet://127.0.0.1", "address": "q"}), schema)
+    monkeypatch.setattr(writer, "_client", Client)
+    writer.commit([StageMessage("once:x", 0, 0, "0-0-0-x")])
+    assert asked == ["publish.commit", "publish.forget"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
+from annulet.bulk.errors import UnavailableError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.options import OptionError, WriteOptions
 
@@ -117,8 +119,11 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all rows."""
         query = self._commit(messages)
-        if query is not None and self._options.write_id is None:
-            self._client().act(protocol.ForgetPublish(virtual_host=self._options.url.virtual_host, query=query))
+        if query is None or self._options.write_id is not None:
+            return
+        forget = protocol.ForgetPublish(virtual_host=self._options.url.virtual_host, query=query)
+        with suppress(UnavailableError):  # the rows are published: failing now would have them written again
+            self._client().act(forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Drop what was staged."""
