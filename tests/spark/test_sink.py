@@ -197,10 +197,10 @@ def test_asynchronous_progress_is_refused(spark: SparkSession, broker: BrokerThr
 
 def test_a_broker_that_goes_after_the_commit_does_not_fail_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
     types = pytest.importorskip("pyspark.sql.types")
-    from annulet.bulk import protocol  # noqa: PLC0415 - beside pyspark
-    from annulet.bulk.errors import UnavailableError  # noqa: PLC0415
-    from annulet.spark.options import WriteOptions  # noqa: PLC0415
-    from annulet.spark.sink import AnnuletWriter, StageMessage  # noqa: PLC0415
+    from annulet.bulk import protocol
+    from annulet.bulk.errors import UnavailableError
+    from annulet.spark.options import WriteOptions
+    from annulet.spark.sink import AnnuletWriter, StageMessage
 
     asked: list[str] = []
 
