@@ -204,6 +204,9 @@ def test_progress_is_told_after_each_segment() -> None:
     MessageLog.open(DIRECTORY, files=files.copied(), segment_bytes=SEGMENT, progress=seen.append)
     assert [each.segments_done for each in seen] == sorted(each.segments_done for each in seen)
     assert seen[-1].segments_done == seen[-1].segments_total
+    totals = [each.bytes for each in seen]
+    assert totals == sorted(totals)
+    assert totals[-1] > SEGMENT, "bytes are a total"
     assert set(seen[-1].as_dict()) == {"segments_done", "segments_total", "records", "bytes"}
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.log import MessageLog
+from annulet.store.records import RECORD_BYTES_MAX
 from tests.store.log_tools import SEGMENT, flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -145,3 +147,19 @@ def test_a_failed_write_is_never_tried_again(operation: str) -> None:
     after = opened(files.copied())
     assert not after.clean
     assert set(live(after)) == {b"first"}
+
+
+def test_room_for_a_huge_transaction_is_not_one_huge_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets in a segment have 32 bits."""
+    asked: list[int] = []
+
+    def allocate_file(path: Path, size: int, files: SimulatedFiles) -> object:
+        asked.append(size)
+        return files.open(path, create=True)
+
+    log = opened(SimulatedFiles())
+    monkeypatch.setattr("annulet.store.space.allocate_file", allocate_file)
+    assert log.has_room(5 << 30, 0)
+    assert RECORD_BYTES_MAX <= asked[0] < 1 << 32
+    assert log.has_room(5 << 30, 0)
+    assert len(asked) == 1, "it is there already"

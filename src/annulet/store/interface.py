@@ -29,7 +29,7 @@ class RecoveredMessage:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryProgress:
-    """How far recovery has come."""
+    """How far recovery has come. ``records`` and ``bytes`` are totals so far."""
 
     segments_done: int
     segments_total: int

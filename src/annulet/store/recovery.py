@@ -118,14 +118,15 @@ class Recovery:
                 self.files.remove(self.directory / name)
         numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
         self._load_checkpoint(names, numbers)
+        read = 0
         for place, number in enumerate(numbers):
             if number < self.base.segment and number not in self._pictures:
                 self.dead.append(number)
                 continue
             self._read_segment(number)
             if self._progress is not None:
-                size = self.segments[number].size
-                self._progress(RecoveryProgress(place + 1, len(numbers), self.report.records, size))
+                read += self.segments[number].size
+                self._progress(RecoveryProgress(place + 1, len(numbers), self.report.records, read))
         self._finish_batch(last=True)
         self._finish_transactions()
         self._sweep_forgotten()

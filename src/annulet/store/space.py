@@ -10,7 +10,7 @@ from typing import Final
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.errors import DiskFullError
 from annulet.store.files import File, FileSystem
-from annulet.store.records import ORDINAL_MASK, SEGMENT_HEADER_SIZE, checksum_seed
+from annulet.store.records import ORDINAL_MASK, RECORD_BYTES_MAX, SEGMENT_HEADER_SIZE, checksum_seed
 from annulet.store.segment import Segment, segment_name
 from annulet.store.upkeep import allocate_file
 
@@ -79,7 +79,12 @@ class LogSpace:
         return self.segment_bytes if size <= self._usable(self.segment_bytes) else larger
 
     def reserve_room(self, size: int, now: int) -> bool:
-        """Get a spare that takes ``size`` bytes. A full disk is asked at most once a second of ``now``."""
+        """Get a spare that takes ``size`` bytes. A full disk is asked at most once a second of ``now``.
+
+        Callers also ask for whole transactions. More than the largest record is not reserved in one segment, whose
+        offsets have 32 bits: the rest is looked for when it comes.
+        """
+        size = min(size, RECORD_BYTES_MAX)
         if self.spare_fits(size):
             return True
         if self.disk_full and now < self._retry_at:
