@@ -297,23 +297,20 @@ async def test_a_lease_registers_no_message_of_an_uncommitted_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 10)
-    monkeypatch.setattr(publisher, "SLICE", 4)
+    monkeypatch.setattr(publisher, "SLICE", 1)
     async with bench(tmp_path) as here:
         here.declare("q")
         leases = here.service.leases
-        opening = LeaseRequest("/", "l", "q", "owner", fresh=True)
-        generation = (await leases.open(opening))["generation"]
-        committing = asyncio.ensure_future(commit(here, 0, stage(here, 0, [b"%02d" % number for number in range(11)])))
-        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
-            await asyncio.sleep(0)
-        slices = here.service.publisher._slices
-        assert slices.locked()
-        extending = asyncio.ensure_future(leases.extend("/", "l", generation, 0))
+        generation = (await leases.open(LeaseRequest("/", "l", "q", "owner", fresh=True)))["generation"]
         marks: list[int] = []
         monkeypatch.setattr(here.broker.catalogue, "add_lease_range", _noting(here, marks))
-        assert await extending >= 4
-        assert marks == [0]  # the batch's commit record was in the log when the positions were written
-        await committing
+        name = stage(here, 0, [b"%04d" % number for number in range(2000)])
+        committing = asyncio.ensure_future(commit(here, 0, name))
+        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
+            await asyncio.sleep(0)
+        assert await leases.extend("/", "l", generation, 0, messages_max=1) == 1
+        assert marks == [0]  # no transaction was open any more when the positions were written
+        assert (await committing)["messages"] == 2000
 
 
 def _noting(here: Bench, marks: list[int]) -> Callable[..., None]:
