@@ -30,7 +30,12 @@ class SteeredLog(MemoryLog):
         self.go.set()
         self.tasks: list[MaintenanceTask] = []
         self.finished: list[MaintenanceTask] = []
+        self.deferred = False
         self._number = 0
+
+    @property
+    def deferring(self) -> bool:
+        return self.deferred
 
     def take_batch(self) -> Batch | None:
         if self.seal_error is not None:
@@ -205,6 +210,22 @@ async def test_upkeep_that_fails_is_left_for_the_next_round(pipeline: CommitPipe
     assert len(log.finished) == 1
     await pipeline.maintain()
     assert len(log.finished) == 2
+
+
+async def test_settlements_a_full_disk_deferred_are_made_durable_by_upkeep(
+    pipeline: CommitPipeline, log: SteeredLog
+) -> None:
+    class Checkpoint(MaintenanceTask):
+        def work(self) -> None:
+            log.deferred = False
+
+    log.dirty = False
+    log.deferred = True
+    log.tasks = [Checkpoint()]
+    waiting = asyncio.ensure_future(pipeline.durable())
+    await asyncio.gather(waiting, pipeline.maintain())  # the round of the tick may run at the same time
+    assert not log.deferred
+    assert len(log.finished) == 1
 
 
 async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) -> None:

@@ -163,3 +163,30 @@ def test_room_for_a_huge_transaction_is_not_one_huge_segment(monkeypatch: pytest
     assert RECORD_BYTES_MAX <= asked[0] < 1 << 32
     assert log.has_room(5 << 30, 0)
     assert len(asked) == 1, "it is there already"
+
+
+def test_deferred_settlements_are_told_until_a_checkpoint_has_them() -> None:
+    files = SimulatedFiles(CAPACITY)
+    log = opened(files)
+    records = fill(log)
+    seen = False
+    for record in records:
+        log.settle(record, 1)
+        flush(log)
+        seen = seen or log.deferring
+    assert seen, "the reserve is used up"
+    upkeep(log)
+    assert not log.deferring
+    assert live(opened(files.copied())) == {}
+
+
+def test_a_checkpoint_wanted_in_a_cancelled_window_is_not_forgotten() -> None:
+    log = opened(SimulatedFiles())
+    upkeep(log)
+    log.append(message(b"kept"), [(1, 1)])
+    flush(log)
+    record = log.append(message(b"cancelled"), [(1, 2)])
+    assert log.maintenance(checkpoint=True) is None  # wanted: taken when the window is sealed
+    log.settle(record, 1)
+    assert log.take_batch() is None  # never sealed
+    assert upkeep(log) == ["CheckpointTask"]

@@ -46,6 +46,8 @@ class CommitPipeline:
         self._waiters: list[CommitWaiter] = []  # of the open window
         self._scheduled = False
         self._busy = False  # the disk thread is at work
+        self._maintaining = asyncio.Lock()
+        self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for
         self.on_failure: Callable[[BaseException], None] | None = None
 
     def request(self) -> None:
@@ -63,31 +65,40 @@ class CommitPipeline:
     async def durable(self) -> None:
         """Return when everything appended so far is on disk. Cancelling the wait does not undo the write.
 
-        Raises :class:`StoreError` when the disk refused it.
+        Settlements that a full disk has no room for are tried in a checkpoint; where that fails too they stay in
+        memory. Raises :class:`StoreError` when the disk refused the write.
         """
         waiter = _FutureWaiter(self._loop.create_future())
         self.wait(waiter)
         await waiter.future
+        if self.log.deferring:
+            task = self._loop.create_task(self.maintain())  # a step that began must end, whoever waits for it
+            self._upkeep.add(task)
+            task.add_done_callback(self._upkeep.discard)
+            await asyncio.shield(task)
 
     async def maintain(self) -> None:
         """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due.
 
         Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
         """
-        while not self.failed:
-            task = self.log.maintenance()
-            if task is None:
-                return
-            await self._loop.run_in_executor(self._executor, task.run)
-            self.log.finish(task)
-            if task.error is not None:
-                return
+        async with self._maintaining:
+            while not self.failed:
+                task = self.log.maintenance()
+                if task is None:
+                    return
+                await self._loop.run_in_executor(self._executor, task.run)
+                self.log.finish(task)
+                if task.error is not None:
+                    return
 
     async def close(self) -> None:
         """Write what is open and stop the disk thread, which ends even when this raises :class:`StoreError`."""
         try:
             if not self.failed:
                 await self.durable()
+            if self._upkeep:
+                await asyncio.wait(self._upkeep)
         finally:
             self._executor.shutdown(wait=True)
 

@@ -143,6 +143,11 @@ class Log(ABC):
 
     report: RecoveryReport
 
+    @property
+    def deferring(self) -> bool:
+        """Settlements of a sealed window found no room on a full disk; a checkpoint can still make them durable."""
+        return False
+
     @abstractmethod
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Yield the live messages found at open, in record order. To be used up before the first append."""
@@ -181,7 +186,10 @@ class Log(ABC):
 
     @abstractmethod
     def take_batch(self) -> Batch | None:
-        """Seal the open window. ``None`` when nothing is to be written: then everything so far is durable or moot."""
+        """Seal the open window. ``None`` when nothing is to be written.
+
+        Then everything so far is durable or moot, but for settlements on a full disk: see ``deferring``.
+        """
 
     @abstractmethod
     def write(self, batch: Batch) -> None:

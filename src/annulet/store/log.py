@@ -135,6 +135,11 @@ class MessageLog(Log):
             self._part.controls.append((TYPE_VOID, payload, 0))
             self._flush()
 
+    @property
+    def deferring(self) -> bool:
+        """See the sealer."""
+        return self._sealer.deferring
+
     # ------------------------------------------------------------------ messages
 
     def recovered(self) -> Iterator[RecoveredMessage]:

@@ -118,11 +118,10 @@ class Maintenance:
     def _checkpoint_task(
         self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
     ) -> CheckpointTask | None:
-        if self._waiting is None and not self._wanted and self._checkpoint_due(wanted=wanted):
+        if self._waiting is None and (self._wanted or self._checkpoint_due(wanted=wanted)):
+            self._wanted = not window_empty  # a window that is all cancelled ends without being sealed
             if window_empty:
                 self._waiting = self._take(next_transaction, outcomes)
-            else:
-                self._wanted = True
         if self._waiting is None or self._waiting.batch > self._durable:
             return None
         checkpoint, self._waiting = self._waiting, None

@@ -40,6 +40,7 @@ class Sealer:
         self.settled: list[int] = []  # queue id, record id, queue id, …
         self.released = 0  # numbers ever taken from the front of ``settled``
         self.forgotten: list[int] = []
+        self._deferred = 0  # up to this total, settlements found no room when the last window was sealed
         self._space = space
         self._sequences = sequences
         self._origins = origins
@@ -55,6 +56,7 @@ class Sealer:
         for part in parts:
             self._seal_part(part)
         self._release()
+        self._deferred = self.released + len(self.settled)
         if not self._records:
             return None
         tail = self._space.tail
@@ -96,6 +98,11 @@ class Sealer:
             if record_type == TYPE_SETTLE:
                 self.released += min(available, len(numbers))
             del numbers[:available]
+
+    @property
+    def deferring(self) -> bool:
+        """Settlements of a sealed window wait in memory for disk space."""
+        return self.released < self._deferred
 
     def settled_elsewhere(self, released: int) -> None:
         """Drop waiting settlements up to the total ``released``: a checkpoint made them durable."""
