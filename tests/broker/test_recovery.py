@@ -170,6 +170,26 @@ async def test_queue_deleted_just_before_a_crash_takes_its_messages_along(tmp_pa
         assert contents(queue_of(running.broker)) == []
 
 
+async def test_messages_of_a_lost_catalogue_never_show_up_in_new_queues(tmp_path: Path) -> None:
+    """A new catalogue gives the same ids again, so what they name in the log must be gone before anybody declares."""
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="secret", durable=True))
+        await publish_all(running.broker, peer, persistent(1, "secret"))
+        await crash(running.broker, data, tmp_path / "copy")
+        await leave(peer)
+    for file in (tmp_path / "copy").glob("catalogue.sqlite*"):
+        file.unlink()
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        shutil.copytree(tmp_path / "copy", tmp_path / "again")  # killed here, with nothing else written
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "again") as running:
+        assert contents(queue_of(running.broker)) == []
+
+
 async def test_transaction_comes_back_whole(tmp_path: Path) -> None:
     async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
         broker = running.broker

@@ -101,7 +101,7 @@ async def restore_messages(broker: Broker) -> None:
     expect_leased(broker.catalogue, queues)
     redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in queues}
     origins: dict[tuple[str, str, str, str], Origin] = {}
-    count = 0
+    count = orphans = 0
     last = time.monotonic()
     for recovered in log.recovered():
         message = _message(recovered, origins)
@@ -109,6 +109,7 @@ async def restore_messages(broker: Broker) -> None:
             queue = queues.get(queue_id)
             if queue is None:  # deleted, but the crash came before the log knew
                 log.settle(recovered.record, queue_id)
+                orphans += 1
             else:
                 seen = not log.clean or sequence <= redelivered_upto[queue_id]
                 queue.restore(message, sequence, redelivered=seen)
@@ -118,6 +119,10 @@ async def restore_messages(broker: Broker) -> None:
             if time.monotonic() - last >= PROGRESS_SECONDS:
                 last = time.monotonic()
                 logger.info("restoring messages", restored=count)
+    if orphans:
+        # Durably, before anybody declares: a catalogue that was lost gives the same ids to other queues.
+        await broker.commit.durable()
+        logger.warning("messages of unknown queues dropped", count=orphans)
     for queue in queues.values():
         queue.finish_restore(log.next_sequences.get(queue.queue_id, 1))
     if count:
