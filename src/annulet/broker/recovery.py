@@ -27,7 +27,7 @@ PROGRESS_SECONDS: Final = 1.0
 """Time between two progress lines while recovering."""
 
 RESTORE_SLICE: Final = 5000
-"""Messages restored before other tasks get a turn, so that health answers while a large backlog loads."""
+"""Messages restored before other tasks get a turn, so that a signal can end the start while a large backlog loads."""
 
 REDELIVERED_UPTO: Final = "redelivered_upto"
 """Beside a queue's counters: the highest sequence that came back and was pending at the clean stop. Up to it messages
