@@ -13,13 +13,13 @@ def test_single_and_shared_records_settle_exactly_once() -> None:
     one = segment()
     one.add(64, [(5, 1)])
     one.add(128, [(5, 2), (6, 1)])
-    assert one.remaining(1) == [5, 6]
+    assert one.remaining(1) == (5, 6)
     assert not one.settle(0, 6)
     assert one.settle(0, 5)
     assert not one.settle(0, 5)
     assert one.settle(1, 5)
     assert not one.settle(1, 5)
-    assert one.remaining(1) == [6]
+    assert one.remaining(1) == (6,)
     assert one.settle(1, 6)
     assert (one.live_count, one.shared) == (0, {})
     assert not one.settle(2, 5)
@@ -43,8 +43,8 @@ def test_more_queues_than_16_bits_tell_apart() -> None:
     one = segment()
     for queue_id in range(SHARED + 3):
         one.add(64, [(queue_id, 1)])
-    assert one.remaining(SHARED - 1) == [SHARED - 1]
-    assert one.remaining(SHARED + 2) == [SHARED + 2]
+    assert one.remaining(SHARED - 1) == (SHARED - 1,)
+    assert one.remaining(SHARED + 2) == (SHARED + 2,)
     assert one.may_hold(SHARED + 2)
     assert one.settle(SHARED + 2, SHARED + 2)
     assert not one.is_live(SHARED + 2)
@@ -57,7 +57,7 @@ def test_forgetting_goes_in_slices() -> None:
     assert one.forget(1, 0, 4) == 4
     assert one.forget(1, 4, 100) == 10
     assert list(one.live_ordinals()) == [0, 2, 4, 6, 8]
-    assert one.remaining(0) == [2]
+    assert one.remaining(0) == (2,)
 
 
 def test_names_sort_by_number() -> None:

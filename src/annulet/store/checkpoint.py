@@ -45,18 +45,27 @@ class SegmentPicture:
     number: int
     ordinals: int
     live: bytes
-    shared: bytes  # packed: ordinal, count, queue ids …
+    shared: dict[int, tuple[int, ...]]
 
-    def shared_queues(self) -> dict[int, list[int]]:
-        """Return remaining queue ids by ordinal."""
-        numbers = unpack_numbers(self.shared)
-        found = {}
-        index = 0
-        while index < len(numbers):
-            count = numbers[index + 1]
-            found[numbers[index]] = list(numbers[index + 2 : index + 2 + count])
-            index += 2 + count
-        return found
+
+def pack_shared(shared: dict[int, tuple[int, ...]]) -> bytes:
+    """Encode remaining queue ids by ordinal: ordinal, count, queue ids …"""
+    numbers: list[int] = []
+    for ordinal, queue_ids in shared.items():
+        numbers += (ordinal, len(queue_ids), *queue_ids)
+    return pack_numbers(numbers)
+
+
+def unpack_shared(data: bytes) -> dict[int, tuple[int, ...]]:
+    """Undo :func:`pack_shared`."""
+    numbers = unpack_numbers(data)
+    found = {}
+    index = 0
+    while index < len(numbers):
+        count = numbers[index + 1]
+        found[numbers[index]] = tuple(numbers[index + 2 : index + 2 + count])
+        index += 2 + count
+    return found
 
 
 @dataclass(slots=True)
@@ -78,11 +87,8 @@ class Checkpoint:
 
 
 def take_picture(segment: Segment) -> SegmentPicture:
-    """Copy what a checkpoint needs of a segment."""
-    shared: list[int] = []
-    for ordinal, queue_ids in segment.shared.items():
-        shared += (ordinal, len(queue_ids), *queue_ids)
-    return SegmentPicture(segment.number, len(segment.offsets), bytes(segment.live), pack_numbers(shared))
+    """Copy what a checkpoint needs of a segment. On the loop: packing is left to the disk thread."""
+    return SegmentPicture(segment.number, len(segment.offsets), bytes(segment.live), segment.shared.copy())
 
 
 def _block(data: bytes) -> bytes:
@@ -125,7 +131,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
     for picture in checkpoint.pictures:
         live = compress(picture.live, COMPRESSION_LEVEL)
         parts += [_SEGMENT.pack(picture.number, picture.ordinals, len(picture.live), 0), _block(live)]
-        parts.append(_block(picture.shared))
+        parts.append(_block(pack_shared(picture.shared)))
     for transaction, records in checkpoint.transactions.items():
         parts += [_LENGTH.pack(transaction), _block(records)]
     parts.append(_block(pack_numbers(checkpoint.forgotten)))
@@ -156,7 +162,7 @@ def _decode_body(reader: _Reader) -> Checkpoint:
     for _ in range(pictures):
         picture, ordinals, _, _ = reader.fields(_SEGMENT)
         live = decompress(reader.block())
-        checkpoint.pictures.append(SegmentPicture(picture, ordinals, live, reader.block()))
+        checkpoint.pictures.append(SegmentPicture(picture, ordinals, live, unpack_shared(reader.block())))
     for _ in range(transactions):
         (transaction,) = reader.fields(_LENGTH)
         checkpoint.transactions[transaction] = reader.block()

@@ -108,7 +108,6 @@ class Recovery:
         self._voided: set[int] = set()
         self._gaps: list[tuple[int, Gap, int]] = []  # (segment, gap, batch before it)
         self._pictures: dict[int, SegmentPicture] = {}
-        self._shared: dict[int, dict[int, list[int]]] = {}  # of the pictures: segment -> ordinal -> remaining queues
 
     def run(self) -> None:
         """Read everything."""
@@ -155,7 +154,6 @@ class Recovery:
         self.outcomes = dict(found.outcomes)
         for picture in found.pictures:
             self._pictures[picture.number] = picture
-            self._shared[picture.number] = picture.shared_queues()
         last = self._pictures.get(found.segment)
         end = found.segment << ORDINAL_BITS | (last.ordinals if last is not None else 0)
         self.forgotten = dict.fromkeys(found.forgotten, end)
@@ -233,10 +231,8 @@ class Recovery:
         byte = record.ordinal >> 3
         if byte >= len(live) or not live[byte] & (1 << (record.ordinal & 7)):
             segment.kill(record.ordinal)
-        elif record.ordinal in segment.shared:
-            segment.shared[record.ordinal] = list(
-                self._shared[segment.number].get(record.ordinal, segment.shared[record.ordinal])
-            )
+        elif picture is not None and record.ordinal in segment.shared:
+            segment.shared[record.ordinal] = picture.shared.get(record.ordinal, segment.shared[record.ordinal])
 
     # ------------------------------------------------------------------ replay
 
@@ -324,10 +320,11 @@ class Recovery:
         picture = self._pictures.get(number)
         if picture is None or ordinal >> 3 >= len(picture.live):
             return
-        remaining = self._shared[number].get(ordinal, [])
-        if queue_id in remaining:
-            remaining.remove(queue_id)
-        if not remaining:
+        remaining = tuple(other for other in picture.shared.get(ordinal, ()) if other != queue_id)
+        if remaining:
+            picture.shared[ordinal] = remaining
+        else:
+            picture.shared.pop(ordinal, None)
             live = bytearray(picture.live)
             live[ordinal >> 3] &= ~(1 << (ordinal & 7)) & 0xFF
             picture.live = bytes(live)

@@ -75,7 +75,7 @@ class Segment:
         self.kept = 0  # messages in the file, live or not: compaction leaves fewer than there are ordinals
         self.queue_ids: list[int] = []
         self._indexes: dict[int, int] = {}
-        self.shared: dict[int, list[int]] = {}
+        self.shared: dict[int, tuple[int, ...]] = {}  # ordinal -> remaining queues; tuples, so that a copy is cheap
 
     def add(self, offset: int, targets: Sequence[tuple[int, int]]) -> None:
         """Add the next record, live for all its targets."""
@@ -87,10 +87,10 @@ class Segment:
             if index is None:
                 index = self._new_index(queue_id)
             if index == SHARED:
-                self.shared[ordinal] = [queue_id]
+                self.shared[ordinal] = (queue_id,)
         else:
             index = SHARED
-            self.shared[ordinal] = [queue_id for queue_id, _ in targets]
+            self.shared[ordinal] = tuple([queue_id for queue_id, _ in targets])
         self.queues.append(index)
         if ordinal >> 3 == len(self.live):
             self.live.append(0)
@@ -119,12 +119,13 @@ class Segment:
             return False
         index = self.queues[ordinal]
         if index == SHARED:
-            remaining = self.shared[ordinal]
-            if queue_id not in remaining:
+            before = self.shared[ordinal]
+            if queue_id not in before:
                 return False
             self.changed = True
-            remaining.remove(queue_id)
+            remaining = tuple([other for other in before if other != queue_id])
             if remaining:
+                self.shared[ordinal] = remaining
                 return True
             del self.shared[ordinal]
         elif self.queue_ids[index] != queue_id:
@@ -142,10 +143,10 @@ class Segment:
             self.changed = True
             self.shared.pop(ordinal, None)
 
-    def remaining(self, ordinal: int) -> list[int]:
+    def remaining(self, ordinal: int) -> tuple[int, ...]:
         """Return the ids of the queues that still need a live record."""
         index = self.queues[ordinal]
-        return self.shared[ordinal] if index == SHARED else [self.queue_ids[index]]
+        return self.shared[ordinal] if index == SHARED else (self.queue_ids[index],)
 
     def may_hold(self, queue_id: int) -> bool:
         """Say whether some live record here may be for the queue. Errs on the side of yes."""
