@@ -240,3 +240,19 @@ def test_exclusive_consumers(host):
     RecordingSession().consume(other, "1", exclusive=True)
     with pytest.raises(AccessRefused, match="exclusive use"):
         host.check_consumer(other, exclusive=False)
+
+
+def test_a_lease_uses_its_queue_like_a_consumer(host):
+    (queue,) = declare(host, "leased", arguments={"x-expires": 10}, auto_delete=True)
+    queue.leases.add(("/", "report"))
+    with pytest.raises(PreconditionFailed, match="0 consumers and 1 leases"):
+        host.delete_queue(queue, NOW, if_unused=True)
+    with pytest.raises(AccessRefused, match="1 leases; exclusive use"):
+        host.check_consumer(queue, exclusive=True)
+    queue.had_consumer = True
+    assert not host.consumer_removed(queue, NOW)
+    host.tick(NOW + 100)
+    assert not queue.deleted
+    queue.leases.clear()
+    host.tick(NOW + 100)
+    assert queue.deleted

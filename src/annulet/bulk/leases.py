@@ -89,7 +89,7 @@ class LeaseManager:
             lease.acknowledged = record.acknowledged
             lease.last = record.last
             self._restore_held(lease)
-            self._leases[lease.key] = lease
+            self._enter(lease)
 
     def _restore_held(self, lease: Lease) -> None:
         recovered = {entry.sequence: entry for entry in lease.queue.leased_entries()}
@@ -129,9 +129,13 @@ class LeaseManager:
             lease.active_at = self._broker.clock()
             lease.gap += gap
             self._broker.catalogue.set_lease(lease.record())
-            self._leases[lease.key] = lease
+            self._enter(lease)
         logger.info("lease opened", lease=lease.name, queue=lease.queue_name, generation=lease.generation, gap=gap)
         return {"generation": lease.generation, "position": lease.acknowledged, "gap": gap}
+
+    def _enter(self, lease: Lease) -> None:
+        self._leases[lease.key] = lease
+        lease.queue.leases.add(lease.key)
 
     def _create(self, request: LeaseRequest) -> Lease:
         if len(self._leases) >= LEASES_MAX:
@@ -397,6 +401,8 @@ class LeaseManager:
         self._broker.catalogue.delete_lease(lease.host, lease.name)
         lease.released = True
         self._leases.pop(lease.key, None)
+        lease.queue.leases.discard(lease.key)
+        lease.queue.last_used_at = self._broker.clock()
         self._return(lease, list(lease.held.values()))
         lease.held.clear()
         await self._broker.commit.durable()

@@ -57,6 +57,7 @@ class Queue:
         self.pending_bytes = 0
         self.delivering_bytes = 0
         self.next_sequence = 1
+        self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.deleted = False
@@ -152,6 +153,11 @@ class Queue:
 
     # ------------------------------------------------------------------ consumers
 
+    @property
+    def users(self) -> int:
+        """Consumers and leases: as long as there is one, the queue is in use and not deleted for lack of it."""
+        return self.consumers.count + len(self.leases)
+
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
         self.had_consumer = True
@@ -236,8 +242,7 @@ class Queue:
                 self._index_pending(entry)
                 candidates.append(entry)
         self._expire_due(now)
-        if self.consumers.count:
-            self._dispatch(now)
+        self.wake(now)
         ring_size = self.settings.ring_size
         if 0 <= ring_size < self.order.count:
             self._drop_returned(sorted(candidates), ring_size, now)
@@ -269,11 +274,10 @@ class Queue:
     def expires_at(self, entry: QueueEntry) -> int:
         """When an entry expires: the smaller of the message's time and the queue's; 0 for never."""
         at = entry.message.expires_at
-        ttl = self.settings.message_ttl
-        if ttl >= 0:
-            queue_at = entry.message.accepted_at + ttl
-            return queue_at if at == 0 or queue_at < at else at
-        return at
+        if self.settings.message_ttl < 0:
+            return at
+        queue_at = entry.message.accepted_at + self.settings.message_ttl
+        return queue_at if at == 0 or queue_at < at else at
 
     def purge(self, now: int) -> int:
         """Remove all pending messages; those in delivery stay with their consumers. Returns how many."""

@@ -236,9 +236,10 @@ class VirtualHost:
         if queue.deleted:
             return 0
         what = f"queue '{queue.name}' in vhost '{self.name}'"
-        if if_unused and queue.consumers.count:
+        if if_unused and queue.users:
             raise PreconditionFailed(
-                f"{what} in use: it has {queue.consumers.count} consumers; cancel them or delete without if-unused"
+                f"{what} in use: it has {queue.consumers.count} consumers and {len(queue.leases)} leases; end them or "
+                "delete without if-unused"
             )
         queue.expire(now)
         if if_empty and queue.order.count:
@@ -261,10 +262,10 @@ class VirtualHost:
                 f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; "
                 "cancel that one first"
             )
-        if exclusive and queue.consumers.count:
+        if exclusive and queue.users:
             raise AccessRefused(
-                f"queue '{queue.name}' in vhost '{self.name}' has {queue.consumers.count} consumers; "
-                "exclusive use needs a queue without any"
+                f"queue '{queue.name}' in vhost '{self.name}' has {queue.consumers.count} consumers and "
+                f"{len(queue.leases)} leases; exclusive use needs a queue without any"
             )
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:
@@ -272,7 +273,7 @@ class VirtualHost:
 
         A session that closes returns its deliveries first. Returns whether the queue was deleted.
         """
-        if queue.deleted or not queue.auto_delete or not queue.had_consumer or queue.consumers.count:
+        if queue.deleted or not queue.auto_delete or not queue.had_consumer or queue.users:
             return False
         self.delete_queue(queue, now)
         return True
@@ -294,7 +295,7 @@ class VirtualHost:
         for queue in list(self.queues.values()):
             queue.expire(now)
             at = queue.next_expiry_at()
-            if queue.settings.expires >= 0 and not queue.consumers.count:
+            if queue.settings.expires >= 0 and not queue.users:
                 unused_at = queue.last_used_at + queue.settings.expires
                 if unused_at <= now:
                     self.delete_queue(queue, now)
