@@ -7,10 +7,11 @@ async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> N
     queue = site.queue("q", ring_size=3)
     site.fill(queue, 5, size=7)
     queue.acquire(1, -1, site.clock())
+    queue.leases.add(("/", "to-parquet"))
     answer = (await site.get("/api/v1/queues/%2F/q")).json()
     assert (answer["name"], answer["vhost"]) == ("q", "/")
     assert (answer["messages"], answer["messages_ready"], answer["messages_unacknowledged"]) == (3, 2, 1)
-    assert answer["consumers"] == 0
+    assert (answer["consumers"], answer["leases"]) == (0, ["to-parquet"])
     assert (answer["messages_added"], answer["messages_replaced"], answer["messages_delivered"]) == (5, 2, 1)
     assert (answer["pending_bytes"], answer["delivering_bytes"]) == (14, 7)
     assert answer["losses"] == {"replaced-ring": 2}

@@ -79,6 +79,7 @@ def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
         "messages_ready": statistics.pending_count,
         "messages_unacknowledged": statistics.delivering_count,
         "consumers": statistics.consumer_count,
+        "leases": sorted(name for _, name in queue.leases),
         **{name: getattr(statistics, name) for name in STATISTIC_NAMES},
         "losses": {name: statistics.removed[name] for name in LOSS_NAMES if name in statistics.removed},
         "unaccounted": unaccounted(statistics),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands, frame
 
+from annulet.broker.amqp091.channel import TARGET_BYTES
 from annulet.broker.broker import Broker
 from annulet.store.errors import DiskFullError
 from annulet.store.interface import Batch
@@ -22,6 +23,24 @@ async def confirming(broker: Broker, queue: str = "q", **declare: bool) -> Peer:
 
 def fill_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker.log, "has_room", lambda size, now: False)
+
+
+async def test_the_disk_is_asked_for_room_to_name_every_queue(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    binds = [commands.Queue.Bind(queue=name, exchange="amq.fanout", routing_key="") for name in ("q", "r", "s")]
+    declares = [commands.Queue.Declare(queue=name, durable=True) for name in ("r", "s")]
+    await peer.send(1, *declares, *binds)
+    asked: list[int] = []
+
+    def has_room(size: int, now: int) -> bool:
+        asked.append(size)
+        return True
+
+    monkeypatch.setattr(disk_broker.log, "has_room", has_room)
+    await peer.send(1, persistent(1, "q"), persistent(1, "", exchange="amq.fanout"))
+    assert asked[1] - asked[0] == 2 * TARGET_BYTES
 
 
 # ---------------------------------------------------------------------- confirms

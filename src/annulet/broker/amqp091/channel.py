@@ -40,12 +40,17 @@ HEADER_SIZE_MAX: Final = 128
 """Bytes; longer headers nearly always carry a unique id, so remembering them gains nothing."""
 
 
+TARGET_BYTES: Final = 16
+"""Bytes of the log for each queue a message goes to: its id and the message's sequence number in it."""
+
+
 class Destination:
     """What a channel remembers of one exchange and routing key while the graph does not change."""
 
-    __slots__ = ("generation", "origin", "route")
+    __slots__ = ("generation", "origin", "room", "route")
 
-    def __init__(self, route: Route, origin: Origin, generation: int) -> None:
+    def __init__(self, route: Route, origin: Origin, generation: int, queues_max: int) -> None:
+        self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
         self.route = route
         self.origin = origin
         self.generation = generation
@@ -160,7 +165,7 @@ class Channel(Session):
             expires_at=0 if facts.time_to_live < 0 else now + facts.time_to_live,
         )
         self.messages_published += 1
-        if message.durable and not connection.accepts_durable(len(body) + len(header), now):
+        if message.durable and not connection.accepts_durable(len(body) + len(header) + destination.room, now):
             self.refuse_publish(len(body))
             return
         if self.transaction is not None:
@@ -187,7 +192,8 @@ class Channel(Session):
         if len(self._destinations) >= DESTINATIONS_MAX:
             self._destinations.clear()
         origin = Origin(exchange, routing_key, connection.publisher, VIEW)
-        destination = Destination(route, origin, self.host.generation)
+        queues_max = len(route.queues) if route.static else len(self.host.queues)
+        destination = Destination(route, origin, self.host.generation, queues_max)
         self._destinations[(exchange, routing_key)] = destination
         return destination
 
