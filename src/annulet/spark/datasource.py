@@ -47,7 +47,7 @@ class AnnuletDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> AnnuletStreamWriter:  # noqa: N802
         """Plan a streaming write."""
         if overwrite:
-            raise OptionError('a queue cannot be overwritten; use .outputMode("append") or "update"')
+            raise OptionError('a queue cannot be overwritten; use .mode("append") or .outputMode("append")')
         return AnnuletStreamWriter(WriteOptions.parse(self.options), schema)
 
 
