@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.effects import Effects
-    from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.settings import QueueSettings
 
@@ -359,12 +358,6 @@ class VirtualHost:
             if stored:
                 self.effects.store(message, stored)
         return len(entries)
-
-    def restore_entries(
-        self, message: Message, places: list[tuple[Queue, int]], *, redelivered: bool
-    ) -> list[QueueEntry]:
-        """Put a recovered message back into queues at its sequence numbers; call in log order, oldest first."""
-        return [queue.restore(message, sequence, redelivered=redelivered) for queue, sequence in places]
 
     # ------------------------------------------------------------------ the graph
 
