@@ -24,6 +24,9 @@ class Effects:
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
+    def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
+        """A stored entry's delivery count or redelivery time changed. Called only when its record is set."""
+
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""
 
@@ -44,3 +47,12 @@ class Effects:
 
     def exchange_deleted(self, name: str) -> None:
         """An exchange is gone, by command or auto-delete."""
+
+    def queue_paused(self, queue: Queue) -> None:
+        """A queue was paused or resumed; ``queue.paused`` says which."""
+
+    def publishers_blocked(self, queue: Queue) -> None:
+        """A queue with ``overflow=block`` filled up or drained; ``queue.blocked`` says which."""
+
+    def wake_at(self, at: int) -> None:
+        """Call ``VirtualHost.tick`` at this time (milliseconds since 1970) or soon after: something falls due."""

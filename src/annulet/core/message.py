@@ -30,6 +30,34 @@ class ContentView:
         """Return one application property (AMQP 0-9-1: an entry of ``headers``), ``None`` when it is absent."""
         raise NotImplementedError
 
+    def given_priority(self, message: Message) -> int:
+        """Return the priority the sender gave, -1 when it gave none (``message.priority`` is then 4)."""
+        raise NotImplementedError
+
+    def deliver_at(self, message: Message) -> int:
+        """Return when the sender wants it delivered (milliseconds since 1970), 0 for at once.
+
+        A relative delay counts from ``message.accepted_at``.
+        """
+        raise NotImplementedError
+
+    def schedule_id(self, message: Message) -> str:
+        """Return the sender's name for the scheduled message, which cancels and replaces; empty when it gave none."""
+        raise NotImplementedError
+
+    def duplicate_id(self, message: Message) -> str:
+        """Return the sender's id for duplicate detection (bytes as their hexadecimal text), empty when it gave none."""
+        raise NotImplementedError
+
+    def annotated(
+        self, message: Message, headers: dict[str, PropertyValue], *, without: tuple[str, ...] = (), expires: bool = True
+    ) -> bytes:
+        """Return the message's header with application properties put over its own and ``without`` left out.
+
+        ``expires=False`` leaves out the sender's time to live as well (RabbitMQ, Artemis: a dead letter does not expire).
+        """
+        raise NotImplementedError
+
 
 class StandardProperties:
     """Decoded standard properties. Strings are empty and ``timestamp`` is 0 when the sender gave none."""
@@ -76,13 +104,16 @@ class StandardProperties:
 class Origin:
     """What all messages of one publisher to one destination share, so that each message stores it once."""
 
-    __slots__ = ("encoded", "exchange", "publisher", "routing_key", "view")
+    __slots__ = ("connection", "encoded", "exchange", "publisher", "routing_key", "view")
 
-    def __init__(self, exchange: str, routing_key: str, publisher: str, view: ContentView) -> None:
+    def __init__(
+        self, exchange: str, routing_key: str, publisher: str, view: ContentView, connection: object | None = None
+    ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.publisher = publisher  # "user@peer-address" for the loss ledger; empty when unknown
         self.view = view
+        self.connection = connection  # identity of the publishing connection for no-local; None after a restart
         self.encoded = b""  # exchange and routing key as the view's protocol writes them, when first needed
 
 
@@ -93,7 +124,7 @@ class Message:
     header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload.
     """
 
-    __slots__ = ("accepted_at", "body", "durable", "expires_at", "header", "origin", "priority", "record")
+    __slots__ = ("accepted_at", "body", "deliver_at", "durable", "expires_at", "header", "origin", "priority", "record")
 
     def __init__(
         self,
@@ -105,6 +136,7 @@ class Message:
         priority: int = DEFAULT_PRIORITY,
         accepted_at: int = 0,
         expires_at: int = 0,
+        deliver_at: int = 0,
     ) -> None:
         self.header = header
         self.body = body
@@ -113,6 +145,7 @@ class Message:
         self.priority = priority
         self.accepted_at = accepted_at  # milliseconds since 1970
         self.expires_at = expires_at  # milliseconds since 1970; 0 = never
+        self.deliver_at = deliver_at  # not before this, milliseconds since 1970; 0 = at once
         self.record = 0  # id in the message log; 0 = not stored
 
     @property
