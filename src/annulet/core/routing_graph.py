@@ -1,0 +1,257 @@
+"""The routing graph of a virtual host: its nodes and the edges between them, and the routes remembered over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.arguments import Arguments, parse_alternate_exchange
+from annulet.core.bindings import Binding, BindingKey
+from annulet.core.equivalence import require_same
+from annulet.core.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.exchanges import EXCHANGE_TYPES, DirectExchange, Exchange
+from annulet.core.routing import Route, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from annulet.core.effects import Effects
+    from annulet.core.message import Message
+    from annulet.core.queue import Queue
+
+ROUTES_MAX: Final = 10_000
+"""Routes remembered per virtual host, about 4 MB. When it is full all are forgotten: routing keys that never repeat
+would push out any better choice as well."""
+
+RESERVED_PREFIX: Final = "amq."
+"""Names that only the broker gives (AMQP 0-9-1 §3.1.2, rule "reserved")."""
+
+STANDARD_EXCHANGES: Final = (
+    ("amq.direct", "direct"),
+    ("amq.fanout", "fanout"),
+    ("amq.topic", "topic"),
+    ("amq.headers", "headers"),
+    ("amq.match", "headers"),
+)
+"""Exchanges every virtual host has beside the default one (AMQP 0-9-1 §3.1.3, RabbitMQ)."""
+
+
+class RoutingGraph:
+    """The nodes of a virtual host with their bindings.
+
+    ``generation`` grows with every change of the graph; routes of an older generation are looked up anew.
+    """
+
+    def __init__(self, name: str, effects: Effects) -> None:
+        self.name = name
+        self.effects = effects
+        self.exchanges: dict[str, Exchange] = {"": DirectExchange("", durable=True)}
+        self.queues: dict[str, Queue] = {}
+        self.generation = 0
+        self._bindings_to_queue: dict[Queue, dict[tuple[str, BindingKey], Binding]] = {}
+        self._routes: dict[tuple[str, str], Route] = {}
+        for exchange_name, type_name in STANDARD_EXCHANGES:
+            self.exchanges[exchange_name] = EXCHANGE_TYPES[type_name](exchange_name, durable=True)
+
+    # ------------------------------------------------------------------ exchanges
+
+    def exchange_for(self, name: str) -> Exchange:
+        """Return an exchange. Raises :class:`NotFound`."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
+        return exchange
+
+    def declare_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Arguments | None = None,
+        passive: bool = False,
+    ) -> Exchange:
+        """Create an exchange, or check that the existing one is the same. ``passive`` only asks whether it exists.
+
+        Raises :class:`AccessRefused` for the default exchange and new names in ``amq.``, :class:`PreconditionFailed`
+        when an existing one differs, :class:`InvalidArgument` for an unknown type, :class:`NotFound` when passive.
+        """
+        self._refuse_default(name)
+        if passive:
+            return self.exchange_for(name)
+        exchange_class = EXCHANGE_TYPES.get(type_name)
+        if exchange_class is None:
+            raise InvalidArgument(f"unknown exchange type '{type_name}'; known are {', '.join(EXCHANGE_TYPES)}")
+        alternate = parse_alternate_exchange({} if arguments is None else arguments)
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            what = f"exchange '{name}' in vhost '{self.name}'"
+            require_same("type", what, type_name, existing.type_name)
+            require_same("durable", what, durable, existing.durable)
+            require_same("auto_delete", what, auto_delete, existing.auto_delete)
+            require_same("internal", what, internal, existing.internal)
+            require_same("alternate-exchange", what, alternate, existing.alternate)
+            return existing
+        self._refuse_reserved("exchange", name)
+        exchange = exchange_class(
+            name,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            alternate=alternate,
+            arguments=arguments,
+        )
+        self.exchanges[name] = exchange
+        self._graph_changed()
+        return exchange
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange with the bindings from and to it; one that is not there is deleted already (RabbitMQ).
+
+        Raises :class:`AccessRefused` for the exchanges every virtual host has, :class:`PreconditionFailed` when
+        ``if_unused`` and it has bindings as a source.
+        """
+        self._refuse_default(name)
+        if name.startswith(RESERVED_PREFIX):
+            raise AccessRefused(f"exchange '{name}' in vhost '{self.name}' cannot be deleted: every vhost has it")
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return
+        if if_unused and exchange.bindings:
+            raise PreconditionFailed(
+                f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings; "
+                "unbind them or delete without if-unused"
+            )
+        self._drop_exchange(exchange)
+
+    # ------------------------------------------------------------------ bindings
+
+    def bind_queue(
+        self, queue: Queue, exchange_name: str, routing_key: str, arguments: Arguments | None = None
+    ) -> Binding:
+        """Bind a queue; binding twice is binding once. Raises :class:`NotFound`, :class:`AccessRefused`."""
+        self._refuse_default(exchange_name)
+        source = self.exchange_for(exchange_name)
+        return self._bind(Binding(source, queue, None, routing_key, {} if arguments is None else arguments))
+
+    def unbind_queue(
+        self, queue: Queue, exchange_name: str, routing_key: str, arguments: Arguments | None = None
+    ) -> Binding | None:
+        """Undo :meth:`bind_queue`; ``None`` when there was no such binding, which is no error (RabbitMQ)."""
+        self._refuse_default(exchange_name)
+        source = self.exchange_for(exchange_name)
+        return self._unbind(Binding(source, queue, None, routing_key, {} if arguments is None else arguments))
+
+    def bind_exchange(
+        self, destination_name: str, source_name: str, routing_key: str, arguments: Arguments | None = None
+    ) -> Binding:
+        """Bind an exchange to another (RabbitMQ ``exchange.bind``); cycles are allowed and go round once."""
+        return self._bind(self._edge(destination_name, source_name, routing_key, arguments))
+
+    def unbind_exchange(
+        self, destination_name: str, source_name: str, routing_key: str, arguments: Arguments | None = None
+    ) -> Binding | None:
+        """Undo :meth:`bind_exchange`; ``None`` when there was no such binding."""
+        return self._unbind(self._edge(destination_name, source_name, routing_key, arguments))
+
+    def bindings(self) -> Iterator[Binding]:
+        """Iterate all bindings, by source. Those of the default exchange are implied by the queues' names."""
+        for exchange in self.exchanges.values():
+            yield from exchange.bindings.values()
+
+    def bindings_of_queue(self, queue: Queue) -> list[Binding]:
+        """Return the bindings that lead to a queue, oldest first."""
+        return list(self._bindings_to_queue.get(queue, {}).values())
+
+    # ------------------------------------------------------------------ routes
+
+    def route(self, exchange_name: str, routing_key: str) -> Route:
+        """Return where messages for this exchange and key go, from memory while the graph does not change.
+
+        Raises :class:`NotFound`, and :class:`AccessRefused` for an internal exchange.
+        """
+        route = self._routes.get((exchange_name, routing_key))
+        if route is not None:
+            return route
+        exchange = self.exchange_for(exchange_name)
+        if exchange.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{exchange_name}' in vhost '{self.name}'; "
+                "publish to one that is bound to it"
+            )
+        walk = Walk(self.exchanges, self.queues)
+        queues = walk.follow(exchange, routing_key, None)
+        route = Route(exchange_name, routing_key, queues, self.generation, static=walk.static)
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes.clear()
+        self._routes[(exchange_name, routing_key)] = route
+        return route
+
+    def targets(self, message: Message, route: Route) -> list[Queue]:
+        """Return the queues one message goes to now. Not to be changed. Empty if its exchange is gone."""
+        if route.generation != self.generation:
+            exchange = self.exchanges.get(route.exchange)
+            if exchange is None or exchange.internal:  # gone, or made anew as one nobody may publish to
+                return []
+            route = self.route(route.exchange, route.routing_key)
+        if route.static:
+            return route.queues
+        return Walk(self.exchanges, self.queues).follow(self.exchanges[route.exchange], route.routing_key, message)
+
+    # ------------------------------------------------------------------ the graph
+
+    def _edge(self, destination_name: str, source_name: str, routing_key: str, arguments: Arguments | None) -> Binding:
+        self._refuse_default(source_name)
+        self._refuse_default(destination_name)
+        source = self.exchange_for(source_name)
+        destination = self.exchange_for(destination_name)
+        return Binding(source, None, destination, routing_key, {} if arguments is None else arguments)
+
+    def _bind(self, binding: Binding) -> Binding:
+        existing = binding.source.bindings.get(binding.key)
+        if existing is not None:
+            return existing
+        binding.source.add(binding)
+        if binding.queue is not None:
+            self._bindings_to_queue[binding.queue][(binding.source.name, binding.key)] = binding
+        self._graph_changed()
+        return binding
+
+    def _unbind(self, wanted: Binding) -> Binding | None:
+        source = wanted.source
+        binding = source.bindings.get(wanted.key)
+        if binding is None:
+            return None
+        source.remove(binding)
+        if binding.queue is not None:
+            del self._bindings_to_queue[binding.queue][(source.name, binding.key)]
+        self._graph_changed()
+        if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
+            self._drop_exchange(source)
+        return binding
+
+    def _drop_exchange(self, exchange: Exchange) -> None:
+        """Take an exchange out of the graph. Sources it was bound to may lose their last binding and go too."""
+        del self.exchanges[exchange.name]
+        for binding in list(exchange.bindings.values()):
+            self._unbind(binding)
+        for source in list(self.exchanges.values()):
+            for binding in [edge for edge in source.bindings.values() if edge.exchange is exchange]:
+                self._unbind(binding)
+        self._graph_changed()
+        self.effects.exchange_deleted(exchange.name)
+
+    def _graph_changed(self) -> None:
+        self.generation += 1
+        self._routes.clear()
+
+    def _refuse_default(self, exchange_name: str) -> None:
+        if not exchange_name:
+            raise AccessRefused(f"operation not permitted on the default exchange of vhost '{self.name}'")
+
+    def _refuse_reserved(self, kind: str, name: str) -> None:
+        if name.startswith(RESERVED_PREFIX):
+            raise AccessRefused(
+                f"{kind} name '{name}' in vhost '{self.name}' contains reserved prefix 'amq.*'; choose another name"
+            )
