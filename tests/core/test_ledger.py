@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from annulet.core.ledger import LossLedger
+import pytest
+
+from annulet.core.ledger import LossLedger, LossListener, LossRecord, count_losses
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
@@ -39,3 +41,86 @@ def test_an_acknowledged_message_is_no_loss_and_a_rejected_one_is():
     session.acknowledge(1, NOW)
     session.reject(2, NOW, requeue=False)
     assert [(record.sequence, record.reason) for record in ledger.query()] == [(2, RemovalReason.REJECTED)]
+
+
+def record(sequence=1, *, queue="q", reason=RemovalReason.PURGED, key="", at=NOW, publisher="guest@test", **more):
+    values = {"size": 1, "priority": 4, "accepted_at": NOW, "replaced_by": 0, **more}
+    return LossRecord(queue=queue, sequence=sequence, reason=reason, key=key, at=at, publisher=publisher, **values)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ({}, [1, 2, 3]),
+        ({"queue": "a"}, [1, 2]),
+        ({"key": "x"}, [2]),
+        ({"key": ""}, [1, 3]),
+        ({"publisher": "ben@there"}, [3]),
+        ({"since": NOW + 10}, [2, 3]),
+        ({"until": NOW + 10}, [1, 2]),
+        ({"since": NOW + 1, "until": NOW + 19}, [2]),
+        ({"reason": RemovalReason.EXPIRED, "queue": "a"}, [2]),
+    ],
+)
+def test_questions(question, expected):
+    ledger = LossLedger()
+    ledger.add(record(1, queue="a"))
+    ledger.add(record(2, queue="a", key="x", at=NOW + 10, reason=RemovalReason.EXPIRED))
+    ledger.add(record(3, queue="b", at=NOW + 20, publisher="ben@there"))
+    assert [found.sequence for found in ledger.query(**question)] == expected
+
+
+def test_counts_by_queue_and_reason():
+    records = [record(1), record(2), record(3, reason=RemovalReason.EXPIRED), record(4, queue="other")]
+    assert count_losses(records) == {
+        ("q", RemovalReason.PURGED): 2,
+        ("q", RemovalReason.EXPIRED): 1,
+        ("other", RemovalReason.PURGED): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "settings", "rule"),
+    [
+        (RemovalReason.REPLACED_RING, {"ring_size": 9}, "ring-size=9"),
+        (RemovalReason.REPLACED_KEY, {"last_value_key": "k"}, "last-value-key=k, keep-per-key=1"),
+        (RemovalReason.EXPIRED, {"message_ttl": 5}, "message-ttl=5, the message's time to live"),
+        (RemovalReason.EXPIRED, {}, "the message's time to live"),
+        (
+            RemovalReason.OVERFLOW,
+            {"max_bytes": 7, "overflow": "ring", "evict": "oldest"},
+            "max-bytes=7, overflow=ring, evict=oldest",
+        ),
+        (RemovalReason.REJECTED, {"max_delivery_attempts": 3}, "max-delivery-attempts=3, rejected by its consumer"),
+        (RemovalReason.PURGED, {"ring_size": 9}, "purged"),
+    ],
+)
+def test_the_rule_in_the_words_of_the_settings(reason, settings, rule):
+    assert record(reason=reason, settings=QueueSettings(**settings)).rule == rule
+
+
+def test_a_rule_that_was_put_into_words_earlier_stays_as_it_was():
+    assert record(rule="ring-size=9", settings=QueueSettings(ring_size=3)).rule == "ring-size=9"
+    assert record().rule == "purged"
+
+
+def test_listeners_hear_of_each_loss_once_it_is_in_the_ledger():
+    class Listener(LossListener):
+        def lost(self, record):
+            heard.append((record.sequence, ledger.newest is record, ledger.total))
+
+    heard = []
+    ledger = LossLedger(0)
+    ledger.restore([record(9)], 9)
+    ledger.listeners.append(Listener())
+    ledger.add(record(1))
+    assert heard == [(1, True, 10)]
+    assert (len(ledger), ledger.forgotten) == (0, 10)
+
+
+def test_losses_of_earlier_runs_come_first_and_count_as_they_did():
+    ledger = LossLedger(3)
+    ledger.add(record(7))
+    ledger.restore([record(number) for number in (1, 2, 3)], 12)
+    assert [found.sequence for found in ledger.query()] == [2, 3, 7]
+    assert (ledger.total, ledger.forgotten) == (13, 10)

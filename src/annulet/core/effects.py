@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from annulet.core.audit import AuditEntry
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
+
+DUPLICATES_MAX: Final = 20_000
+"""Duplicate ids an address remembers when nothing else is set (Artemis ``id-cache-size``)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,3 +60,15 @@ class Effects:
 
     def wake_at(self, at: int) -> None:
         """Call ``VirtualHost.tick`` at this time (milliseconds since 1970) or soon after: something falls due."""
+
+    def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = DUPLICATES_MAX) -> None:
+        """An address accepted a message with this duplicate id and remembers its last ``cache_size`` ids.
+
+        Called in the same turn as the ``store`` of the message, inside its transaction if there is one.
+        """
+
+    def duplicates_forgotten(self, address: str) -> None:
+        """An address remembers no duplicate ids any more."""
+
+    def audited(self, entry: AuditEntry) -> None:
+        """An operator changed something: a management operation was carried out."""

@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from mypy_extensions import mypyc_attr
 
-    from annulet.core.reasons import RemovalReason
+from annulet.core.reasons import RemovalReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from annulet.core.settings import QueueSettings
 
 LEDGER_RECORDS_MAX: Final = 10_000
 """Records kept per virtual host: about 3 MB. The counters stay exact when older records have fallen out."""
 
 
 class LossRecord:
-    """One lost message. A plain slotted class: a busy ring makes one per message."""
+    """One lost message. A plain slotted class: a busy ring makes one per message.
+
+    ``rule`` is put into words only when somebody asks, from the ``settings`` the queue had when it dropped the message.
+    """
 
     __slots__ = (
+        "_rule",
+        "_settings",
         "accepted_at",
         "at",
+        "forwarded_to",
         "key",
         "priority",
         "publisher",
@@ -43,10 +53,13 @@ class LossRecord:
         at: int,
         publisher: str,
         replaced_by: int,
+        settings: QueueSettings | None = None,
+        rule: str = "",
+        forwarded_to: str = "",
     ) -> None:
         self.queue = queue
         self.sequence = sequence
-        self.reason = reason  # also names the rule that dropped it
+        self.reason = reason
         self.key = key  # of a keep-per-key queue, as text; empty when the message had none
         self.size = size  # body bytes
         self.priority = priority
@@ -54,11 +67,53 @@ class LossRecord:
         self.at = at  # when it was lost, milliseconds since 1970
         self.publisher = publisher
         self.replaced_by = replaced_by  # sequence of the message that took its place; 0 = none
+        self.forwarded_to = forwarded_to  # address or exchange that got a copy; empty = nobody has it
+        self._settings = settings
+        self._rule = rule
 
     @property
     def age(self) -> int:
         """Milliseconds between acceptance and loss."""
         return self.at - self.accepted_at
+
+    @property
+    def rule(self) -> str:
+        """The rule that dropped it, in the canonical names of the queue's settings: ``ring-size=100``."""
+        return self._rule or rule_text(self.reason, self._settings)
+
+
+def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
+    """Put the rule behind a removal into words; the reason's own name where the queue's settings say no more."""
+    name: str = reason.value
+    if settings is None:
+        return name
+    if reason is RemovalReason.REPLACED_RING:
+        return f"ring-size={settings.ring_size}"
+    if reason is RemovalReason.REPLACED_KEY:
+        return f"last-value-key={settings.last_value_key}, keep-per-key={settings.keep_per_key}"
+    if reason is RemovalReason.EXPIRED:
+        return _join(
+            ("message-ttl", settings.message_ttl), ("max-ttl", settings.max_ttl), last="the message's time to live"
+        )
+    if reason is RemovalReason.OVERFLOW:
+        limits = (("max-length", settings.max_length), ("max-bytes", settings.max_bytes))
+        return _join(*limits, last=f"overflow={settings.overflow}, evict={settings.evict}")
+    if reason is RemovalReason.REJECTED:
+        return _join(("max-delivery-attempts", settings.max_delivery_attempts), last="rejected by its consumer")
+    return name
+
+
+def _join(*limits: tuple[str, int], last: str) -> str:
+    """Name the limits that are on, then ``last``."""
+    return ", ".join([*[f"{name}={value}" for name, value in limits if value >= 0], last])
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LossListener:
+    """Hears of every loss of a virtual host."""
+
+    def lost(self, record: LossRecord) -> None:
+        """A message was lost just now. Called in the middle of its queue's work: note it and act later."""
 
 
 class LossLedger:
@@ -67,6 +122,8 @@ class LossLedger:
     def __init__(self, records_max: int = LEDGER_RECORDS_MAX) -> None:
         self._records: deque[LossRecord] = deque(maxlen=records_max)
         self.total = 0  # losses ever recorded
+        self.newest: LossRecord | None = None  # the last one recorded, even where the bound is 0
+        self.listeners: list[LossListener] = []
 
     @property
     def forgotten(self) -> int:
@@ -74,21 +131,57 @@ class LossLedger:
         return self.total - len(self._records)
 
     def add(self, record: LossRecord) -> None:
-        """Record a loss."""
+        """Record a loss and tell the listeners."""
         self.total += 1
+        self.newest = record
         self._records.append(record)
+        for listener in self.listeners:
+            listener.lost(record)
+
+    def restore(self, records: Iterable[LossRecord], total: int) -> None:
+        """Put the losses of earlier runs before those of this one; ``total`` counts them all, forgotten ones too.
+
+        No listener hears of them again.
+        """
+        merged = [*records, *self._records]
+        self._records = deque(merged, maxlen=self._records.maxlen)
+        self.total += total
 
     def query(
-        self, *, queue: str | None = None, reason: RemovalReason | None = None, since: int = 0
+        self,
+        *,
+        queue: str | None = None,
+        reason: RemovalReason | None = None,
+        key: str | None = None,
+        publisher: str | None = None,
+        since: int = 0,
+        until: int = -1,
     ) -> Iterator[LossRecord]:
-        """Yield the records of a queue and reason not older than ``since`` (milliseconds since 1970), oldest first."""
+        """Yield the records that match everything given, oldest first.
+
+        ``since`` and ``until`` are milliseconds since 1970, both included; ``until`` -1 has no end. ``key`` and
+        ``publisher`` are compared whole; a message without a key has the key "".
+        """
         for record in self._records:
             if queue is not None and record.queue != queue:
                 continue
             if reason is not None and record.reason is not reason:
                 continue
-            if record.at >= since:
+            if key is not None and record.key != key:
+                continue
+            if publisher is not None and record.publisher != publisher:
+                continue
+            if record.at >= since and (until < 0 or record.at <= until):
                 yield record
 
     def __len__(self) -> int:
         return len(self._records)
+
+
+def count_losses(records: Iterable[LossRecord]) -> dict[tuple[str, RemovalReason], int]:
+    """Count records by queue and reason: the operator's first look at what a query found."""
+    counts: dict[tuple[str, RemovalReason], int] = {}
+    for record in records:
+        place = (record.queue, record.reason)
+        counts[place] = counts.get(place, 0) + 1
+    return counts
