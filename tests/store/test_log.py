@@ -13,6 +13,7 @@ import pytest
 
 from annulet.store.errors import StoreError
 from annulet.store.log import MessageLog
+from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import segment_name
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
@@ -116,6 +117,7 @@ def test_too_small_segments_and_unusable_directories_are_refused(tmp_path: Path)
 WRITER = """
 import sys
 from annulet.store.log import MessageLog
+from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import segment_name
 from tests.store.log_tools import message, flush, upkeep
 log = MessageLog.open(sys.argv[1], segment_bytes=1 << 16)
@@ -189,3 +191,20 @@ def test_aborting_after_a_segment_of_the_transaction_was_removed() -> None:
     assert segment_name(1) not in files.names_now
     log.abort(transaction)
     assert log.statistics().open_transactions == 0
+
+
+def test_the_next_record_divides_what_was_sealed_from_what_will_be(tmp_path: Path) -> None:
+    """Also where the window gave an id out and took it back: it is given again."""
+    log = opened(SimulatedFiles())
+    sealed, coming = [log.append(message(b"a"), [(1, 1)])], []
+    flush(log)
+    for number in range(2, 40):
+        divide = log.next_record
+        assert max(sealed) < divide
+        log.settle(log.append(message(b"cancelled"), [(1, number)]), 1)
+        assert log.take_batch() is None
+        coming = [log.append(message(bytes(1500)), [(1, 100 * number)])]
+        assert divide <= min(coming)
+        sealed += coming
+        flush(log)
+    assert coming[0] >> ORDINAL_BITS > sealed[0] >> ORDINAL_BITS, "not more than one segment"

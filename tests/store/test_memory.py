@@ -34,3 +34,10 @@ def test_batches_and_tasks_of_other_logs_are_refused() -> None:
         log.complete(Batch(4, 0))
     with pytest.raises(StoreError, match="MaintenanceTask"):
         log.finish(MaintenanceTask())
+
+
+def test_the_next_record_is_above_all_that_were_given() -> None:
+    log = MemoryLog()
+    first = log.next_record
+    assert log.append(message(b"a"), [(1, 1)]) == first
+    assert log.next_record == first + 1

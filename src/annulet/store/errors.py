@@ -21,3 +21,7 @@ class DirectoryInUseError(StoreError):
 
 class CatalogueError(StoreError):
     """The catalogue's file is damaged, of a newer version, or refuses a change."""
+
+
+class HistoryError(StoreError):
+    """The history's file is damaged or of a newer version."""

@@ -148,6 +148,11 @@ class Log(ABC):
         """Settlements of a sealed window found no room on a full disk; a checkpoint can still make them durable."""
         return False
 
+    @property
+    @abstractmethod
+    def next_record(self) -> int:
+        """No record of a batch that was taken has this id or a higher one; all records to come do."""
+
     @abstractmethod
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Yield the live messages found at open, in record order. To be used up before the first append."""

@@ -177,6 +177,11 @@ class MessageLog(Log):
                     redelivered=not self.clean,
                 )
 
+    @property
+    def next_record(self) -> int:
+        """Return the first id of the open window."""
+        return self._window_first
+
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
         """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
         opened = self._transaction(transaction) if transaction else None

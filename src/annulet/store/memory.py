@@ -29,6 +29,11 @@ class MemoryLog(Log):
         self._next_transaction = 1
         self._closed = False
 
+    @property
+    def next_record(self) -> int:
+        """Return the id of the next record."""
+        return self._record + 1
+
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Yield nothing: memory does not outlive the process."""
         return iter(())

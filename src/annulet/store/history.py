@@ -1,0 +1,276 @@
+"""The history: what queues and operators remember beside definitions and messages, in one SQLite file.
+
+Losses, duplicate ids, delivery counts, paused queues, the audit trail, counters of the running broker. It is evidence
+and memory, not content: the file follows the message log (a batch here is written when the log's batch is on disk) and
+is durable against the death of the process (WAL, ``synchronous=NORMAL``); batches with duplicate ids are synced
+(``FULL``), because a confirm promises them.
+
+Losses and duplicate ids are stored by the page, one row a batch: a row per loss would cost a busy ring more than its
+messages do.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
+from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
+from annulet.core.reasons import RemovalReason
+from annulet.store.errors import HistoryError
+from annulet.store.history_batch import EntryState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from annulet.store.history_batch import AddressKey, DuplicateNotes, HistoryBatch, LossNotes
+
+SCHEMA_VERSION: Final = 1
+"""Written into the file; a file of a newer version is refused."""
+
+SCHEMA: Final = """
+CREATE TABLE losses (
+    virtual_host TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, records BLOB NOT NULL,
+    PRIMARY KEY (virtual_host, first)) WITHOUT ROWID;
+CREATE TABLE duplicates (
+    virtual_host TEXT NOT NULL, address TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    ids BLOB NOT NULL, PRIMARY KEY (virtual_host, address, first)) WITHOUT ROWID;
+CREATE TABLE entry_states (
+    queue_id INTEGER NOT NULL, sequence INTEGER NOT NULL, delivery_count INTEGER NOT NULL, deliver_at INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, sequence)) WITHOUT ROWID;
+CREATE TABLE paused_queues (queue_id INTEGER PRIMARY KEY);
+CREATE TABLE audit (number INTEGER PRIMARY KEY, entry BLOB NOT NULL);
+CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
+CREATE TABLE covered (name TEXT PRIMARY KEY, next_record INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+WRITE_ERRORS: Final = (sqlite3.Error, OSError, ValueError, OverflowError)
+"""What a write may meet: the disk, and values no file takes (a text that is not Unicode, a number beyond 64 bits)."""
+
+
+class History:
+    """One file. Loading and closing belong to the loop, :meth:`write` to the disk thread, never both at a time.
+
+    Raises :class:`HistoryError` when the file is damaged or of a newer version.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = str(path)
+        self._synced = False  # the connection's synchronous is FULL
+        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._prepare()
+            self._loss_totals: dict[str, int] = dict(
+                self._rows("SELECT virtual_host, MAX(last) FROM losses GROUP BY virtual_host")
+            )
+            self._duplicate_totals: dict[AddressKey, int] = {
+                (host, address): last
+                for host, address, last in self._rows(
+                    "SELECT virtual_host, address, MAX(last) FROM duplicates GROUP BY virtual_host, address"
+                )
+            }
+            self._audit_total: int = self._rows("SELECT COALESCE(MAX(number), 0) FROM audit")[0][0]
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise HistoryError(
+                f"history {self.path} cannot be read: {error}; restore it from a backup, or move it away to start "
+                "with an empty loss ledger and audit trail, and no memory of duplicate ids, delivery counts and pauses"
+            ) from error
+
+    def _prepare(self) -> None:
+        version = self._rows("PRAGMA user_version")[0][0]
+        if version > SCHEMA_VERSION:
+            self._connection.close()
+            raise HistoryError(
+                f"history {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
+                "start the newer version again"
+            )
+        if version == 0:
+            self._connection.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self._connection.close()
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
+
+    # ------------------------------------------------------------------ loading
+
+    def losses(self, virtual_host: str) -> tuple[list[LossRecord], int]:
+        """Return the latest losses, oldest first, and how many there ever were."""
+        pages: list[list[Any]] = []
+        count = 0
+        statement = "SELECT records FROM losses WHERE virtual_host = ? ORDER BY first DESC"
+        for (records,) in self._connection.execute(statement, (virtual_host,)):
+            page = msgspec.json.decode(records)
+            pages.append(page)
+            count += len(page)
+            if count >= LEDGER_RECORDS_MAX:
+                break
+        found = [_loss_from_row(row) for page in reversed(pages) for row in page]
+        return found[-LEDGER_RECORDS_MAX:], self._loss_totals.get(virtual_host, 0)
+
+    def duplicates(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Yield (virtual host, address, ids) of every address, the oldest id first. May be more than it remembers."""
+        for host, address in sorted(self._duplicate_totals):
+            rows = self._rows(
+                "SELECT ids FROM duplicates WHERE virtual_host = ? AND address = ? ORDER BY first", host, address
+            )
+            yield host, address, [duplicate_id for (page,) in rows for duplicate_id in msgspec.json.decode(page)]
+
+    def next_record(self) -> int:
+        """Return the log's first record whose duplicate id may be missing here; 0 when nothing was written yet."""
+        rows = self._rows("SELECT next_record FROM covered WHERE name = 'duplicates'")
+        return rows[0][0] if rows else 0
+
+    def entry_states(self) -> dict[int, dict[int, EntryState]]:
+        """Return what is known of entries, by queue id and sequence. Entries that are gone may be among them."""
+        states: dict[int, dict[int, EntryState]] = {}
+        rows = self._connection.execute("SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states")
+        for queue_id, sequence, delivery_count, deliver_at in rows:
+            states.setdefault(queue_id, {})[sequence] = EntryState(delivery_count, deliver_at)
+        return states
+
+    def paused_queues(self) -> set[int]:
+        """Return the ids of the queues that were paused."""
+        return {queue_id for (queue_id,) in self._rows("SELECT queue_id FROM paused_queues")}
+
+    def audit(self) -> tuple[list[AuditEntry], int]:
+        """Return the latest operations, oldest first, and how many there ever were."""
+        rows = self._rows("SELECT entry FROM audit ORDER BY number DESC LIMIT ?", AUDIT_ENTRIES_MAX)
+        return [AuditEntry(*msgspec.json.decode(entry)) for (entry,) in reversed(rows)], self._audit_total
+
+    def queue_counters(self) -> dict[int, dict[str, int]]:
+        """Return the counters last written, by queue id."""
+        return {
+            queue_id: json.loads(text) for queue_id, text in self._rows("SELECT queue_id, counters FROM queue_counters")
+        }
+
+    # ------------------------------------------------------------------ writing
+
+    def write(self, batch: HistoryBatch) -> None:
+        """Write a batch in one transaction: all of it or nothing. Raises one of :data:`WRITE_ERRORS`."""
+        self._sync(wanted=bool(batch.duplicates))
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            loss_totals = {host: self._write_losses(host, notes) for host, notes in batch.losses.items()}
+            duplicate_totals = {key: self._write_duplicates(key, notes) for key, notes in batch.duplicates.items()}
+            audit_total = self._write_audit(batch)
+            self._write_queues(batch)
+            if batch.next_record and (batch.duplicates or batch.counters):
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO covered VALUES ('duplicates', ?)", (batch.next_record,)
+                )
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # SQLite may have rolled back by itself
+                self._connection.execute("ROLLBACK")
+            raise
+        self._loss_totals.update(loss_totals)
+        for key, total in duplicate_totals.items():
+            self._duplicate_totals[key] = total
+            if not total:  # forgotten, and nothing since
+                del self._duplicate_totals[key]
+        self._audit_total = audit_total
+
+    def _sync(self, *, wanted: bool) -> None:
+        if wanted != self._synced:
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
+            self._synced = wanted
+
+    def _write_losses(self, virtual_host: str, notes: LossNotes) -> int:
+        """Append a page and drop the pages nobody will load again. Returns the new total."""
+        total = self._loss_totals.get(virtual_host, 0) + notes.count
+        page = msgspec.json.encode([_row_of_loss(record) for record in notes.records])
+        self._connection.execute(
+            "INSERT INTO losses VALUES (?, ?, ?, ?)", (virtual_host, total - len(notes.records) + 1, total, page)
+        )
+        behind = total - LEDGER_RECORDS_MAX
+        self._connection.execute(
+            "DELETE FROM losses WHERE virtual_host = ? AND first <= ? AND last <= ?", (virtual_host, behind, behind)
+        )
+        return total
+
+    def _write_duplicates(self, key: AddressKey, notes: DuplicateNotes) -> int:
+        """The same for the ids of one address."""
+        if notes.afresh:
+            self._connection.execute("DELETE FROM duplicates WHERE virtual_host = ? AND address = ?", key)
+        total = (0 if notes.afresh else self._duplicate_totals.get(key, 0)) + notes.count
+        if notes.ids:
+            self._connection.execute(
+                "INSERT INTO duplicates VALUES (?, ?, ?, ?, ?)",
+                (*key, total - len(notes.ids) + 1, total, msgspec.json.encode(list(notes.ids))),
+            )
+        behind = total - notes.cache_size
+        self._connection.execute(
+            "DELETE FROM duplicates WHERE virtual_host = ? AND address = ? AND first <= ? AND last <= ?",
+            (*key, behind, behind),
+        )
+        return total
+
+    def _write_audit(self, batch: HistoryBatch) -> int:
+        total = self._audit_total
+        for entry in batch.audit:
+            total += 1
+            self._connection.execute("INSERT INTO audit VALUES (?, ?)", (total, msgspec.json.encode(astuple(entry))))
+        if batch.audit:
+            self._connection.execute("DELETE FROM audit WHERE number <= ?", (total - AUDIT_ENTRIES_MAX,))
+        return total
+
+    def _write_queues(self, batch: HistoryBatch) -> None:
+        connection = self._connection
+        kept = [(*key, *state) for key, state in batch.entries.items() if state is not None]
+        gone = [key for key, state in batch.entries.items() if state is None]
+        connection.executemany("INSERT OR REPLACE INTO entry_states VALUES (?, ?, ?, ?)", kept)
+        connection.executemany("DELETE FROM entry_states WHERE queue_id = ? AND sequence = ?", gone)
+        paused = [(queue_id,) for queue_id, paused in batch.paused.items() if paused]
+        resumed = [(queue_id,) for queue_id, paused in batch.paused.items() if not paused]
+        connection.executemany("INSERT OR REPLACE INTO paused_queues VALUES (?)", paused)
+        connection.executemany("DELETE FROM paused_queues WHERE queue_id = ?", resumed)
+        counters = [(queue_id, json.dumps(values)) for queue_id, values in batch.counters.items()]
+        connection.executemany("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", counters)
+        for table in ("entry_states", "paused_queues", "queue_counters") if batch.gone_queues else ():
+            statement = f"DELETE FROM {table} WHERE queue_id = ?"  # noqa: S608 - the three names above
+            connection.executemany(statement, [(queue_id,) for queue_id in batch.gone_queues])
+
+
+def _row_of_loss(record: LossRecord) -> tuple[Any, ...]:
+    return (
+        record.queue,
+        record.sequence,
+        record.reason.value,
+        record.key,
+        record.size,
+        record.priority,
+        record.accepted_at,
+        record.at,
+        record.publisher,
+        record.replaced_by,
+        record.rule,
+        record.forwarded_to,
+    )
+
+
+def _loss_from_row(row: list[Any]) -> LossRecord:
+    return LossRecord(
+        queue=row[0],
+        sequence=row[1],
+        reason=RemovalReason(row[2]),
+        key=row[3],
+        size=row[4],
+        priority=row[5],
+        accepted_at=row[6],
+        at=row[7],
+        publisher=row[8],
+        replaced_by=row[9],
+        rule=row[10],
+        forwarded_to=row[11],
+    )

@@ -1,0 +1,222 @@
+"""The history's file: what was written is there after a crash of the process, bounded, all of a batch or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from annulet.core.audit import AuditEntry
+from annulet.core.settings import QueueSettings
+from annulet.store import history as module
+from annulet.store.errors import HistoryError
+from annulet.store.history import WRITE_ERRORS, History
+from annulet.store.history_batch import EntryState, HistoryBatch
+from tests.store.history_tools import loss
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    history = History(tmp_path / "history.sqlite")
+    yield history
+    history.close()
+
+
+@pytest.fixture
+def reopened(history: History, tmp_path: Path) -> Iterator[Callable[[], History]]:
+    """What the next broker reads of a process killed now: the file and its write-ahead log, copied."""
+    opened: list[History] = []
+
+    def reopen() -> History:
+        copy = tmp_path / f"copy{len(opened)}"
+        copy.mkdir()
+        for file in tmp_path.glob("history.sqlite*"):
+            shutil.copy(file, copy)
+        opened.append(History(copy / "history.sqlite"))
+        return opened[-1]
+
+    yield reopen
+    for copy in opened:
+        copy.close()
+
+
+def write_losses(history: History, *sequences: int, host: str = "/") -> None:
+    batch = HistoryBatch()
+    for sequence in sequences:
+        batch.note_loss(host, loss(sequence))
+    history.write(batch)
+
+
+def write_ids(history: History, *ids: str, cache_size: int = 100, address: str = "a", next_record: int = 0) -> None:
+    batch = HistoryBatch()
+    for duplicate_id in ids:
+        batch.note_duplicate("/", address, duplicate_id, cache_size)
+    batch.next_record = next_record
+    history.write(batch)
+
+
+def rows(history: History, table: str) -> int:
+    with sqlite3.connect(history.path) as connection:
+        count: int = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+    connection.close()
+    return count
+
+
+def test_a_new_file_knows_nothing(history):
+    assert history.losses("/") == ([], 0)
+    assert list(history.duplicates()) == []
+    assert (history.next_record(), history.entry_states(), history.paused_queues()) == (0, {}, set())
+    assert (history.audit(), history.queue_counters()) == (([], 0), {})
+
+
+def test_a_loss_comes_back_with_every_field(history, reopened):
+    batch = HistoryBatch()
+    batch.note_loss("/", loss(1, rule="", settings=QueueSettings(ring_size=7)))
+    history.write(batch)
+    (record,), total = reopened().losses("/")
+    assert total == 1
+    assert (record.queue, record.sequence, record.reason.value, record.key) == ("q", 1, "replaced-ring", "k")
+    assert (record.size, record.priority, record.accepted_at, record.at) == (11, 5, 1000, 2000)
+    assert (record.publisher, record.replaced_by) == ("guest@test", 2)
+    assert (record.rule, record.forwarded_to) == ("ring-size=7", "late")
+
+
+def test_losses_go_on_over_restarts_by_virtual_host(history, reopened):
+    write_losses(history, 1, 2)
+    write_losses(history, 10, host="other")
+    again = reopened()
+    write_losses(again, 3)
+    records, total = again.losses("/")
+    assert ([record.sequence for record in records], total) == ([1, 2, 3], 3)
+    assert again.losses("other")[1] == 1
+
+
+def test_losses_are_bounded_on_disk_and_the_total_is_exact(history, reopened, monkeypatch):
+    monkeypatch.setattr(module, "LEDGER_RECORDS_MAX", 10)
+    for first in range(0, 40, 4):
+        write_losses(history, *range(first, first + 4))
+    records, total = reopened().losses("/")
+    assert ([record.sequence for record in records], total) == (list(range(30, 40)), 40)
+    assert rows(history, "losses") == 3  # the page that straddles the bound stays whole
+
+
+def test_losses_that_were_only_counted_are_in_the_total(history, reopened):
+    batch = HistoryBatch()
+    batch.note_loss("/", loss(9))
+    batch.losses["/"].count = 5
+    history.write(batch)
+    write_losses(history, 10)
+    records, total = reopened().losses("/")
+    assert ([record.sequence for record in records], total) == ([9, 10], 6)
+
+
+def test_duplicate_ids_come_back_in_order_and_bounded(history, reopened):
+    for first in range(0, 40, 4):
+        write_ids(history, *map(str, range(first, first + 4)), cache_size=10)
+    write_ids(history, "x", address="b")
+    (_, _, ids), (_, address, others) = reopened().duplicates()
+    assert ids == [str(number) for number in range(28, 40)]
+    assert (address, others) == ("b", ["x"])
+
+
+def test_forgotten_ids_are_gone_and_later_ones_stay(history, reopened):
+    write_ids(history, "1", "2")
+    batch = HistoryBatch()
+    batch.forget_duplicates("/", "a")
+    history.write(batch)
+    assert list(reopened().duplicates()) == list(history.duplicates()) == []
+    batch.forget_duplicates("/", "a")
+    batch.note_duplicate("/", "a", "3", 10)
+    history.write(batch)
+    write_ids(history, "4")
+    assert list(reopened().duplicates()) == [("/", "a", ["3", "4"])]
+
+
+def test_batches_with_duplicate_ids_are_synced_others_not(history):
+    statements: list[str] = []
+    history._connection.set_trace_callback(statements.append)
+    write_losses(history, 1)
+    write_ids(history, "1")
+    write_ids(history, "2")
+    write_losses(history, 2)
+    assert [line for line in statements if "PRAGMA" in line] == ["PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"]
+
+
+def test_what_the_ids_cover_of_the_log(history, reopened):
+    write_ids(history, "1", next_record=77)
+    write_losses(history, 1)
+    assert reopened().next_record() == 77
+    batch = HistoryBatch()
+    batch.counters = {1: {}}
+    batch.next_record = 99
+    history.write(batch)
+    assert reopened().next_record() == 99
+
+
+def test_entries_pauses_and_counters_go_with_their_queue(history, reopened):
+    batch = HistoryBatch()
+    batch.entries = {(1, 5): EntryState(3, 0), (1, 6): EntryState(1, 4000), (2, 5): EntryState(1, 0)}
+    batch.paused = {1: True, 2: True, 3: True}
+    batch.counters = {1: {"messages_added": 4}, 2: {"messages_added": 5}}
+    history.write(batch)
+    batch = HistoryBatch()
+    batch.entries = {(1, 5): None, (1, 6): EntryState(2, 0)}
+    batch.paused = {3: False}
+    batch.forget_queue(2)
+    history.write(batch)
+    again = reopened()
+    assert again.entry_states() == {1: {6: (2, 0)}}
+    assert again.paused_queues() == {1}
+    assert again.queue_counters() == {1: {"messages_added": 4}}
+
+
+def test_audit_trail_is_bounded_and_its_total_exact(history, reopened, monkeypatch):
+    monkeypatch.setattr(module, "AUDIT_ENTRIES_MAX", 3)
+    entries = [AuditEntry(at, "/", "anna", "move", "q", "to=late", 7) for at in range(5)]
+    for entry in entries:
+        batch = HistoryBatch()
+        batch.audit.append(entry)
+        history.write(batch)
+    assert reopened().audit() == (entries[2:], 5)
+    assert rows(history, "audit") == 3
+
+
+def test_a_batch_that_cannot_be_written_leaves_nothing(history, reopened):
+    batch = HistoryBatch()
+    batch.note_duplicate("/", "a", "1", 10)
+    batch.audit.append(AuditEntry(1, "/", "anna", "purge", "q"))
+    batch.note_loss("/", loss(1))
+    batch.note_loss("/", loss(2, key="\ud800"))  # no file takes half a character
+    with pytest.raises(WRITE_ERRORS):
+        history.write(batch)
+    again = reopened()
+    assert (again.losses("/"), list(again.duplicates()), again.audit()) == (([], 0), [], ([], 0))
+    write_losses(history, 3)
+    assert history.losses("/")[1] == 1, "the total counts what was written"
+
+
+def test_a_number_beyond_64_bits_is_one_of_the_write_errors(history):
+    batch = HistoryBatch()
+    batch.entries = {(1, 1): EntryState(1, 1 << 63)}
+    with pytest.raises(WRITE_ERRORS):
+        history.write(batch)
+
+
+def test_a_damaged_file_is_named_with_the_remedy(tmp_path):
+    damaged = tmp_path / "history.sqlite"
+    damaged.write_bytes(b"not SQLite " * 100)
+    with pytest.raises(HistoryError, match=r"history\.sqlite cannot be read.*move it away"):
+        History(damaged)
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path):
+    path = tmp_path / "history.sqlite"
+    History(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(HistoryError, match="schema version 99"):
+        History(path)
