@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from mypy_extensions import mypyc_attr
 
+from annulet.core.death_records import DeathRecord
+
 PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
 
 DEFAULT_PRIORITY = 4
@@ -50,11 +52,34 @@ class ContentView:
         raise NotImplementedError
 
     def annotated(
-        self, message: Message, headers: dict[str, PropertyValue], *, without: tuple[str, ...] = (), expires: bool = True
+        self,
+        message: Message,
+        headers: dict[str, PropertyValue],
+        *,
+        without: tuple[str, ...] = (),
+        expires: bool = True,
     ) -> bytes:
         """Return the message's header with application properties put over its own and ``without`` left out.
 
-        ``expires=False`` leaves out the sender's time to live as well (RabbitMQ, Artemis: a dead letter does not expire).
+        ``expires=False`` leaves out the time to live as well (RabbitMQ, Artemis: a dead letter does not expire).
+        """
+        raise NotImplementedError
+
+    def routing_keys(self, message: Message) -> tuple[str, ...]:
+        """Return the keys it was published with: that of its origin, then those the sender added."""
+        return (message.origin.routing_key,)
+
+    def deaths(self, message: Message) -> list[DeathRecord]:
+        """Return where it died before, latest first; empty for a message that never did."""
+        raise NotImplementedError
+
+    def forwarded_header(
+        self, message: Message, deaths: list[DeathRecord], headers: dict[str, PropertyValue], *, rerouted: bool
+    ) -> bytes:
+        """Return the header of a copy the broker sends on because of ``deaths[0]``.
+
+        It carries the trail in the protocol's own form and ``headers`` as application properties. Left out are the time
+        to live, what would schedule it again, and, when it is ``rerouted`` by another key, the sender's further keys.
         """
         raise NotImplementedError
 

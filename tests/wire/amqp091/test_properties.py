@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands
 
+from annulet.core.death_records import DeathRecord
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.properties import (
@@ -136,3 +137,89 @@ def test_the_view() -> None:
     assert VIEW.properties(bare).application == {}
     assert VIEW.application_property(bare, "n") is None
     assert VIEW.name == "amqp-0-9-1"
+
+
+def view_of(headers: dict[str, Any] | None = None, *, key: str = "k", **values: Any) -> Message:
+    encoded = encode_properties(ours({**values, "headers": headers}))
+    return Message(encoded, b"", Origin("e", key, "", VIEW), accepted_at=1000)
+
+
+def test_the_view_answers_what_queues_ask() -> None:
+    message = view_of({"x-delay": 500, "x-schedule-id": "s", "_AMQ_DUPL_ID": b"\x01", "CC": ["c", "d"]}, priority=7)
+    assert (VIEW.given_priority(message), VIEW.deliver_at(message)) == (7, 1500)
+    assert (VIEW.schedule_id(message), VIEW.duplicate_id(message)) == ("s", "01")
+    assert VIEW.routing_keys(message) == ("k", "c", "d")
+    bare = view_of()
+    assert (VIEW.given_priority(bare), VIEW.deliver_at(bare), VIEW.schedule_id(bare)) == (-1, 0, "")
+    assert (VIEW.duplicate_id(bare), VIEW.routing_keys(bare), VIEW.deaths(bare)) == ("", ("k",), [])
+
+
+@pytest.mark.parametrize("name", ["group-id", "JMSXGroupID", "x-group-id"])
+def test_every_name_of_a_group(name: str) -> None:
+    assert VIEW.properties(view_of({name: "g"})).group_id == "g"
+
+
+def test_the_view_does_not_raise_for_what_a_channel_would_refuse() -> None:
+    message = view_of({"x-delay": "soon", "x-schedule-id": 5, "_AMQ_DUPL_ID": 5, "CC": "c", "x-death": [1]})
+    assert (VIEW.deliver_at(message), VIEW.schedule_id(message), VIEW.duplicate_id(message)) == (0, "", "")
+    assert VIEW.routing_keys(message) == ("k",)
+    assert [record.reason for record in VIEW.deaths(message)] == [""]
+
+
+def test_the_view_annotates() -> None:
+    message = view_of({"a": 1, "b": 2}, expiration="60", type="t")
+    decoded = decode_properties(VIEW.annotated(message, {"b": 3}, without=("a",), expires=False))
+    assert (decoded.headers, decoded.expiration, decoded.type) == ({"b": 3}, None, "t")
+    assert decode_properties(VIEW.annotated(message, {})).expiration == "60"
+
+
+def test_a_forwarded_header_carries_the_trail_and_neither_expiration_nor_delay() -> None:
+    message = view_of(
+        {"a": 1, "x-delay": 5, "x-deliver-at": 5, "_AMQ_SCHED_DELIVERY": 5, "x-qpid-not-valid-before": 5,
+         "x-schedule-id": "s", "CC": ["c"], "BCC": ["d"]},
+        expiration="60", message_id="m",
+    )  # fmt: skip
+    death = DeathRecord(queue="q", reason="expired", exchange="e", routing_keys=("k",), at=5000)
+    decoded = decode_properties(VIEW.forwarded_header(message, [death], {"o": "v"}, rerouted=False))
+    assert (decoded.expiration, decoded.message_id) == (None, "m")
+    assert decoded.headers == {
+        "a": 1, "CC": ["c"], "o": "v",
+        "x-death": [{
+            "count": 1, "reason": "expired", "queue": "q", "time": 5, "exchange": "e", "routing-keys": ["k"],
+            "original-expiration": "60",
+        }],
+        "x-first-death-exchange": "e", "x-first-death-queue": "q", "x-first-death-reason": "expired",
+        "x-last-death-exchange": "e", "x-last-death-queue": "q", "x-last-death-reason": "expired",
+    }  # fmt: skip
+
+
+def test_a_second_death_keeps_the_first_and_another_key_drops_the_copies() -> None:
+    first = DeathRecord(queue="q", reason="expired")
+    once = Message(
+        VIEW.forwarded_header(view_of({"CC": ["c"]}), [first], {}, rerouted=False), b"", Origin("", "", "", VIEW)
+    )
+    assert [record.queue for record in VIEW.deaths(once)] == ["q"]
+    second = DeathRecord(queue="p", reason="rejected")
+    headers = decode_properties(VIEW.forwarded_header(once, [second, first], {}, rerouted=True)).headers
+    assert headers is not None
+    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("q", "p")
+    assert "CC" not in headers
+    assert isinstance(headers["x-death"], list)
+    assert len(headers["x-death"]) == 2
+
+
+@given(st.binary(max_size=40))
+def test_no_octets_make_the_view_fail_otherwise(data: bytes) -> None:
+    message = Message(data, b"", Origin("", "", "", VIEW))
+    death = DeathRecord(queue="q", reason="expired")
+    for ask in (
+        lambda: VIEW.given_priority(message),
+        lambda: VIEW.deliver_at(message),
+        lambda: VIEW.duplicate_id(message),
+        lambda: VIEW.deaths(message),
+        lambda: VIEW.forwarded_header(message, [death], {}, rerouted=True),
+    ):
+        try:
+            ask()
+        except RemoteProtocolError as error:
+            assert error.code == 502  # noqa: PT017 - any other exception fails the test

@@ -7,39 +7,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be
-from mypy_extensions import i64
-
+from annulet.core.death_records import DeathRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.wire.amqp091.annotations import DEATHS, FIRST_DEATH, annotate, decode_deaths, encode_deaths
 from annulet.wire.amqp091.constants import SYNTAX_ERROR
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
-from annulet.wire.amqp091.values import (
-    encode_short_string,
-    encode_table,
-    find_in_table,
-    read_short_string,
-    read_table,
+from annulet.wire.amqp091.property_reader import (
+    FLAG_APP_ID,
+    FLAG_CLUSTER_ID,
+    FLAG_CONTENT_ENCODING,
+    FLAG_CONTENT_TYPE,
+    FLAG_CORRELATION_ID,
+    FLAG_DELIVERY_MODE,
+    FLAG_EXPIRATION,
+    FLAG_HEADERS,
+    FLAG_MESSAGE_ID,
+    FLAG_PRIORITY,
+    FLAG_REPLY_TO,
+    FLAG_TIMESTAMP,
+    FLAG_TYPE,
+    FLAG_USER_ID,
+    PropertyReader,
 )
-
-FLAG_CONTENT_TYPE: Final = 1 << 15
-FLAG_CONTENT_ENCODING: Final = 1 << 14
-FLAG_HEADERS: Final = 1 << 13
-FLAG_DELIVERY_MODE: Final = 1 << 12
-FLAG_PRIORITY: Final = 1 << 11
-FLAG_CORRELATION_ID: Final = 1 << 10
-FLAG_REPLY_TO: Final = 1 << 9
-FLAG_EXPIRATION: Final = 1 << 8
-FLAG_MESSAGE_ID: Final = 1 << 7
-FLAG_TIMESTAMP: Final = 1 << 6
-FLAG_TYPE: Final = 1 << 5
-FLAG_USER_ID: Final = 1 << 4
-FLAG_APP_ID: Final = 1 << 3
-FLAG_CLUSTER_ID: Final = 1 << 2
-FLAGS_UNDEFINED: Final = 0b11
-"""§4.2.6.1: bit 1 names no property, bit 0 announces more flags, of which class basic has none."""
+from annulet.wire.amqp091.publish_headers import SCHEDULE_NAMES, read_publish_headers
+from annulet.wire.amqp091.values import encode_short_string, encode_table, find_in_table
 
 _MILLISECONDS: Final = 1000
-_GROUP_NAMES: Final = ("group-id", "JMSXGroupID")
+_GROUP_NAMES: Final = ("group-id", "JMSXGroupID", "x-group-id")
+_FIRST_DEATH_REASON: Final = f"{FIRST_DEATH}reason".encode()
 
 
 class BasicProperties:
@@ -79,82 +74,13 @@ class BasicProperties:
         self.cluster_id: str | None = None  # deprecated since 0-9-1, still sent by old clients
 
 
-class _Reader:
-    """Walks a property list in wire order."""
-
-    __slots__ = ("data", "end", "flags", "position")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.end = len(data)
-        self.position = 2
-        if self.end < 2:
-            raise RemoteProtocolError(
-                SYNTAX_ERROR, f"content header has {self.end} octets after the size, flags need 2"
-            )
-        self.flags = data[0] << 8 | data[1]
-        if self.flags & FLAGS_UNDEFINED:
-            raise RemoteProtocolError(
-                SYNTAX_ERROR, f"property flags {self.flags:#06x} have bit 0 or 1 set, which name no property of basic"
-            )
-
-    def text(self, flag: int, name: str) -> str | None:
-        if not self.flags & flag:
-            return None
-        value, self.position = read_short_string(self.data, self.position, self.end, name)
-        return value
-
-    def skip_text(self, flag: int, name: str) -> None:
-        if self.flags & flag:
-            if self.position >= self.end:
-                raise self._cut(name)
-            self.position += 1 + self.data[self.position]
-            if self.position > self.end:
-                raise self._cut(name)
-
-    def octet(self, flag: int, name: str) -> int | None:
-        if not self.flags & flag:
-            return None
-        if self.position >= self.end:
-            raise self._cut(name)
-        self.position += 1
-        return self.data[self.position - 1]
-
-    def timestamp(self) -> int | None:
-        if not self.flags & FLAG_TIMESTAMP:
-            return None
-        if self.position + 8 > self.end:
-            raise self._cut("timestamp")
-        at: i64 = self.position
-        self.position += 8
-        return int(read_i64_be(self.data, at)) & 0xFFFFFFFFFFFFFFFF
-
-    def table(self) -> dict[str, PropertyValue] | None:
-        if not self.flags & FLAG_HEADERS:
-            return None
-        value, self.position = read_table(self.data, self.position, self.end)
-        return value
-
-    def skip_table(self) -> None:
-        if self.flags & FLAG_HEADERS:
-            if self.position + 4 > self.end:
-                raise self._cut("headers")
-            size = int.from_bytes(self.data[self.position : self.position + 4], "big")
-            self.position += 4 + size
-            if self.position > self.end:
-                raise self._cut("headers")
-
-    def _cut(self, name: str) -> RemoteProtocolError:
-        return RemoteProtocolError(SYNTAX_ERROR, f"content header ends inside property {name}; send the whole property")
-
-
 def decode_properties(header: bytes) -> BasicProperties:
     """Decode all properties.
 
     Raises:
         RemoteProtocolError: 502 for malformed properties, and for octets behind them.
     """
-    reader = _Reader(header)
+    reader = PropertyReader(header)
     properties = BasicProperties()
     properties.content_type = reader.text(FLAG_CONTENT_TYPE, "content-type")
     properties.content_encoding = reader.text(FLAG_CONTENT_ENCODING, "content-encoding")
@@ -200,9 +126,8 @@ def read_publish_facts(header: bytes) -> PublishFacts:
     Raises:
         RemoteProtocolError: 502 for malformed properties, as far as they were read.
     """
-    reader = _Reader(header)
-    reader.skip_text(FLAG_CONTENT_TYPE, "content-type")
-    reader.skip_text(FLAG_CONTENT_ENCODING, "content-encoding")
+    reader = PropertyReader(header)
+    reader.to_headers()
     reader.skip_table()
     mode = reader.octet(FLAG_DELIVERY_MODE, "delivery-mode")
     priority = reader.octet(FLAG_PRIORITY, "priority")
@@ -316,12 +241,104 @@ class Amqp091View(ContentView):
         Raises:
             RemoteProtocolError: 502 for malformed properties, as far as they were read.
         """
-        reader = _Reader(message.header)
-        if not reader.flags & FLAG_HEADERS:
-            return None
-        reader.skip_text(FLAG_CONTENT_TYPE, "content-type")
-        reader.skip_text(FLAG_CONTENT_ENCODING, "content-encoding")
-        return find_in_table(message.header, reader.position, reader.end, name.encode("utf-8"))
+        return _find_header(message.header, name.encode("utf-8"))
+
+    def given_priority(self, message: Message) -> int:
+        """Return the priority property, -1 when it is absent.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return read_publish_facts(message.header).priority
+
+    def deliver_at(self, message: Message) -> int:
+        """Return when ``x-deliver-at``, ``x-delay`` and their like let it be delivered, 0 for at once.
+
+        Here and below a value of the wrong type counts as absent: the channel has refused such messages.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return read_publish_headers(message.header, strict=False).due_at(message.accepted_at)
+
+    def schedule_id(self, message: Message) -> str:
+        """Return ``x-schedule-id``, empty when it is absent.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return read_publish_headers(message.header, strict=False).schedule_id
+
+    def duplicate_id(self, message: Message) -> str:
+        """Return ``_AMQ_DUPL_ID`` or ``x-duplicate-id``, octets as hexadecimal digits, empty when both are absent.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return read_publish_headers(message.header, strict=False).duplicate_id
+
+    def annotated(
+        self,
+        message: Message,
+        headers: dict[str, PropertyValue],
+        *,
+        without: tuple[str, ...] = (),
+        expires: bool = True,
+    ) -> bytes:
+        """Return the message's header changed as told; everything else keeps its octets.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+            LocalProtocolError: a value that AMQP 0-9-1 cannot carry.
+        """
+        return annotate(message.header, headers, without=without, expires=expires)
+
+    def routing_keys(self, message: Message) -> tuple[str, ...]:
+        """Return the routing key and those of ``CC``. ``BCC`` left the message when it was published.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return (message.origin.routing_key, *read_publish_headers(message.header, strict=False).cc)
+
+    def deaths(self, message: Message) -> list[DeathRecord]:
+        """Return the records of ``x-death``, latest first.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        """
+        return decode_deaths(_find_header(message.header, DEATHS.encode()))
+
+    def forwarded_header(
+        self, message: Message, deaths: list[DeathRecord], headers: dict[str, PropertyValue], *, rerouted: bool
+    ) -> bytes:
+        """Return the header of a dead letter: RabbitMQ's ``x-death`` headers, ``headers``, no expiration, no delay.
+
+        Raises:
+            RemoteProtocolError: 502 for malformed properties, as far as they were read.
+            LocalProtocolError: a value that AMQP 0-9-1 cannot carry.
+        """
+        header = message.header
+        reader = PropertyReader(header)
+        reader.to_headers()
+        reader.skip_table()
+        reader.to_expiration()
+        annotations = encode_deaths(
+            deaths,
+            first_known=_find_header(header, _FIRST_DEATH_REASON) is not None,
+            original_expiration=reader.text(FLAG_EXPIRATION, "expiration") or "",
+        )
+        annotations.update(headers)
+        without = (*SCHEDULE_NAMES, "CC", "BCC") if rerouted else (*SCHEDULE_NAMES, "BCC")
+        return annotate(header, annotations, without=without, expires=False)
+
+
+def _find_header(header: bytes, name: bytes) -> PropertyValue:
+    reader = PropertyReader(header)
+    if not reader.flags & FLAG_HEADERS:
+        return None
+    reader.to_headers()
+    return find_in_table(header, reader.position, reader.end, name)
 
 
 VIEW: Final = Amqp091View()

@@ -34,6 +34,13 @@ class Timestamp(int):
     __slots__ = ()
 
 
+@mypyc_attr(native_class=False)
+class Long(int):
+    """A number that is written as type ``l`` however small: clients in typed languages cast it to 64 bits."""
+
+    __slots__ = ()
+
+
 _FIXED_SIZES: Final[dict[int, int]] = {
     ord("t"): 1,
     ord("b"): 1,
@@ -113,7 +120,7 @@ def read_table(data: bytes, offset: int, end: int, depth: int = 0) -> tuple[dict
     Raises:
         RemoteProtocolError: 502 for a malformed, truncated or too deeply nested table.
     """
-    content_end = _content_end(data, offset, end, depth, "field table")
+    content_end = find_content_end(data, offset, end, depth, "field table")
     position = offset + 4
     table: dict[str, PropertyValue] = {}
     while position < content_end:
@@ -141,7 +148,12 @@ def read_table_content(data: bytes) -> dict[str, PropertyValue]:
     return table
 
 
-def _content_end(data: bytes, offset: int, end: int, depth: int, what: str) -> int:
+def find_content_end(data: bytes, offset: int, end: int, depth: int, what: str) -> int:
+    """Return the offset behind the table or array at ``offset``; its fields start four octets after ``offset``.
+
+    Raises:
+        RemoteProtocolError: 502 when it reaches beyond ``end`` or is nested too deeply.
+    """
     if depth >= MAX_TABLE_DEPTH:
         raise RemoteProtocolError(SYNTAX_ERROR, f"{what} is nested {depth} deep, at most {MAX_TABLE_DEPTH}; flatten it")
     if offset + 4 > end:
@@ -154,7 +166,7 @@ def _content_end(data: bytes, offset: int, end: int, depth: int, what: str) -> i
 
 
 def _read_array(data: bytes, offset: int, end: int, depth: int) -> tuple[list[PropertyValue], int]:
-    content_end = _content_end(data, offset, end, depth, "field array")
+    content_end = find_content_end(data, offset, end, depth, "field array")
     position = offset + 4
     values: list[PropertyValue] = []
     while position < content_end:
@@ -240,7 +252,7 @@ def skip_value(data: bytes, offset: int, end: int) -> int:
     if size < 0:
         if kind not in {_STRING, _BYTES, _TABLE, _ARRAY}:
             return read_value(data, offset, end, 0)[1]  # raises, with the text for an unknown type
-        return _content_end(data, offset + 1, end, 0, "field value")
+        return find_content_end(data, offset + 1, end, 0, "field value")
     stop = offset + 1 + size
     if stop > end:
         raise _truncated("field value", offset, 1 + size, end)
@@ -253,7 +265,7 @@ def find_in_table(data: bytes, offset: int, end: int, name: bytes) -> PropertyVa
     Raises:
         RemoteProtocolError: 502 for a malformed table, as far as it was read.
     """
-    content_end = _content_end(data, offset, end, 0, "field table")
+    content_end = find_content_end(data, offset, end, 0, "field table")
     position = offset + 4
     while position < content_end:
         start = position + 1
@@ -314,6 +326,8 @@ def _write_value(writer: BytesWriter, value: PropertyValue, name: str) -> None:
         writer.write(encode_long_string(value.encode("utf-8")))
     elif isinstance(value, Timestamp):  # before int: compiled code keeps only the number of what it narrows to int
         _write_timestamp(writer, value, name)
+    elif isinstance(value, Long):
+        _write_long(writer, value, name)
     elif isinstance(value, int):
         _write_integer(writer, value, name)
     elif isinstance(value, float):
@@ -346,7 +360,12 @@ def _write_integer(writer: BytesWriter, value: int, name: str) -> None:
     if -(2**31) <= value < 2**31:
         writer.append(73)  # I
         write_i32_be(writer, i32(value))
-    elif -(2**63) <= value < 2**63:
+    else:
+        _write_long(writer, value, name)
+
+
+def _write_long(writer: BytesWriter, value: int, name: str) -> None:
+    if -(2**63) <= value < 2**63:
         writer.append(108)  # l
         write_i64_be(writer, i64(value))
     else:
