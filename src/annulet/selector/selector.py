@@ -1,0 +1,99 @@
+"""Compiled selectors, shared by everyone who wrote the same condition."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from annulet.selector.explanation import Explanation, explain
+from annulet.selector.expressions import Expression, Identifier, Lookup
+from annulet.selector.lexer import CONVERTING
+from annulet.selector.parser import parse
+
+CACHE_SIZE: Final = 1024
+"""Texts the cache keeps, those used last. A selector that fell out lives on with whoever holds it."""
+
+
+class Selector:
+    """A compiled condition over named values. Immutable; get one from :func:`compile_selector`."""
+
+    __slots__ = ("_condition", "canonical", "identifiers", "text")
+
+    def __init__(self, text: str, condition: Expression, canonical: str) -> None:
+        self.text = text
+        """The text it was first compiled from; others that share it may have spelled it differently."""
+        self.canonical = canonical
+        """The one spelling of all equivalent texts: no comments, no needless parentheses, keywords in capitals."""
+        self.identifiers: frozenset[str] = identifiers_of(condition)
+        """Every name the condition looks up, without quotes."""
+        self._condition = condition
+
+    def matches(self, lookup: Lookup) -> bool:
+        """Say whether the condition is true for the values ``lookup`` gives; *unknown* does not match.
+
+        ``lookup`` is called with names of :attr:`identifiers`, possibly several times with one, and returns ``None``
+        for a value that is not there. What it raises is passed on; the condition itself raises nothing.
+        """
+        return self._condition.truth(lookup) is True
+
+    def evaluate(self, lookup: Lookup) -> bool | None:
+        """Return the condition's value; ``None`` is *unknown* (JMS 2.0 §3.8.1.2)."""
+        return self._condition.truth(lookup)
+
+    def explain(self, lookup: Lookup) -> Explanation:
+        """Return every sub-expression with its value; ``str()`` of it is for people."""
+        return explain(self._condition, lookup)
+
+    def __repr__(self) -> str:
+        return f"<Selector {self.canonical}>"
+
+
+def identifiers_of(expression: Expression) -> frozenset[str]:
+    """Return the names an expression looks up."""
+    names: set[str] = set()
+    waiting = [expression]
+    while waiting:
+        item = waiting.pop()
+        waiting.extend(item.parts)
+        if isinstance(item, Identifier):
+            names.add(item.name)
+    return frozenset(names)
+
+
+class SelectorCache:
+    """Selectors by text and by canonical text, bounded to ``size`` texts; the one used longest ago goes first."""
+
+    def __init__(self, size: int = CACHE_SIZE) -> None:
+        self.size = size
+        self._selectors: dict[str, Selector] = {}  # the order of a dictionary is the order of use
+
+    def __len__(self) -> int:
+        """Return the number of texts kept."""
+        return len(self._selectors)
+
+    def get(self, text: str) -> Selector:
+        """Return the selector of a text. Raises :class:`SelectorError`, and remembers no failure."""
+        selector = self._selectors.pop(text, None)
+        if selector is None:
+            condition, converting = parse(text)
+            canonical = f"{CONVERTING} {condition.text()}" if converting else condition.text()
+            selector = self._selectors.pop(canonical, None) or Selector(text, condition, canonical)
+            self._keep(canonical, selector)
+        self._keep(text, selector)
+        return selector
+
+    def _keep(self, text: str, selector: Selector) -> None:
+        self._selectors[text] = selector
+        while len(self._selectors) > self.size:
+            del self._selectors[next(iter(self._selectors))]
+
+
+_CACHE: Final = SelectorCache()
+
+
+def compile_selector(text: str) -> Selector:
+    """Return the selector of ``text``. Equal texts, and texts that differ in spelling only, give the same object.
+
+    Raises:
+        SelectorError: ``text`` is no selector; it names the position, what was found and what was expected.
+    """
+    return _CACHE.get(text)
