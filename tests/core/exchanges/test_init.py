@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core import exchanges
-from annulet.core.virtual_host import STANDARD_EXCHANGES
+from annulet.core.routing_graph import STANDARD_EXCHANGES
 
 
 def test_the_kinds_of_the_standard_are_there():
