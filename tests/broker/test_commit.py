@@ -11,7 +11,10 @@ import pytest
 import structlog
 
 from annulet.broker.commit import CommitPipeline
+from annulet.broker.history import HistoryRecorder
 from annulet.store.errors import LogFailedError, StoreError
+from annulet.store.history import History
+from annulet.store.history_batch import HistoryBatch
 from annulet.store.interface import Batch, MaintenanceTask
 from annulet.store.memory import MemoryLog
 
@@ -243,3 +246,94 @@ async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog
     with pytest.raises(StoreError):
         await pipeline.close()
     assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())
+
+
+class SteeredHistory(History):
+    """Fails when the test says so, and keeps the order of writes in the log's list."""
+
+    def __init__(self, log: SteeredLog) -> None:
+        super().__init__(":memory:")
+        self.log = log
+        self.error: Exception | None = None
+
+    def write(self, batch: HistoryBatch) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        self.log.written.append(-len(batch.entries))
+        if self.error is not None:
+            raise self.error
+        super().write(batch)
+
+
+class Remembering:
+    """A pipeline with a history."""
+
+    def __init__(self, log: SteeredLog) -> None:
+        self.log = log
+        self.history = SteeredHistory(log)
+        self.recorder = HistoryRecorder(self.history)
+        self.pipeline = CommitPipeline(log, asyncio.get_running_loop(), self.recorder)
+
+    def note(self, *sequences: int) -> None:
+        self.recorder.pending.entries.update(dict.fromkeys((1, sequence) for sequence in sequences))
+
+
+@pytest.fixture
+async def remembering(log: SteeredLog) -> AsyncIterator[Remembering]:
+    remembering = Remembering(log)
+    yield remembering
+    log.go.set()
+    log.error = None
+    if not remembering.pipeline.failed:
+        await remembering.pipeline.close()
+    remembering.history.close()
+
+
+async def test_the_history_is_written_after_the_log_and_before_anybody_is_told(remembering: Remembering) -> None:
+    waiter = Waiter()
+    remembering.note(1, 2)
+    remembering.pipeline.wait(waiter)
+    remembering.log.go.clear()
+    await asyncio.sleep(0)
+    assert (remembering.log.written, waiter.told) == ([], [])
+    remembering.log.go.set()
+    await remembering.pipeline.durable()
+    assert waiter.told == [("committed", 1)]
+    assert remembering.log.written[:2] == [1, -2]
+    assert remembering.recorder.batches == 1
+
+
+async def test_notes_without_records_are_waited_for(remembering: Remembering) -> None:
+    remembering.log.dirty = False
+    waiter = Waiter()
+    remembering.note(1)
+    remembering.pipeline.wait(waiter)
+    await asyncio.sleep(0)
+    assert waiter.told == []
+    await remembering.pipeline.durable()
+    assert waiter.told == [("committed", 1)]
+    assert (remembering.log.written, remembering.pipeline.batches) == ([-1], 0)
+
+
+async def test_a_history_that_cannot_be_written_fails_nobody_and_is_tried_again(remembering: Remembering) -> None:
+    remembering.history.error = OSError(errno.ENOSPC, "no space left on device")
+    with structlog.testing.capture_logs() as lines:
+        for sequence in (1, 2):
+            waiter = Waiter()
+            remembering.note(sequence)
+            remembering.pipeline.wait(waiter)
+            await remembering.pipeline.durable()
+            assert [kind for kind, _ in waiter.told] == ["committed"]
+    assert [line["event"] for line in lines] == ["history cannot be written"], "once, not with every window"
+    assert (remembering.recorder.failures, remembering.recorder.batches) == (2, 0)
+    remembering.history.error = None
+    await remembering.pipeline.durable()
+    assert (remembering.log.written[-1], remembering.recorder.batches) == (-2, 1)
+    assert not remembering.recorder.pending
+
+
+async def test_notes_of_a_window_the_log_lost_are_never_written(remembering: Remembering) -> None:
+    remembering.log.error = LogFailedError("disk gone")
+    remembering.note(1)
+    with pytest.raises(StoreError):
+        await remembering.pipeline.durable()
+    assert remembering.log.written == []

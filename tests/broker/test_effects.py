@@ -11,11 +11,15 @@ import structlog
 
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import HostEffects
+from annulet.broker.history import HistoryRecorder
+from annulet.core.audit import AuditEntry
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import CatalogueError, DiskFullError
+from annulet.store.history import History
+from annulet.store.history_batch import HistoryBatch
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 
@@ -29,7 +33,8 @@ class House:
     def __init__(self) -> None:
         self.log = MemoryLog()
         self.catalogue = Catalogue(":memory:")
-        self.pipeline = CommitPipeline(self.log, asyncio.get_running_loop())
+        self.history = HistoryRecorder(History(":memory:"))
+        self.pipeline = CommitPipeline(self.log, asyncio.get_running_loop(), self.history)
         self.effects = HostEffects("/", self.log, self.pipeline, self.catalogue)
         self.host = VirtualHost("/", self.effects)
         self.host.declare_exchange("e", "fanout", durable=True)
@@ -49,6 +54,14 @@ class House:
     def live(self) -> int:
         return self.log.statistics().live_records
 
+    @property
+    def notes(self) -> HistoryBatch:
+        return self.history.pending
+
+    def losses(self) -> list[int]:
+        """Sequences of the losses that are to survive a restart."""
+        return [record.sequence for record in self.notes.losses["/"].records] if self.notes.losses else []
+
 
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
@@ -56,6 +69,7 @@ async def house() -> AsyncIterator[House]:
     yield house
     await house.pipeline.close()
     house.catalogue.close()
+    house.history.history.close()
 
 
 async def test_message_for_many_queues_is_one_record_until_all_are_done(house: House) -> None:
@@ -168,3 +182,101 @@ async def test_settling_what_an_aborted_transaction_left_settles_nobody_elses_me
     log.close()
     catalogue.close()
     assert [recovered.body for recovered in MessageLog.open(tmp_path).recovered()] == [b"sent"]
+
+
+async def test_losses_of_persistent_messages_in_durable_queues_are_remembered(house: House) -> None:
+    ring = house.declare("ring", **{"x-ring-size": 1})
+    house.declare("t", durable=False, **{"x-ring-size": 1})
+    for durable in (True, False, True, False):
+        house.publish(durable=durable)
+    assert house.losses() == [1, 3]
+    assert len(house.host.ledger) == 6
+    (entry,) = ring.acquire(1, -1, NOW)
+    ring.acknowledge(entry)
+    assert house.losses() == [1, 3], "settled is not lost"
+
+
+async def test_what_the_log_did_not_take_is_remembered_as_lost_too(house: House) -> None:
+    queue = house.declare("q", **{"x-message-ttl": 0})
+    message = house.publish()
+    assert (message.record, queue.order.count) == (0, 0)
+    assert house.losses() == [1]
+
+
+async def test_what_is_noted_in_a_transaction_counts_when_it_is_committed(house: House) -> None:
+    queue = house.declare("a")
+    house.publish()
+    house.effects.begin_transaction()
+    queue.purge(NOW)
+    house.effects.duplicate_noted("a", "id")
+    transaction = house.effects.suspend_transaction()
+    assert not house.notes
+    house.effects.resume_transaction(transaction)
+    house.effects.end_transaction()
+    assert (house.losses(), list(house.notes.duplicates)) == ([1], [("/", "a")])
+
+
+async def test_what_is_noted_in_an_aborted_transaction_never_was(house: House) -> None:
+    house.declare("a")
+    house.effects.begin_transaction()
+    house.effects.duplicate_noted("a", "id")
+    house.effects.abort_transaction()
+    assert not house.notes
+
+
+async def test_an_open_transaction_holds_back_what_the_notes_cover(house: House) -> None:
+    """Its records take effect with its commit: until then a crash may leave them without their notes."""
+    house.declare("a")
+    house.publish()
+    house.effects.begin_transaction()
+    first = house.publish().record
+    transaction = house.effects.suspend_transaction()
+    house.publish()
+    house.effects.duplicate_noted("a", "1")
+    batch = house.history.take(house.log.next_record)
+    assert batch is not None
+    assert batch.next_record == first
+    house.effects.resume_transaction(transaction)
+    house.effects.end_transaction()
+    house.effects.duplicate_noted("a", "2")
+    batch = house.history.take(house.log.next_record)
+    assert batch is not None
+    assert batch.next_record == house.log.next_record
+
+
+async def test_duplicate_ids_of_an_address_are_noted_and_forgotten(house: House) -> None:
+    house.effects.duplicate_noted("a", "1", 5)
+    house.effects.duplicate_noted("a", "2", 5)
+    notes = house.notes.duplicates["/", "a"]
+    assert (list(notes.ids), notes.cache_size, notes.afresh) == (["1", "2"], 5, False)
+    house.effects.duplicates_forgotten("a")
+    assert (list(house.notes.duplicates["/", "a"].ids), house.notes.duplicates["/", "a"].afresh) == ([], True)
+
+
+async def test_audited_operations_are_in_the_trail_and_noted(house: House) -> None:
+    entry = AuditEntry(NOW, "/", "anna", "purge", "q", count=3)
+    house.effects.audited(entry)
+    assert list(house.effects.audit.query()) == list(house.notes.audit) == [entry]
+
+
+async def test_a_queue_that_is_gone_leaves_nothing_behind(house: House) -> None:
+    queue = house.declare("a")
+    house.host.delete_queue(queue, NOW)
+    assert house.notes.gone_queues == {queue.queue_id}
+
+
+async def test_a_broker_in_memory_takes_no_notes() -> None:
+    log, catalogue = MemoryLog(), Catalogue(":memory:")
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    effects = HostEffects("/", log, pipeline, catalogue)
+    host = VirtualHost("/", effects)
+    queue = host.declare_queue("q", now=NOW, durable=True, queue_id=1)
+    host.publish(Message(b"", b"body", ORIGIN, durable=True), host.route("", "q"), NOW)
+    queue.purge(NOW)
+    effects.duplicate_noted("q", "1")
+    effects.duplicates_forgotten("q")
+    effects.audited(AuditEntry(NOW, "/", "anna", "purge", "q"))
+    host.delete_queue(queue, NOW)
+    assert len(effects.audit) == 1
+    await pipeline.close()
+    catalogue.close()

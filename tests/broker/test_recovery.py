@@ -11,7 +11,10 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.core.audit import AuditEntry
 from annulet.core.queue import Queue
+from annulet.store.errors import HistoryError
 from tests.broker.amqp091.peer import Peer, persistent, publish
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
@@ -208,3 +211,96 @@ async def test_transaction_comes_back_whole(tmp_path: Path) -> None:
     async with testing.broker(http=False, data_dir=tmp_path / "after") as running:
         queues = [contents(queue_of(running.broker, name)) for name in ("in", "out")]
         assert queues == [[], [b"a", b"b"]]
+
+
+async def test_losses_come_back_and_are_counted_on(tmp_path: Path) -> None:
+    """Those of persistent messages in durable queues, whatever way the broker ended; others go with the process."""
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-ring-size": 1}))
+        await peer.send(1, QUEUE.Declare(queue="t", arguments={"x-ring-size": 1}))
+        await publish_all(running.broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(3)))
+        await publish_all(running.broker, peer, publish(1, "q"), persistent(1, "t"), persistent(1, "t"))
+        assert running.broker.hosts["/"].ledger.total == 4
+        await crash(running.broker, data, tmp_path / "copy")
+        await leave(peer)
+    for directory in (data, tmp_path / "copy"):
+        async with testing.broker(http=False, data_dir=directory) as running:
+            ledger = running.broker.hosts["/"].ledger
+            found = [(record.queue, record.sequence, record.replaced_by) for record in ledger.query()]
+            assert found == [("q", 1, 2), ("q", 2, 3), ("q", 3, 4)]
+            assert (ledger.total, ledger.forgotten) == (3, 0)
+            queue_of(running.broker).purge(0)
+            assert (ledger.total, len(ledger)) == (3, 3), "the transient message was not there any more"
+
+
+async def test_a_history_that_was_lost_costs_what_it_held_and_no_message(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-ring-size": 1}))
+        await publish_all(running.broker, peer, persistent(1, "q"), persistent(1, "q", b"kept"))
+        await leave(peer)
+    for file in (tmp_path / "live").glob("history.sqlite*"):
+        file.unlink()
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        assert running.broker.hosts["/"].ledger.total == 0
+        assert contents(queue_of(running.broker)) == [b"kept"]
+
+
+async def test_a_damaged_history_stops_the_start_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "history.sqlite").write_bytes(b"not SQLite " * 100)
+    with pytest.raises(HistoryError, match="move it away"):
+        async with testing.broker(http=False, data_dir=tmp_path):
+            pytest.fail("it started")
+
+
+async def test_the_audit_trail_comes_back(tmp_path: Path) -> None:
+    entry = AuditEntry(5, "/", "anna", "purge", "q", "all", 3)
+    async with testing.broker(http=False, data_dir=tmp_path / "live") as running:
+        running.broker.hosts["/"].effects.audited(entry)
+        await crash(running.broker, tmp_path / "live", tmp_path / "copy")
+    for directory in ("live", "copy"):
+        async with testing.broker(http=False, data_dir=tmp_path / directory) as running:
+            assert list(running.broker.audit.query()) == [entry]
+
+
+async def test_a_crash_costs_counters_no_more_than_since_their_last_round(tmp_path: Path) -> None:
+    clock, data = testing.VirtualClock(), tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(broker, peer, *(persistent(1, "q") for _ in range(5)))
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True), BASIC.Get(queue="q", no_ack=True))
+        clock.advance(COUNTERS_MILLISECONDS)
+        broker._counter_rounds.tick(broker.hosts.values(), clock())
+        await broker.commit.durable()
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await crash(broker, data, tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", clock=clock) as running:
+        counters = queue_of(running.broker).statistics()
+        assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (4, 2, 2)
+        await crash(running.broker, tmp_path / "copy", tmp_path / "again")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", clock=clock) as running:
+        counters = queue_of(running.broker).statistics()
+        assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (4, 2, 2)
+
+
+async def test_counters_of_a_clean_stop_are_not_forgotten_by_a_crash_soon_after_the_start(tmp_path: Path) -> None:
+    clock, data = testing.VirtualClock(), tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        clock.advance(COUNTERS_MILLISECONDS)
+        running.broker._counter_rounds.tick(running.broker.hosts.values(), clock())
+        await publish_all(running.broker, peer, *(persistent(1, "q") for _ in range(3)))
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        running.broker._counter_rounds._begun_at = clock()  # the crash comes before the first round
+        await crash(running.broker, data, tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", clock=clock) as running:
+        counters = queue_of(running.broker).statistics()
+        assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (3, 1, 2)

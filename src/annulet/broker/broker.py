@@ -14,11 +14,14 @@ from annulet.broker.authentication import Authenticator
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import HostEffects
+from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.memory import MemoryAlarm
-from annulet.broker.recovery import open_log, restore_definitions, restore_messages, save_counters
+from annulet.broker.recovery import open_log, restore_definitions, restore_history, restore_messages, save_counters
+from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import StoreError
+from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ DRAIN_SECONDS: Final = 5.0
 """How long a clean stop waits for clients to answer connection.close before their sockets are cut."""
 
 CATALOGUE_FILE: Final = "catalogue.sqlite"
+HISTORY_FILE: Final = "history.sqlite"
 DEFAULT_HOST: Final = "/"
 
 SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
@@ -88,7 +92,10 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
+        self.audit = AuditTrail()
+        self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self._counter_rounds: CounterRounds
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
@@ -126,13 +133,16 @@ class Broker:
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
             self.catalogue = Catalogue(directory / CATALOGUE_FILE)
+            self.history = HistoryRecorder(History(directory / HISTORY_FILE))
+            self._counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
         self.authenticator = Authenticator(self.catalogue, self.configuration)
         self.log: Log = await open_log(directory, self.loop)
-        self.commit = CommitPipeline(self.log, self.loop)
+        self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
         restore_definitions(self)
+        restore_history(self)
         await restore_messages(self)
         self._restored = True
         for service in self.services:
@@ -167,6 +177,8 @@ class Broker:
         finally:
             if hasattr(self, "catalogue"):
                 self.catalogue.close()
+            if self.history is not None:
+                self.history.history.close()
             if self._lock is not None:
                 self._lock.release()
         logger.info("stopped")
@@ -207,7 +219,7 @@ class Broker:
 
     def add_host(self, name: str) -> VirtualHost:
         """Create a virtual host in memory; the catalogue is the caller's."""
-        host = VirtualHost(name, HostEffects(name, self.log, self.commit, self.catalogue))
+        host = VirtualHost(name, HostEffects(name, self.log, self.commit, self.catalogue, self.audit))
         self.hosts[name] = host
         return host
 
@@ -257,6 +269,8 @@ class Broker:
         now = self.clock()
         for host in self.hosts.values():
             host.tick(now)
+        if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
+            self.commit.request()
         blocked = self.memory.check()
         if blocked != self.memory_blocked:
             self.memory_blocked = blocked

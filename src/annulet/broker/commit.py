@@ -3,6 +3,9 @@
 Records gather in the log's open window during a loop turn. The window is sealed when the disk is idle, written by one
 disk thread, and everybody who waits for it is told at once. While a write is under way the next window fills, so the
 batch size follows the load without a timer; what is settled meanwhile is never written.
+
+The history (losses, duplicate ids, delivery counts) goes along: notes of a window are written after its records and
+before anybody is told. Should the broker die in between, the records are there and nobody was promised anything.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from annulet.store.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from annulet.broker.history import HistoryRecorder
+    from annulet.store.history_batch import HistoryBatch
     from annulet.store.interface import Batch, Log
 
 logger = structlog.get_logger(__name__)
@@ -34,10 +39,14 @@ class CommitWaiter(Protocol):
 
 
 class CommitPipeline:
-    """Seals windows, writes them in order, and reports. Lives on the loop; only ``Log.write`` runs in its thread."""
+    """Seals windows, writes them in order, and reports. Lives on the loop; only writing is done in its thread.
 
-    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop) -> None:
+    ``history`` of ``None`` remembers nothing beside the log: a broker in memory.
+    """
+
+    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, history: HistoryRecorder | None = None) -> None:
         self.log = log
+        self.history = history
         self.window = 1  # number of the open window
         self.failed = False  # a write failed: nothing can be made durable until the broker is restarted
         self.batches = 0  # windows that reached the disk
@@ -117,19 +126,36 @@ class CommitPipeline:
         except StoreError as error:
             self._give_up(error, waiters, window)
             return
-        if batch is None:
+        notes = None if self.history is None else self.history.take(self.log.next_record)
+        if batch is None and notes is None:
             _commit(waiters, window)
             return
         self._busy = True
-        future = self._loop.run_in_executor(self._executor, self.log.write, batch)
-        future.add_done_callback(lambda done: self._written(done, batch, waiters, window))
+        future = self._loop.run_in_executor(self._executor, self._write, batch, notes)
+        future.add_done_callback(lambda done: self._written(done, batch, notes, waiters, window))
 
-    def _written(self, done: asyncio.Future[None], batch: Batch, waiters: list[CommitWaiter], window: int) -> None:
+    def _write(self, batch: Batch | None, notes: HistoryBatch | None) -> Exception | None:
+        """Disk thread: the log first, since notes of records that are not there mislead. Returns history's error."""
+        if batch is not None:
+            self.log.write(batch)
+        return None if self.history is None or notes is None else self.history.write(notes)
+
+    def _written(
+        self,
+        done: asyncio.Future[Exception | None],
+        batch: Batch | None,
+        notes: HistoryBatch | None,
+        waiters: list[CommitWaiter],
+        window: int,
+    ) -> None:
         self._busy = False
         error = done.exception()
         if error is None:
-            self.batches += 1
-            self.log.complete(batch)
+            if batch is not None:
+                self.batches += 1
+                self.log.complete(batch)
+            if self.history is not None and notes is not None:
+                self.history.finish(notes, done.result())
             _commit(waiters, window)
         else:
             self._give_up(error, waiters, window)

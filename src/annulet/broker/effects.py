@@ -1,4 +1,8 @@
-"""The broker's answer to the core's effects: the message log, the catalogue, and the clients concerned."""
+"""The broker's answer to the core's effects: message log, history, catalogue, and the clients concerned.
+
+What the history is told inside a transaction it learns when the transaction is committed: an id remembered of a message
+that was never stored would refuse the sender's second try, and a loss that was undone is none.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from annulet.core.effects import Effects
+from annulet.core.audit import AuditTrail
+from annulet.core.effects import DUPLICATES_MAX, Effects
 from annulet.store.errors import CatalogueError, StoreError
+from annulet.store.history_batch import EntryState, HistoryBatch
 
 if TYPE_CHECKING:
     from annulet.broker.commit import CommitPipeline
+    from annulet.core.audit import AuditEntry
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.queue import Queue
+    from annulet.core.reasons import RemovalReason
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
 
@@ -22,15 +30,25 @@ logger = structlog.get_logger(__name__)
 
 
 class HostEffects(Effects):
-    """Effects of one virtual host. Log, pipeline and catalogue are shared by all."""
+    """Effects of one virtual host. Log, pipeline with its history, catalogue and audit trail are shared by all."""
 
-    def __init__(self, host_name: str, log: Log, pipeline: CommitPipeline, catalogue: Catalogue) -> None:
+    def __init__(
+        self,
+        host_name: str,
+        log: Log,
+        pipeline: CommitPipeline,
+        catalogue: Catalogue,
+        audit: AuditTrail | None = None,
+    ) -> None:
         self.host_name = host_name
         self.log = log
         self.pipeline = pipeline
+        self.history = pipeline.history
         self.catalogue = catalogue
+        self.audit = AuditTrail() if audit is None else audit
         self._transaction = 0  # the log's id of the open transaction; 0 = none
         self._stored: dict[int, list[Message]] = {}  # by open transaction
+        self._notes: dict[int, HistoryBatch] = {}  # for the history, by open transaction
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         """Append one record for all queues that hold the message and outlive the broker (exclusive ones do not)."""
@@ -40,12 +58,16 @@ class HostEffects(Effects):
         message.record = self.log.append(message, targets, self._transaction)
         if self._transaction:
             self._stored[self._transaction].append(message)
+            if self.history is not None:
+                self.history.transaction_stores(self._transaction, message.record)
         self.pipeline.request()
 
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """Append the settlement, or cancel the record when it was not written yet."""
         if queue.queue_id:
             self.log.settle(entry.message.record, queue.queue_id, self._transaction)
+            if entry.delivery_count and self.history is not None:
+                self._noted().entries[queue.queue_id, entry.sequence] = None
             self.pipeline.request()
 
     def begin_transaction(self) -> None:
@@ -65,6 +87,11 @@ class HostEffects(Effects):
             self._abort(transaction)
             raise
         del self._stored[transaction]
+        notes = self._notes.pop(transaction, None)
+        if self.history is not None:
+            self.history.transaction_ended(transaction)
+            if notes is not None:
+                self.history.pending.absorb(notes)
         self.pipeline.request()
 
     def abort_transaction(self) -> None:
@@ -80,6 +107,9 @@ class HostEffects(Effects):
         self.log.abort(transaction)
         for message in self._stored.pop(transaction):
             message.record = 0
+        self._notes.pop(transaction, None)
+        if self.history is not None:
+            self.history.transaction_ended(transaction)
 
     def suspend_transaction(self) -> int:
         """Let other work store and settle outside the open transaction.
@@ -93,6 +123,58 @@ class HostEffects(Effects):
         """Go on with a suspended transaction."""
         assert self._transaction == 0, "one transaction at a time"
         self._transaction = transaction
+
+    # ------------------------------------------------------------------ the history
+
+    def _noted(self) -> HistoryBatch:
+        """Return where notes go now: to the open transaction, if there is one."""
+        assert self.history is not None, "a broker in memory takes no notes"
+        if not self._transaction:
+            return self.history.pending
+        return self._notes.setdefault(self._transaction, HistoryBatch())
+
+    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:  # noqa: ARG002 - in the record
+        """Let the loss of a persistent message in a durable queue survive a restart."""
+        record = queue.ledger.newest
+        if self.history is None or not queue.queue_id or not entry.message.durable or record is None:
+            return
+        if record.sequence == entry.sequence and record.queue == queue.name:  # else it is in no ledger
+            self._noted().note_loss(self.host_name, record)
+            self.pipeline.request()
+
+    def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
+        """Remember how often a stored message came back, and until when it waits."""
+        if self.history is not None and queue.queue_id:
+            state = EntryState(entry.delivery_count, queue.schedule.at(entry))
+            self._noted().entries[queue.queue_id, entry.sequence] = state
+            self.pipeline.request()
+
+    def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = DUPLICATES_MAX) -> None:
+        """Remember an id over restarts: it is on disk when the publish is confirmed."""
+        if self.history is not None:
+            self._noted().note_duplicate(self.host_name, address, duplicate_id, cache_size)
+            self.pipeline.request()
+
+    def duplicates_forgotten(self, address: str) -> None:
+        """Forget an address's ids."""
+        if self.history is not None:
+            self._noted().forget_duplicates(self.host_name, address)
+            self.pipeline.request()
+
+    def queue_paused(self, queue: Queue) -> None:
+        """Remember over restarts whether a durable queue is paused."""
+        if self.history is not None and queue.queue_id:
+            self.history.pending.paused[queue.queue_id] = queue.paused
+            self.pipeline.request()
+
+    def audited(self, entry: AuditEntry) -> None:
+        """Keep an operation in the audit trail, over restarts too."""
+        self.audit.add(entry)
+        if self.history is not None:
+            self.history.pending.audit.append(entry)
+            self.pipeline.request()
+
+    # ------------------------------------------------------------------ clients and definitions
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Let the client know that its consumer is gone."""
@@ -112,6 +194,8 @@ class HostEffects(Effects):
                     "deleted queue stays in the catalogue", queue=queue.name, error=str(error), remedy="delete it again"
                 )
             self.log.forget_queue(queue.queue_id)
+            if self.history is not None:
+                self.history.pending.forget_queue(queue.queue_id)
             self.pipeline.request()
 
     def exchange_deleted(self, name: str) -> None:

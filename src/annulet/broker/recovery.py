@@ -1,4 +1,4 @@
-"""Bringing a broker back: definitions from the catalogue, messages from the log, counters of the last clean stop."""
+"""Bringing a broker back: definitions from the catalogue, messages from the log, what it remembers from the history."""
 
 from __future__ import annotations
 
@@ -54,9 +54,11 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> L
 
 
 def restore_definitions(broker: Broker) -> None:
-    """Rebuild virtual hosts, exchanges, queues and bindings."""
+    """Rebuild virtual hosts, exchanges, queues with their counters, and bindings."""
     catalogue = broker.catalogue
     now = broker.clock()
+    # After a crash the running broker's last word counts; a clean stop wrote to the catalogue.
+    latest = {} if broker.log.clean or broker.history is None else broker.history.history.queue_counters()
     if "/" not in catalogue.virtual_hosts():
         catalogue.add_virtual_host("/")
     for name in catalogue.virtual_hosts():
@@ -81,7 +83,7 @@ def restore_definitions(broker: Broker) -> None:
                 queue_id=record.id,
                 server_named=True,  # whatever its name, it was accepted once
             )
-            counters = catalogue.queue_counters(record.id)
+            counters = latest.get(record.id) or catalogue.queue_counters(record.id)
             if counters is not None:
                 queue.counters.restore(counters)
         for binding in catalogue.bindings(name):
@@ -90,6 +92,16 @@ def restore_definitions(broker: Broker) -> None:
                 host.bind_queue(queue, binding.source, binding.routing_key, binding.arguments)
             else:
                 host.bind_exchange(binding.destination, binding.source, binding.routing_key, binding.arguments)
+
+
+def restore_history(broker: Broker) -> None:
+    """Put the losses of earlier runs into the ledgers, and the operations into the audit trail."""
+    if broker.history is None:
+        return
+    history = broker.history.history
+    for host in broker.hosts.values():
+        host.ledger.restore(*history.losses(host.name))
+    broker.audit.restore(*history.audit())
 
 
 async def restore_messages(broker: Broker) -> None:
@@ -154,11 +166,21 @@ def _message(recovered: RecoveredMessage, origins: dict[tuple[str, str, str, str
 
 
 def save_counters(broker: Broker) -> None:
-    """Write the counters of durable queues, so that they go on after a restart."""
+    """Write the counters of durable queues, so that they go on after a restart.
+
+    Into the catalogue, which a clean start reads, and into the history: what it holds must not be older, should the
+    next run end before it has written any.
+    """
     with broker.catalogue.transaction():
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
                     returned = (entry.sequence for entry in queue.order.entries() if entry.redelivered)
-                    counters = queue.counters.as_dict() | {REDELIVERED_UPTO: max(returned, default=0)}
-                    broker.catalogue.set_queue_counters(queue.queue_id, counters)
+                    counters = queue.counters.as_dict()
+                    broker.catalogue.set_queue_counters(
+                        queue.queue_id, counters | {REDELIVERED_UPTO: max(returned, default=0)}
+                    )
+                    if broker.history is not None:
+                        broker.history.pending.counters[queue.queue_id] = counters
+    if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold
+        broker.history.write_now(broker.log.next_record)

@@ -1,0 +1,138 @@
+"""The recorder: what goes into the history, when, and what happens when its file cannot be written.
+
+Notes gather on the loop, as records gather in the log's window; the commit pipeline takes both together and its disk
+thread writes the log first, then the history, before anybody is told. A history that cannot be written is logged,
+counted and tried again with the next window: it never makes a publish fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.store.history import WRITE_ERRORS
+from annulet.store.history_batch import HistoryBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
+    from annulet.store.history import History
+
+logger = structlog.get_logger(__name__)
+
+COUNTERS_MILLISECONDS: Final = 10_000
+"""Time between two rounds of writing the counters of durable queues: what a crash may cost them."""
+
+COUNTERS_SLICE: Final = 1000
+"""Queues looked at in one tick of the broker: less than a millisecond when nothing changed."""
+
+
+class HistoryRecorder:
+    """Collects notes and writes them. All of it belongs to the loop, except :meth:`write`."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.pending = HistoryBatch()  # what the next window takes
+        self.batches = 0  # written
+        self.failures = 0  # writes that failed and are tried again
+        self.failed = False  # the last write failed
+        self._open_records: dict[int, int] = {}  # open transaction of the log -> its first record
+
+    # ------------------------------------------------------------------ transactions
+
+    def transaction_stores(self, transaction: int, record: int) -> None:
+        """Note the first record of an open transaction: it takes effect after records with higher ids."""
+        self._open_records.setdefault(transaction, record)
+
+    def transaction_ended(self, transaction: int) -> None:
+        """Forget a transaction that was committed or aborted."""
+        self._open_records.pop(transaction, None)
+
+    # ------------------------------------------------------------------ batches
+
+    def take(self, next_record: int) -> HistoryBatch | None:
+        """Hand out what was noted, ``None`` when it is nothing. ``next_record`` is the log's, after its batch."""
+        batch = self.pending
+        if not batch:
+            return None
+        self.pending = HistoryBatch()
+        batch.next_record = min(next_record, *self._open_records.values()) if self._open_records else next_record
+        return batch
+
+    def write(self, batch: HistoryBatch) -> Exception | None:
+        """Disk thread: write a batch. Returns what went wrong, if anything."""
+        try:
+            self.history.write(batch)
+        except WRITE_ERRORS as error:
+            return error
+        return None
+
+    def finish(self, batch: HistoryBatch, error: Exception | None) -> None:
+        """Account for a batch. One that was not written goes before what was noted since."""
+        if error is None:
+            self.batches += 1
+            self.failed = False
+            return
+        self.failures += 1
+        if not self.failed:
+            self.failed = True
+            logger.error(
+                "history cannot be written", file=self.history.path, error=str(error),
+                remedy="free or repair the disk; it is tried again, and what is noted meanwhile is kept in memory",
+            )  # fmt: skip
+        batch.absorb(self.pending)
+        self.pending = batch
+
+    def write_now(self, next_record: int) -> None:
+        """Write what is noted, on the loop: for a stop, when the disk thread has ended."""
+        batch = self.take(next_record)
+        if batch is not None:
+            self.finish(batch, self.write(batch))
+
+
+class CounterRounds:
+    """Writes the counters of durable queues that changed, a slice at a time, round after round."""
+
+    def __init__(self, recorder: HistoryRecorder) -> None:
+        self._recorder = recorder
+        self._written: dict[int, int] = {}  # queue id -> sum of its counters when they were written last
+        self._seen: dict[int, int] = {}  # the same, of the round under way
+        self._round: Iterator[Queue] | None = None
+        self._begun_at = 0
+
+    def tick(self, hosts: Iterable[VirtualHost], now: int) -> bool:
+        """Look at the next slice. Returns whether anything was noted, so that somebody has it written."""
+        if self._round is None:
+            if now - self._begun_at < COUNTERS_MILLISECONDS:
+                return False
+            self._begun_at = now
+            self._seen = {}
+            self._round = iter([queue for host in hosts for queue in host.queues.values() if queue.queue_id])
+        noted = False
+        for _ in range(COUNTERS_SLICE):
+            queue = next(self._round, None)
+            if queue is None:
+                self._round = None
+                self._written = self._seen  # without the queues that are gone
+                break
+            noted |= self._look(queue)
+        return noted
+
+    def _look(self, queue: Queue) -> bool:
+        if queue.deleted:
+            return False
+        counters = queue.counters
+        total = (
+            counters.messages_added
+            + counters.messages_delivered
+            + counters.messages_returned
+            + sum(counters.removed.values())
+        )  # each only grows, so their sum is the same as long as they are
+        self._seen[queue.queue_id] = total
+        if self._written.get(queue.queue_id) == total:
+            return False
+        self._recorder.pending.counters[queue.queue_id] = counters.as_dict()
+        return True
