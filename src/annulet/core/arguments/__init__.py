@@ -1,0 +1,27 @@
+"""Arguments of queues, consumers and exchanges: the names peers use, read into one canonical form.
+
+Nothing is ignored in silence: a queue argument this broker does not know is refused with the nearest name it knows, a
+value with what is allowed, and a combination that contradicts itself with the way out.
+"""
+
+from __future__ import annotations
+
+from annulet.core.arguments.combinations import REFUSED, Combination, refusal_for
+from annulet.core.arguments.consumers import parse_consumer_arguments, parse_consumer_priority
+from annulet.core.arguments.exchanges import parse_alternate_exchange
+from annulet.core.arguments.queues import describe, parse_queue_arguments
+from annulet.core.arguments.table import CHANGEABLE
+from annulet.core.arguments.values import Arguments
+
+__all__ = [
+    "CHANGEABLE",
+    "REFUSED",
+    "Arguments",
+    "Combination",
+    "describe",
+    "parse_alternate_exchange",
+    "parse_consumer_arguments",
+    "parse_consumer_priority",
+    "parse_queue_arguments",
+    "refusal_for",
+]

@@ -1,0 +1,52 @@
+"""Arguments of a queue declaration, into settings and back."""
+
+from __future__ import annotations
+
+from annulet.core.arguments.combinations import DEFAULTS, refusal_for
+from annulet.core.arguments.reading import build, implied, read_arguments
+from annulet.core.arguments.table import SETTINGS, TRIM_NOW
+from annulet.core.arguments.values import Arguments
+from annulet.core.errors import InvalidArgument
+from annulet.core.message import PropertyValue
+from annulet.core.settings import OVERFLOW_RING, UNLIMITED, QueueSettings
+
+
+def parse_queue_arguments(arguments: Arguments, name: str = "") -> QueueSettings:
+    """Read the arguments of a queue declaration alone, without policies and address settings.
+
+    ``name`` is the queue's, which ``x-qpid-dlq-enabled`` makes its dead-letter address from; empty while the broker has
+    not named it. Raises :class:`InvalidArgument` for an unknown name, a wrong type, a value out of range, two names of
+    one setting with different values, and combinations of :data:`~annulet.core.arguments.combinations.REFUSED`.
+    """
+    values = read_arguments(arguments, name).values
+    settings = build({**values, **implied(values)})
+    refusal = refusal_for(settings)
+    if refusal is not None:
+        raise InvalidArgument(refusal.text(settings))
+    return settings
+
+
+def describe(settings: QueueSettings) -> Arguments:
+    """Return the arguments that declare a queue with these settings, canonical names, defaults left out.
+
+    ``parse_queue_arguments(describe(settings)) == settings`` for all legal settings: for the catalogue, HTTP and
+    comparison. An overflow policy that a limit implies is left out as well; a group mode never is.
+    """
+    described: Arguments = {}
+    for setting in SETTINGS:
+        value: PropertyValue | tuple[int, ...] = getattr(settings, setting.field)
+        if value == getattr(DEFAULTS, setting.field):
+            continue
+        if setting.field == "last_value_key" and settings.last_value_fallback:
+            # only Artemis's own spelling comes with Artemis's fallback property
+            described[setting.name] = settings.last_value_key
+        elif isinstance(value, tuple):
+            described[setting.argument] = list(value)
+        else:
+            described[setting.argument] = TRIM_NOW if setting.field == "ring_trim_now" else value
+    limited = settings.max_length != UNLIMITED or settings.max_bytes != UNLIMITED
+    if limited and settings.overflow == OVERFLOW_RING:
+        del described["x-overflow"]
+    elif limited and settings.overflow == DEFAULTS.overflow:
+        described["x-overflow"] = settings.overflow  # or the limit would imply another
+    return described

@@ -1,0 +1,194 @@
+"""Reads a mapping of arguments into checked settings, and knows which argument gave which."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from annulet.core.arguments.peers import (
+    ALIASES,
+    DEAD_LETTER_SUFFIX,
+    DEAD_LETTER_SWITCH,
+    LAST_VALUE_SWITCHES,
+    LIMITS_WITHOUT_POLICY,
+    PEER_CHOICES,
+    PLACEMENT,
+    RABBITMQ,
+    REFUSED_NAMES,
+)
+from annulet.core.arguments.table import BY_NAME, PREFIX
+from annulet.core.arguments.values import Arguments, Values, read_choice, read_switch, shown
+from annulet.core.errors import InvalidArgument
+from annulet.core.message import PropertyValue
+from annulet.core.settings import GROUP_STICKY, OVERFLOW_RING, UNLIMITED, QueueSettings
+
+KNOWN: Final = sorted(
+    {
+        *(PREFIX + name for name in BY_NAME),
+        *ALIASES,
+        *(PREFIX + alias.name for alias in RABBITMQ),
+        *LAST_VALUE_SWITCHES,
+        DEAD_LETTER_SWITCH,
+        *PEER_CHOICES,
+        *PLACEMENT,
+    }
+)
+"""What an unknown name is compared with."""
+
+PREFIXED: Final = frozenset(PREFIX + alias.name for alias in RABBITMQ)
+"""Aliases that are known with the prefix as well."""
+
+GROUP_FIELDS: Final = ("group_first_key", "group_rebalance", "default_group")
+"""Settings that only make sense with groups: who gives one without a mode wants the sticky one, as in Artemis."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What arguments say: checked values by field of ``QueueSettings``, and the argument each came from."""
+
+    values: Values = field(default_factory=dict)
+    given_as: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, field_name: str, value: Any) -> None:
+        """Add what argument ``name`` says. Raises :class:`InvalidArgument` when another argument said otherwise."""
+        if field_name in self.values and self.values[field_name] != value:
+            raise InvalidArgument(
+                f"arguments '{self.given_as[field_name]}' and '{name}' are the same setting with different values "
+                f"({shown(self.values[field_name])} and {shown(value)}); give one of them"
+            )
+        self.values[field_name] = value
+        self.given_as.setdefault(field_name, name)
+
+
+def read_arguments(arguments: Arguments, queue_name: str = "") -> Reading:
+    """Read arguments of a queue or the definition of a policy; nothing is filled in that no argument says.
+
+    ``queue_name`` is needed for ``x-qpid-dlq-enabled``. Raises :class:`InvalidArgument` for an unknown name, a wrong
+    type, a value out of range, and two names of one setting with different values.
+    """
+    reading = Reading()
+    weak: dict[str, tuple[str, str]] = {}
+    for name, value in arguments.items():
+        alias = ALIASES.get(name.removeprefix(PREFIX) if name in PREFIXED else name)
+        if alias is not None:
+            for field_name, read in alias.read(name, value).items():
+                reading.put(name, field_name, read)
+            weak.update({field_name: (name, default) for field_name, default in alias.weak})
+            continue
+        setting = BY_NAME.get(name.removeprefix(PREFIX))
+        if setting is not None:
+            reading.put(name, setting.field, setting.read(name, value))
+            if setting.field == "last_value_key":
+                reading.put(name, "last_value_fallback", "")  # or one that an address setting brings would stay
+        elif name not in LAST_VALUE_SWITCHES and name != DEAD_LETTER_SWITCH:
+            _check_other(name, value)
+    _apply_last_value_switches(arguments, reading)
+    _apply_dead_letter_switch(arguments, reading, queue_name)
+    _refuse_limits_without_policy(arguments, reading)
+    for field_name, (name, default) in weak.items():
+        if field_name not in reading.values:
+            reading.put(name, field_name, default)
+    return reading
+
+
+def implied(values: Values) -> Values:
+    """Return what follows from given settings where nobody said otherwise: an overflow policy, a group mode."""
+    more: Values = {}
+    limited = any(values.get(name, UNLIMITED) != UNLIMITED for name in ("max_length", "max_bytes"))
+    if limited and "overflow" not in values:
+        more["overflow"] = OVERFLOW_RING
+    if "group_mode" not in values and (
+        "group_key" in values
+        or any(values.get(name) for name in GROUP_FIELDS)
+        or values.get("group_buckets", UNLIMITED) > 0
+    ):
+        more["group_mode"] = GROUP_STICKY
+    return more
+
+
+def build(values: Values) -> QueueSettings:
+    """Return settings with these values and defaults for the rest."""
+    return dataclasses.replace(QueueSettings(), **values)
+
+
+def nearest(name: str) -> str:
+    """Return the known argument most like ``name``, empty when none is."""
+    found = get_close_matches(name, KNOWN, n=1) or get_close_matches(f"{PREFIX}{name}", KNOWN, n=1)
+    return found[0] if found else ""
+
+
+def _check_other(name: str, value: PropertyValue) -> None:
+    """Check an argument that is no setting."""
+    prefixed = name if name.startswith(PREFIX) else PREFIX + name
+    if prefixed in PLACEMENT:
+        return
+    choices = PEER_CHOICES.get(prefixed)
+    if choices is not None:
+        if prefixed == "x-queue-type" and value == "stream":
+            raise InvalidArgument(
+                "x-queue-type 'stream' is not available: queues here keep no read positions of many readers; "
+                "declare 'classic' or 'quorum'"
+            )
+        read_choice(name, value, choices)
+        return
+    reason = REFUSED_NAMES.get(name) or REFUSED_NAMES.get(name.removeprefix(PREFIX)) or REFUSED_NAMES.get(prefixed)
+    if reason:
+        raise InvalidArgument(f"argument '{name}' {reason}")
+    near = nearest(name)
+    hint = f"did you mean '{near}'?" if near else "declare the queue without it"
+    raise InvalidArgument(f"unknown queue argument {shown(name)}; {hint}")
+
+
+def _apply_last_value_switches(arguments: Arguments, reading: Reading) -> None:
+    """Let ``last-value`` and its like choose their key where no argument names one."""
+    named = reading.values.get("last_value_key", "")
+    asked = ""
+    for name, key in LAST_VALUE_SWITCHES.items():
+        if name not in arguments:
+            continue
+        if not read_switch(name, arguments[name]):
+            if named:
+                raise InvalidArgument(
+                    f"argument '{name}' is false but a last-value key is given ({named!r}); give one of them"
+                )
+            if not asked:
+                reading.put(name, "last_value_key", "")
+                reading.put(name, "last_value_fallback", "")
+            continue
+        if named:
+            continue
+        if reading.values.get("last_value_key", key) != key:
+            raise InvalidArgument(
+                f"arguments '{reading.given_as['last_value_key']}' and '{name}' ask for different last-value keys; "
+                "give one of them"
+            )
+        reading.put(name, "last_value_key", key)
+        reading.put(name, "last_value_fallback", "")
+        asked = name
+
+
+def _apply_dead_letter_switch(arguments: Arguments, reading: Reading, queue_name: str) -> None:
+    if DEAD_LETTER_SWITCH not in arguments or not read_switch(DEAD_LETTER_SWITCH, arguments[DEAD_LETTER_SWITCH]):
+        return
+    if not queue_name:
+        raise InvalidArgument(
+            f"argument '{DEAD_LETTER_SWITCH}' needs a queue with a name of its own; give 'x-dead-letter-address'"
+        )
+    reading.put(DEAD_LETTER_SWITCH, "dead_letter_address", f"{queue_name}{DEAD_LETTER_SUFFIX}")
+
+
+def _refuse_limits_without_policy(arguments: Arguments, reading: Reading) -> None:
+    """Refuse what Broker-J ignores: a limit of its own kind with nothing that says what happens there."""
+    if "overflow" in reading.values:
+        return
+    for name in LIMITS_WITHOUT_POLICY:
+        if name not in arguments:
+            continue
+        limit = reading.values["max_length" if name in {"qpid.max_count", "maximumQueueDepthMessages"} else "max_bytes"]
+        if limit != UNLIMITED:
+            raise InvalidArgument(
+                f"argument '{name}' ({limit}) limits nothing without a policy; add 'qpid.policy_type', or give "
+                "'x-max-length' or 'x-max-bytes', which drop the oldest by default"
+            )
