@@ -1,0 +1,328 @@
+"""Dead letters, expired and dropped messages: which address or exchange gets them, and what the copy carries.
+
+=============== ====================================================== ==============================================
+leaves because  is sent to                                             source of the rule
+=============== ====================================================== ==============================================
+dead-lettered   ``dead-letter-address`` or ``dead-letter-exchange``    Artemis §9, RabbitMQ
+expired         ``expiry-address``, else ``dead-letter-exchange``      Artemis §8, RabbitMQ; not dead-letter-address
+overflow        ``dead-letter-*`` and ``dropped-address``              RabbitMQ's drop-head; design §2
+replaced        ``dropped-address``                                    design §2: a ring's normal case is no failure
+=============== ====================================================== ==============================================
+
+Purged, moved and deleted messages went by somebody's command and are sent nowhere. A copy is stored before its source
+is settled, so a crash in between doubles a message and never loses one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.death_records import (
+    DELIVERY_LIMIT,
+    EXPIRED,
+    MAXIMUM_LENGTH,
+    REJECTED,
+    REPLACED_KEY,
+    REPLACED_RING,
+    DeathRecord,
+    is_cycle,
+    with_death,
+)
+from annulet.core.forwarding import Forwarder
+from annulet.core.ledger import LossRecord
+from annulet.core.message import Message, Origin
+from annulet.core.reasons import RemovalReason
+from annulet.core.routing import Route, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import ContentView, PropertyValue
+    from annulet.core.queue import Queue
+    from annulet.core.settings import QueueSettings
+    from annulet.core.virtual_host import VirtualHost
+
+ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
+ORIGINAL_QUEUE: Final = "_AMQ_ORIG_QUEUE"
+ORIGINAL_MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
+ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
+"""Artemis's properties. The originals are those of the first death: that is where a retry sends the message."""
+
+ORIGINS_MAX: Final = 1024
+"""Origins of copies remembered, about 200 KB: copies to one place share theirs. When it is full all are forgotten."""
+
+_DEATH_NAMES: Final = {
+    RemovalReason.EXPIRED: EXPIRED,
+    RemovalReason.OVERFLOW: MAXIMUM_LENGTH,
+    RemovalReason.REPLACED_RING: REPLACED_RING,
+    RemovalReason.REPLACED_KEY: REPLACED_KEY,
+}
+
+
+class Target:
+    """Where a copy goes: an exchange with a key, or an address."""
+
+    __slots__ = ("address", "exchange", "routing_key", "setting")
+
+    def __init__(self, setting: str, *, address: str = "", exchange: str = "", routing_key: str | None = None) -> None:
+        self.setting = setting  # the setting that names it, for people
+        self.address = address  # empty: an exchange
+        self.exchange = exchange  # "" is the default exchange
+        self.routing_key = routing_key  # None: the message's own keys
+
+    def __str__(self) -> str:
+        return f"{self.setting} '{self.address or self.exchange}'"
+
+
+class Batch:
+    """Entries that left one queue for one reason and wait to be sent on."""
+
+    __slots__ = ("entries", "queue", "reason")
+
+    def __init__(self, queue: Queue, reason: RemovalReason) -> None:
+        self.queue = queue
+        self.reason = reason
+        self.entries: deque[QueueEntry] = deque()
+
+
+class DeadLetters(Forwarder):
+    """The forwarder of a virtual host. Counters are for its life; what was given up is in the loss ledger as well.
+
+    ``ensure_target``, when set, is asked to create what an address needs before a copy is sent there:
+    ``ensure_target(queue, message, address, reason)``.
+    """
+
+    def __init__(self, host: VirtualHost) -> None:
+        super().__init__()
+        self.host = host
+        self.ensure_target: Callable[[Queue, Message, str, RemovalReason], None] | None = None
+        self.messages_forwarded = 0  # copies that reached at least one queue
+        self.dead_letter_cycles = 0  # copies kept from a queue they had died in with nobody's doing
+        self.messages_unroutable = 0  # no queue at the target, or the target is gone
+        self.failures = 0  # not sent: unreadable headers, or the log could not store the copy
+        self.last_failure = ""
+        self._batches: deque[Batch] = deque()
+        self._flushing = False
+        self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
+
+    # ------------------------------------------------------------------ what goes where
+
+    def takes(self, queue: Queue, reason: RemovalReason) -> bool:
+        """Say whether the queue's settings name a target for this reason."""
+        settings = queue.settings
+        if (
+            not settings.dropped_address
+            and not settings.dead_letter_address
+            and settings.dead_letter_exchange is None
+            and not settings.expiry_address
+        ):  # asked for every message a ring drops, and mostly there is no target
+            return False
+        return bool(targets_for(settings, reason))
+
+    # ------------------------------------------------------------------ the worklist
+
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+        """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
+        del now  # the copy is made, and dated, by flush
+        batches = self._batches
+        if not batches or batches[-1].queue is not queue or batches[-1].reason is not reason:
+            batches.append(Batch(queue, reason))
+        batches[-1].entries.append(entry)
+        self.waiting = True
+
+    def flush(self, now: int) -> None:
+        """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message."""
+        if self._flushing:
+            return
+        self._flushing = True
+        batches = self._batches
+        try:
+            while batches:
+                batch = batches[0]
+                entry = batch.entries.popleft()
+                if not batch.entries:
+                    batches.popleft()
+                self._forward(batch.queue, entry, batch.reason, now)
+        finally:
+            self._flushing = False
+            self.waiting = bool(batches)
+
+    def _forward(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+        """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start."""
+        sent = True
+        for target in targets_for(queue.settings, reason):
+            try:
+                self._send(queue, entry, reason, target, now)
+            except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
+                self.failures += 1
+                self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
+                sent = False
+                if not entry.message.record:
+                    self._note_loss(queue, entry, reason, now, f"not sent to {target}: {error}")
+        if sent and entry.message.record:
+            queue.settle_record(entry)
+
+    # ------------------------------------------------------------------ one copy
+
+    def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> None:
+        message = entry.message
+        view = message.origin.view
+        if target.address and self.ensure_target is not None:
+            self.ensure_target(queue, message, target.address, reason)
+        death = DeathRecord(
+            queue=queue.name,
+            reason=_death_name(queue.settings, entry, reason),
+            exchange=message.origin.exchange,
+            routing_keys=view.routing_keys(message),
+            at=now,
+        )
+        deaths = with_death(view.deaths(message), death)
+        exchange, keys = self._destination(target, death)
+        header = view.forwarded_header(
+            message, deaths, _originals(queue, entry, reason, now), rerouted=keys != death.routing_keys
+        )
+        copy = Message(
+            header,
+            message.body,
+            self._origin(exchange, keys[0], message.origin),
+            durable=message.durable,
+            priority=message.priority,
+            accepted_at=now,
+        )
+        queues = self._queues(copy, exchange, keys)
+        if not queues:
+            self.messages_unroutable += 1
+            self._note_loss(queue, entry, reason, now, f"{target} leads to no queue")
+            return
+        reached = [other for other in queues if not is_cycle(deaths, other.name)]
+        if len(reached) < len(queues):
+            self.dead_letter_cycles += 1
+            if not reached:
+                self._note_loss(queue, entry, reason, now, f"{target} leads back to a queue it died in: a cycle")
+                return
+        self.messages_forwarded += 1
+        self._publish(copy, reached, now)
+
+    def _destination(self, target: Target, death: DeathRecord) -> tuple[str, tuple[str, ...]]:
+        """Return exchange and keys. An address is a key of the default exchange unless an exchange has its name."""
+        if not target.address:
+            return target.exchange, death.routing_keys if target.routing_key is None else (target.routing_key,)
+        host = self.host
+        if target.address not in host.queues and target.address in host.exchanges:
+            return target.address, death.routing_keys
+        return "", (target.address,)
+
+    def _queues(self, copy: Message, exchange_name: str, keys: tuple[str, ...]) -> list[Queue]:
+        """Return the queues the copy goes to, each once."""
+        host = self.host
+        exchange = host.exchanges.get(exchange_name)
+        if exchange is None:
+            return []
+        reached: dict[Queue, None] = {}
+        for key in keys:
+            if exchange.internal:  # closed to publishers, not to the broker
+                queues = Walk(host.exchanges, host.queues).follow(exchange, key, copy)
+            else:
+                queues = host.targets(copy, host.route(exchange_name, key))
+            reached.update(dict.fromkeys(queues))
+        return list(reached)
+
+    def _publish(self, copy: Message, queues: list[Queue], now: int) -> None:
+        """Put the copy into these queues, whatever they would refuse a publisher: there is nobody to tell."""
+        host = self.host
+        origin = copy.origin
+        host.publish(copy, Route(origin.exchange, origin.routing_key, queues, host.generation), now)
+
+    def _origin(self, exchange: str, routing_key: str, source: Origin) -> Origin:
+        place = (exchange, routing_key, source.publisher, source.view)
+        origin = self._origins.get(place)
+        if origin is None:
+            if len(self._origins) >= ORIGINS_MAX:
+                self._origins.clear()
+            origin = Origin(exchange, routing_key, source.publisher, source.view)
+            self._origins[place] = origin
+        return origin
+
+    def _note_loss(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, rule: str) -> None:
+        """Record what nobody has now. Queues record every other reason themselves when they drop a message."""
+        if reason is not RemovalReason.DEAD_LETTERED:
+            return
+        message = entry.message
+        queue.ledger.add(
+            LossRecord(
+                queue=queue.name,
+                sequence=entry.sequence,
+                reason=reason,
+                key=entry.key.text if entry.key is not None else "",
+                size=len(message.body),
+                priority=message.priority,
+                accepted_at=message.accepted_at,
+                at=now,
+                publisher=message.origin.publisher,
+                replaced_by=0,
+                rule=rule,
+            )
+        )
+
+
+def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:
+    """Return where what leaves a queue for this reason is sent, each target once; empty for nowhere."""
+    if reason is RemovalReason.DEAD_LETTERED:
+        return _dead_letter_targets(settings)
+    if reason is RemovalReason.EXPIRED:
+        if settings.expiry_address:
+            return [Target("expiry-address", address=settings.expiry_address)]
+        return _exchange_targets(settings)
+    if reason is RemovalReason.OVERFLOW:
+        return _dead_letter_targets(settings) + _dropped_targets(settings)
+    if reason in _DEATH_NAMES:
+        return _dropped_targets(settings)
+    return []
+
+
+def _dead_letter_targets(settings: QueueSettings) -> list[Target]:
+    if settings.dead_letter_address:
+        return [Target("dead-letter-address", address=settings.dead_letter_address)]
+    return _exchange_targets(settings)
+
+
+def _exchange_targets(settings: QueueSettings) -> list[Target]:
+    if settings.dead_letter_exchange is None:
+        return []
+    return [
+        Target(
+            "dead-letter-exchange",
+            exchange=settings.dead_letter_exchange,
+            routing_key=settings.dead_letter_routing_key,
+        )
+    ]
+
+
+def _dropped_targets(settings: QueueSettings) -> list[Target]:
+    if not settings.dropped_address:
+        return []
+    return [Target("dropped-address", address=settings.dropped_address)]
+
+
+def _death_name(settings: QueueSettings, entry: QueueEntry, reason: RemovalReason) -> str:
+    name = _DEATH_NAMES.get(reason)
+    if name is not None:
+        return name
+    attempts = settings.max_delivery_attempts
+    return DELIVERY_LIMIT if 0 < attempts <= entry.delivery_count else REJECTED
+
+
+def _originals(queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
+    """Return Artemis's properties; those of an earlier death stay: the copy of a copy still names its source."""
+    message = entry.message
+    origin = message.origin
+    headers: dict[str, PropertyValue] = {}
+    if origin.view.application_property(message, ORIGINAL_QUEUE) is None:
+        headers[ORIGINAL_ADDRESS] = origin.exchange or origin.routing_key
+        headers[ORIGINAL_QUEUE] = queue.name
+        headers[ORIGINAL_MESSAGE_ID] = entry.sequence
+    if reason is RemovalReason.EXPIRED:
+        headers[ACTUAL_EXPIRY] = now
+    return headers

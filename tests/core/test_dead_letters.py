@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.core.dead_letters import ORIGINS_MAX, DeadLetters, targets_for
+from annulet.core.entry import REMOVED, QueueEntry
+from annulet.core.ledger import LossRecord
+from annulet.core.message import Message, Origin, PropertyValue
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import QueueSettings
+from annulet.core.virtual_host import VirtualHost
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
+from tests.core.helpers import NOW, RecordingEffects, pending
+
+DEAD_LETTERED = RemovalReason.DEAD_LETTERED
+EXPIRED = RemovalReason.EXPIRED
+OVERFLOW = RemovalReason.OVERFLOW
+RING = RemovalReason.REPLACED_RING
+KEY = RemovalReason.REPLACED_KEY
+
+
+class Source(Queue):
+    """A queue that hands over entries on command: what leads to each reason is the queue's own test."""
+
+    def settle_record(self, entry: QueueEntry) -> None:
+        self.effects.settle(self, entry)
+
+
+class Bench:
+    """A virtual host with a forwarder, and sources to hand it entries."""
+
+    def __init__(self) -> None:
+        self.effects = RecordingEffects()
+        self.host = VirtualHost("/", self.effects)
+        self.letters = DeadLetters(self.host)
+
+    def target(self, name: str, *, durable: bool = False, **arguments: Any) -> Queue:
+        return self.host.declare_queue(
+            name,
+            now=NOW,
+            durable=durable,
+            arguments={f"x-{key.replace('_', '-')}": arguments[key] for key in arguments},
+        )
+
+    def source(self, name: str = "q", **settings: Any) -> Source:
+        return Source(name, QueueSettings(**settings), self.effects, self.host.ledger, durable=True)
+
+    def drop(
+        self, queue: Queue, *messages: Message, reason: RemovalReason = DEAD_LETTERED, attempts: int = 0, now: int = NOW
+    ) -> None:
+        """Hand over removed entries and flush."""
+        for message in messages:
+            entry = QueueEntry(queue, message, queue.next_sequence)
+            queue.next_sequence += 1
+            entry.state = REMOVED
+            entry.delivery_count = attempts
+            self.letters.add(queue, entry, reason, now)
+        self.letters.flush(now)
+
+    def losses(self) -> list[LossRecord]:
+        return list(self.host.ledger.query(reason=DEAD_LETTERED))
+
+
+def letter(
+    body: str = "m", *, exchange: str = "", key: str = "q", durable: bool = False, record: int = 0,
+    headers: dict[str, PropertyValue] | None = None, expiration: str | None = None, priority: int | None = None,
+) -> Message:  # fmt: skip
+    properties = BasicProperties()
+    properties.headers = headers
+    properties.expiration = expiration
+    properties.priority = priority
+    origin = Origin(exchange, key, "guest@test", VIEW)
+    message = Message(encode_properties(properties), body.encode(), origin, durable=durable, accepted_at=NOW - 10)
+    message.record = record
+    return message
+
+
+def first(queue: Queue) -> Message:
+    entry = queue.order.first()
+    assert entry is not None
+    return entry.message
+
+
+def headers_of(message: Message) -> dict[str, Any]:
+    return decode_properties(message.header).headers or {}
+
+
+# ------------------------------------------------------------------ what goes where
+
+ALL = QueueSettings(dead_letter_address="dla", expiry_address="exp", dropped_address="drop")
+EXCHANGE = QueueSettings(dead_letter_exchange="dlx", dead_letter_routing_key="dead", dropped_address="drop")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason", "expected"),
+    [
+        (ALL, DEAD_LETTERED, ["dead-letter-address 'dla'"]),
+        (ALL, EXPIRED, ["expiry-address 'exp'"]),
+        (ALL, OVERFLOW, ["dead-letter-address 'dla'", "dropped-address 'drop'"]),
+        (ALL, RING, ["dropped-address 'drop'"]),
+        (ALL, KEY, ["dropped-address 'drop'"]),
+        (EXCHANGE, DEAD_LETTERED, ["dead-letter-exchange 'dlx'"]),
+        (EXCHANGE, EXPIRED, ["dead-letter-exchange 'dlx'"]),
+        (EXCHANGE, OVERFLOW, ["dead-letter-exchange 'dlx'", "dropped-address 'drop'"]),
+        (EXCHANGE, RING, ["dropped-address 'drop'"]),
+        (QueueSettings(dead_letter_exchange="dlx", expiry_address="exp"), EXPIRED, ["expiry-address 'exp'"]),
+        (QueueSettings(dead_letter_address="dla"), EXPIRED, []),
+        (QueueSettings(dead_letter_address="dla"), RING, []),
+        (QueueSettings(dropped_address="drop"), DEAD_LETTERED, []),
+        (QueueSettings(dropped_address="drop"), EXPIRED, []),
+        (QueueSettings(dead_letter_exchange=""), EXPIRED, ["dead-letter-exchange ''"]),
+        *((settings, reason, []) for settings in (ALL, EXCHANGE) for reason in (
+            RemovalReason.ACKNOWLEDGED, RemovalReason.REJECTED, RemovalReason.PURGED, RemovalReason.MOVED,
+            RemovalReason.DELETED,
+        )),
+        *((QueueSettings(), reason, []) for reason in RemovalReason),
+    ],
+)  # fmt: skip
+def test_the_reason_decides_the_target(settings: QueueSettings, reason: RemovalReason, expected: list[str]) -> None:
+    assert [str(target) for target in targets_for(settings, reason)] == expected
+    queue = Queue("q", settings, RecordingEffects())
+    assert DeadLetters(VirtualHost("/", RecordingEffects())).takes(queue, reason) is bool(expected)
+
+
+# ------------------------------------------------------------------ the copy
+
+
+def test_a_copy_shares_the_body_and_names_its_target_as_origin() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    message = letter(exchange="amq.direct", key="k", priority=9)
+    message.priority = 9
+    bench.drop(bench.source(dead_letter_address="dead"), message)
+    copy = first(dead)
+    assert copy is not message
+    assert copy.body is message.body
+    assert (copy.origin.exchange, copy.origin.routing_key, copy.origin.publisher) == ("", "dead", "guest@test")
+    assert (copy.priority, copy.accepted_at, copy.expires_at, copy.deliver_at) == (9, NOW, 0, 0)
+    assert decode_properties(copy.header).priority == 9
+    assert bench.letters.messages_forwarded == 1
+
+
+def test_headers_of_rabbitmq_and_artemis() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    source = bench.source(dead_letter_address="dead")
+    source.next_sequence = 42
+    bench.drop(source, letter(exchange="events", key="k", headers={"own": 1, "CC": ["c"]}, expiration="60000"))
+    properties = decode_properties(first(dead).header)
+    assert properties.expiration is None
+    assert properties.headers == {
+        "own": 1,
+        "x-death": [{
+            "count": 1, "reason": "rejected", "queue": "q", "time": NOW // 1000, "exchange": "events",
+            "routing-keys": ["k", "c"], "original-expiration": "60000",
+        }],
+        "x-first-death-exchange": "events", "x-first-death-queue": "q", "x-first-death-reason": "rejected",
+        "x-last-death-exchange": "events", "x-last-death-queue": "q", "x-last-death-reason": "rejected",
+        "_AMQ_ORIG_ADDRESS": "events", "_AMQ_ORIG_QUEUE": "q", "_AMQ_ORIG_MESSAGE_ID": 42,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "attempts", "name"),
+    [(DEAD_LETTERED, 2, "rejected"), (DEAD_LETTERED, 3, "delivery_limit"), (EXPIRED, 0, "expired"),
+     (OVERFLOW, 0, "maxlen"), (RING, 0, "replaced-ring"), (KEY, 0, "replaced-key")],
+)  # fmt: skip
+def test_names_of_the_reasons(reason: RemovalReason, attempts: int, name: str) -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    source = bench.source(
+        dead_letter_exchange="", dead_letter_routing_key="dead", max_delivery_attempts=3, dropped_address="dead"
+    )
+    bench.drop(source, letter(), reason=reason, attempts=attempts)
+    assert headers_of(first(dead))["x-first-death-reason"] == name
+
+
+def test_only_expired_copies_carry_when_they_expired() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    source = bench.source(expiry_address="dead", dead_letter_address="dead")
+    bench.drop(source, letter("expired"), reason=EXPIRED, now=NOW + 7)
+    bench.drop(source, letter("rejected"))
+    headers = {entry.message.body: headers_of(entry.message) for entry in dead.order.entries()}
+    assert headers[b"expired"]["_AMQ_ACTUAL_EXPIRY"] == NOW + 7
+    assert "_AMQ_ACTUAL_EXPIRY" not in headers[b"rejected"]
+
+
+def test_the_copy_of_a_copy_still_names_its_source() -> None:
+    bench = Bench()
+    dead, graveyard = bench.target("dead"), bench.target("graveyard")
+    bench.drop(bench.source("q", dead_letter_address="dead"), letter(key="q"))
+    bench.drop(bench.source("dead", dead_letter_address="graveyard"), first(dead))
+    headers = headers_of(first(graveyard))
+    assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q", "q")
+    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("q", "dead")
+    assert [death["queue"] for death in headers["x-death"]] == ["dead", "q"]
+
+
+def test_copies_to_one_place_share_their_origin_and_origins_are_bounded() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    source = bench.source(dead_letter_exchange="amq.fanout")
+    bench.host.bind_queue(dead, "amq.fanout", "")
+    bench.drop(source, *(letter(key=f"k{number % (ORIGINS_MAX + 10)}") for number in range(ORIGINS_MAX + 10)))
+    assert len(bench.letters._origins) <= ORIGINS_MAX
+    bench.drop(source, letter(key="same"), letter(key="same"))
+    one, other = (
+        dead.order.entries()[-2:] if isinstance(dead.order.entries(), list) else list(dead.order.entries())[-2:]
+    )
+    assert one.message.origin is other.message.origin
+
+
+# ------------------------------------------------------------------ targets
+
+
+def test_dead_letter_exchange_with_the_message_s_own_keys_goes_to_each_queue_once() -> None:
+    bench = Bench()
+    one, two = bench.target("one"), bench.target("two")
+    for queue, key in ((one, "k"), (one, "c"), (two, "c")):
+        bench.host.bind_queue(queue, "amq.direct", key)
+    bench.drop(bench.source(dead_letter_exchange="amq.direct"), letter(key="k", headers={"CC": ["c"]}))
+    assert (pending(one), pending(two)) == (["m"], ["m"])
+    assert first(one).origin.routing_key == "k"
+    assert headers_of(first(one))["CC"] == ["c"]
+
+
+def test_a_routing_key_of_the_queue_replaces_the_message_s_and_its_copies() -> None:
+    bench = Bench()
+    dead, other = bench.target("dead"), bench.target("other")
+    source = bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    bench.drop(source, letter(key="other", headers={"CC": ["other"]}))
+    assert (pending(dead), pending(other)) == (["m"], [])
+    assert "CC" not in headers_of(first(dead))
+
+
+def test_an_internal_exchange_is_open_to_the_broker() -> None:
+    bench = Bench()
+    bench.host.declare_exchange("dlx", "fanout", internal=True)
+    dead = bench.target("dead")
+    bench.host.bind_queue(dead, "dlx", "")
+    bench.drop(bench.source(dead_letter_exchange="dlx"), letter())
+    assert pending(dead) == ["m"]
+
+
+def test_an_address_that_is_an_exchange_keeps_the_message_s_key() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    bench.host.bind_queue(dead, "amq.topic", "a.*")
+    bench.drop(bench.source(dead_letter_address="amq.topic"), letter(key="a.b"))
+    assert pending(dead) == ["m"]
+    assert (first(dead).origin.exchange, first(dead).origin.routing_key) == ("amq.topic", "a.b")
+
+
+def test_overflow_goes_to_dead_letters_and_to_the_dropped_address() -> None:
+    bench = Bench()
+    dead, dropped = bench.target("dead"), bench.target("dropped")
+    source = bench.source(dead_letter_address="dead", dropped_address="dropped")
+    bench.drop(source, letter(record=7), reason=OVERFLOW)
+    assert (pending(dead), pending(dropped)) == (["m"], ["m"])
+    assert bench.effects.settled == [("q", 7)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"dead_letter_address": "nowhere"}, {"dead_letter_exchange": "nowhere"}, {"dead_letter_exchange": "amq.fanout"}],
+)
+def test_a_target_without_queue_drops_with_a_record(settings: dict[str, str]) -> None:
+    bench = Bench()
+    bench.drop(bench.source(**settings), letter(record=3))
+    assert bench.letters.messages_unroutable == 1
+    assert bench.letters.messages_forwarded == 0
+    (record,) = bench.losses()
+    assert (record.queue, record.sequence, record.publisher, record.size) == ("q", 1, "guest@test", 1)
+    (value,) = settings.values()
+    assert record.rule == f"{next(iter(settings)).replace('_', '-')} '{value}' leads to no queue"
+    assert bench.effects.settled == [("q", 3)]
+
+
+def test_a_target_can_be_made_on_demand() -> None:
+    bench = Bench()
+    asked: list[tuple[str, str, RemovalReason]] = []
+
+    def make(queue: Queue, message: Message, address: str, reason: RemovalReason) -> None:
+        asked.append((queue.name, address, reason))
+        bench.target(address)
+
+    bench.letters.ensure_target = make
+    bench.drop(bench.source(expiry_address="EXP.q"), letter(), reason=EXPIRED)
+    assert asked == [("q", "EXP.q", EXPIRED)]
+    assert pending(bench.host.queues["EXP.q"]) == ["m"]
+
+
+# ------------------------------------------------------------------ cycles
+
+
+def test_a_queue_that_would_get_back_what_died_in_it_does_not() -> None:
+    bench = Bench()
+    again = bench.target("q")
+    bench.drop(bench.source("q", expiry_address="q"), letter(), reason=EXPIRED)
+    assert pending(again) == []
+    assert (bench.letters.dead_letter_cycles, bench.letters.messages_forwarded) == (1, 0)
+
+
+def test_a_cycle_is_recorded_and_the_source_settled() -> None:
+    bench = Bench()
+    bench.target("q")
+    source = bench.source("q", dead_letter_address="q", max_delivery_attempts=1)
+    bench.drop(source, letter(record=5), attempts=1)
+    (record,) = bench.losses()
+    assert record.rule == "dead-letter-address 'q' leads back to a queue it died in: a cycle"
+    assert bench.effects.settled == [("q", 5)]
+
+
+def test_a_rejecting_consumer_may_send_a_message_round_for_ever() -> None:
+    bench = Bench()
+    q, retry = bench.target("q"), bench.target("retry")
+    message = letter()
+    for count in range(1, 4):
+        bench.drop(bench.source("q", dead_letter_address="retry"), message)
+        bench.drop(bench.source("retry", expiry_address="q"), first(retry), reason=EXPIRED)
+        retry.purge(NOW)
+        message = first(q)
+        q.purge(NOW)
+        deaths = headers_of(message)["x-death"]
+        assert [(death["queue"], death["reason"], death["count"]) for death in deaths] == [
+            ("retry", "expired", count), ("q", "rejected", count),
+        ]  # fmt: skip
+    assert bench.letters.dead_letter_cycles == 0
+
+
+def test_only_the_queue_of_the_cycle_is_left_out() -> None:
+    bench = Bench()
+    q, other = bench.target("q"), bench.target("other")
+    bench.host.bind_queue(q, "amq.fanout", "")
+    bench.host.bind_queue(other, "amq.fanout", "")
+    bench.drop(bench.source("q", dead_letter_exchange="amq.fanout"), letter(), reason=EXPIRED)
+    assert (pending(q), pending(other)) == ([], ["m"])
+    assert (bench.letters.dead_letter_cycles, bench.letters.messages_forwarded) == (1, 1)
+
+
+# ------------------------------------------------------------------ durability
+
+
+def test_the_copy_is_stored_before_its_source_is_settled() -> None:
+    bench = Bench()
+    bench.target("dead", durable=True)
+    bench.drop(bench.source(dead_letter_address="dead"), letter("a", durable=True, record=9), letter("b", durable=True))
+    assert bench.effects.calls == [("store", b"a"), ("settle", b"a"), ("store", b"b")]
+    assert bench.effects.settled == [("q", 9)]
+
+
+class FullDisk(RecordingEffects):
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        raise OSError("no space left")
+
+
+def test_what_cannot_be_stored_stays_unsettled_and_is_counted() -> None:
+    bench = Bench()
+    bench.effects = FullDisk()
+    bench.host = VirtualHost("/", bench.effects)
+    bench.letters = DeadLetters(bench.host)
+    bench.target("dead", durable=True)
+    bench.target("transient")
+    source = bench.source(dead_letter_address="dead")
+    bench.drop(source, letter("a", durable=True, record=9), letter("b", durable=True, record=10))
+    assert bench.effects.settled == []
+    assert bench.letters.failures == 2
+    assert bench.letters.last_failure == "queue 'q' #2 to dead-letter-address 'dead': no space left"
+    assert bench.losses() == []  # both come back at the next start
+    bench.drop(bench.source(dead_letter_address="transient"), letter("c", record=11))
+    assert bench.effects.settled == [("q", 11)]
+
+
+def test_headers_nobody_can_read_are_a_failure_with_a_record_and_not_the_end_of_the_flush() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    broken = Message(b"\x20\x00\x00\x00\x00\x05\x01a", b"x", Origin("", "q", "guest@test", VIEW))
+    bench.drop(bench.source(dead_letter_address="dead"), broken, letter("next"))
+    assert pending(dead) == ["next"]
+    assert bench.letters.failures == 1
+    (record,) = bench.losses()
+    assert record.rule.startswith("not sent to dead-letter-address 'dead': 502")
+
+
+# ------------------------------------------------------------------ the worklist
+
+
+def test_nothing_is_sent_before_the_flush_and_order_is_kept() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    one, two = bench.source("one", dead_letter_address="dead"), bench.source("two", dead_letter_address="dead")
+    for queue, body in ((one, "a"), (two, "b"), (one, "c"), (one, "d")):
+        entry = QueueEntry(queue, letter(body), 1)
+        bench.letters.add(queue, entry, DEAD_LETTERED, NOW)
+    assert bench.letters.waiting
+    assert pending(dead) == []
+    assert [len(batch.entries) for batch in bench.letters._batches] == [1, 1, 2]
+    bench.letters.flush(NOW)
+    assert pending(dead) == ["a", "b", "c", "d"]
+    assert not bench.letters.waiting
+    bench.letters.flush(NOW)
+    assert pending(dead) == ["a", "b", "c", "d"]
