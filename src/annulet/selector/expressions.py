@@ -146,9 +146,7 @@ class Sign(Expression):
         value = self.operand.evaluate(lookup)
         if self.converting:
             value = as_number(value)
-        if self.minus:
-            return opposite(value)
-        return value if is_number(value) else None
+        return opposite(value) if self.minus else opposite(opposite(value))
 
     def truth(self, lookup: Lookup) -> bool | None:
         """Return unknown: a number is no condition."""

@@ -47,8 +47,9 @@ _FOUND_LENGTH: Final = 30
 _BLANK: Final = re.compile(r"(?:\s+|--[^\r\n]*|/\*.*?\*/)+", re.DOTALL)
 _NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$.]*")
 _HYPHENATED_NAME: Final = re.compile(r"(?:[^\W\d]|\$)(?:[\w$.]|-+(?=[\w$]))*")
-_QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
-_TEXT: Final = re.compile(r"'([^']*(?:''[^']*)*)'")
+# possessive: a doubled quote is never read as the end of one text and the start of another
+_QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*+)"')
+_TEXT: Final = re.compile(r"'([^']*(?:''[^']*)*+)'")
 _NUMBER_START: Final = re.compile(r"\.?[0-9]")
 _HEXADECIMAL: Final = re.compile(r"0[xX]([0-9a-fA-F]+)[lL]?")
 _APPROXIMATE: Final = re.compile(

@@ -160,7 +160,9 @@ def calculated(operator: str, left: object, right: object) -> int | float | None
 
 def opposite(value: object) -> int | float | None:
     """Apply unary ``-``; unknown for anything but a number."""
-    return calculated("-", 0, value) if not isinstance(value, float) else -value
+    if isinstance(value, float):  # 0 - 0.0 would lose the sign
+        return None if math.isnan(value) else -value
+    return calculated("-", 0, value)
 
 
 def _whole(operator: str, left: int, right: int) -> int | float:
