@@ -74,4 +74,5 @@ def test_restoring_starts_from_nothing_else():
     counters.restore({"messages_added": 1})
     assert counters.as_dict() == {
         "messages_added": 1, "bytes_added": 0, "messages_delivered": 0, "messages_returned": 0,
+        "messages_browsed": 0, "bytes_removed": 0,
     }  # fmt: skip

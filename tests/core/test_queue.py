@@ -121,6 +121,8 @@ def test_r15_a_commit_of_five_leaves_the_last_three_and_a_rollback_nothing():
         "bytes_added": 0,
         "messages_delivered": 0,
         "messages_returned": 0,
+        "messages_browsed": 0,
+        "bytes_removed": 0,
     }
     for body in "ABCDE":
         transaction.send(make_message(body), host.route("", "q"))
@@ -245,7 +247,7 @@ def test_a_message_handed_over_on_arrival_expires_after_it_came_back():
     session.consume(queue, messages=1)
     queue.enqueue(make_message("A", expires_at=NOW + 10), NOW)
     session.close(NOW)
-    assert queue.next_expiry_at() == NOW + 10
+    assert queue.next_due_at() == NOW + 10
     assert queue.expire(NOW + 10) == 1
     assert removed(queue, RemovalReason.EXPIRED) == 1
 
@@ -254,9 +256,9 @@ def test_a_new_time_to_live_applies_to_what_waits():
     queue = make_queue()
     send(queue, "A")
     queue.update(QueueSettings(message_ttl=5), NOW)
-    assert queue.next_expiry_at() == NOW + 5
+    assert queue.next_due_at() == NOW + 5
     queue.update(QueueSettings(), NOW)
-    assert (queue.next_expiry_at(), queue.expire(NOW + 5), pending(queue)) == (0, 0, ["A"])
+    assert (queue.next_due_at(), queue.expire(NOW + 5), pending(queue)) == (0, 0, ["A"])
 
 
 def test_time_to_live_of_zero_that_replaces_a_blocking_head_frees_what_waits_behind_it():

@@ -187,7 +187,7 @@ def test_the_queues_time_to_live_runs_from_the_send_not_from_the_commit(host):
         transaction.send(make_message(str(accepted_at - NOW), accepted_at=accepted_at), host.route("", "q"))
     transaction.commit(host, NOW + 10)
     assert pending(queue) == ["8"]
-    assert queue.next_expiry_at() == NOW + 18
+    assert queue.next_due_at() == NOW + 18
 
 
 def test_an_expired_send_still_replaces_the_value_of_its_key(host):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from annulet.core.settings import UNLIMITED
+from annulet.core.settings import UNLIMITED, ConsumerSettings
+from annulet.selector.selector import compile_selector
 
 if TYPE_CHECKING:
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
     from annulet.core.session import Session
+
+
+DEFAULT_SETTINGS: Final = ConsumerSettings()
 
 
 class CreditWindow:
@@ -47,9 +52,25 @@ class Consumer:
 
     ``window`` limits this consumer; the session's own window, shared by its consumers, limits all of them together
     (AMQP 0-9-1 ``basic.qos`` with ``global`` as RabbitMQ defines it). Higher ``priority`` is served first.
+    ``settings`` gives selector, browsing and the like; ``priority`` in it is not looked at.
     """
 
-    __slots__ = ("auto_acknowledge", "cancelled", "exclusive", "priority", "queue", "session", "tag", "window")
+    __slots__ = (
+        "auto_acknowledge",
+        "cancelled",
+        "exclusive",
+        "held",
+        "priority",
+        "queue",
+        "refused",
+        "required",
+        "selector",
+        "session",
+        "settings",
+        "tag",
+        "unseen",
+        "window",
+    )
 
     def __init__(
         self,
@@ -61,6 +82,7 @@ class Consumer:
         auto_acknowledge: bool = False,
         exclusive: bool = False,
         priority: int = 0,
+        settings: ConsumerSettings = DEFAULT_SETTINGS,
     ) -> None:
         self.session = session
         self.queue = queue
@@ -69,7 +91,31 @@ class Consumer:
         self.auto_acknowledge = auto_acknowledge
         self.exclusive = exclusive
         self.priority = priority
+        self.settings = settings
+        self.selector = compile_selector(settings.selector) if settings.selector else None
         self.cancelled = False
+        self.held = 0  # deliveries of this queue that are neither settled nor back
+        self.required = 0  # bits of the matchers that must admit its messages
+        self.refused = 0  # the bit of what it refused for itself
+        self.unseen: Order | None = None  # a browser's or non-destructive consumer's own list of what it has not seen
+
+    @property
+    def copies(self) -> bool:
+        """Say whether it reads without taking: a browser, or any consumer of a non-destructive queue."""
+        return self.unseen is not None
+
+    @property
+    def ready(self) -> bool:
+        """Say whether it could be handed a message if the message were small enough."""
+        session = self.session
+        if not session.writable:
+            return False
+        if self.auto_acknowledge:
+            return True
+        return not (
+            0 <= self.window.messages_max <= self.window.messages
+            or 0 <= session.window.messages_max <= session.window.messages
+        )
 
     def allows(self, size: int) -> bool:
         """Say whether a message of ``size`` body bytes may be handed over now."""
@@ -82,10 +128,12 @@ class Consumer:
 
     def take(self, size: int) -> None:
         """Count a delivery in both windows."""
+        self.held += 1
         self.window.take(size)
         self.session.window.take(size)
 
     def give_back(self, size: int) -> None:
         """Count a settled or returned delivery in both windows."""
+        self.held -= 1
         self.window.give_back(size)
         self.session.window.give_back(size)

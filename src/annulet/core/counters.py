@@ -14,13 +14,23 @@ if TYPE_CHECKING:
 class QueueCounters:
     """Monotonic counters. ``removed`` has one cell per reason; the Artemis names are views of it."""
 
-    __slots__ = ("bytes_added", "messages_added", "messages_delivered", "messages_returned", "removed")
+    __slots__ = (
+        "bytes_added",
+        "bytes_removed",
+        "messages_added",
+        "messages_browsed",
+        "messages_delivered",
+        "messages_returned",
+        "removed",
+    )
 
     def __init__(self) -> None:
         self.messages_added = 0  # accepted by the queue, once each, later-dropped ones too
         self.bytes_added = 0  # body bytes of these
         self.messages_delivered = 0  # hand-overs to consumers, leases and basic.get; a redelivery counts again
         self.messages_returned = 0  # deliveries that came back
+        self.messages_browsed = 0  # copies handed to browsers
+        self.bytes_removed = 0  # body bytes of what left, whatever the reason
         self.removed: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
 
     def restore(self, values: dict[str, int]) -> None:
@@ -29,6 +39,8 @@ class QueueCounters:
         self.bytes_added = values.get("bytes_added", 0)
         self.messages_delivered = values.get("messages_delivered", 0)
         self.messages_returned = values.get("messages_returned", 0)
+        self.messages_browsed = values.get("messages_browsed", 0)
+        self.bytes_removed = values.get("bytes_removed", 0)
         for reason in RemovalReason:
             self.removed[reason] = values.get(f"removed.{reason.value}", 0)
 
@@ -39,6 +51,8 @@ class QueueCounters:
             "bytes_added": self.bytes_added,
             "messages_delivered": self.messages_delivered,
             "messages_returned": self.messages_returned,
+            "messages_browsed": self.messages_browsed,
+            "bytes_removed": self.bytes_removed,
         }
         values.update({f"removed.{reason.value}": count for reason, count in self.removed.items() if count})
         return values
@@ -49,10 +63,11 @@ class QueueStatistics:
     """A point-in-time view of one queue. Sizes are body bytes; counts are messages."""
 
     name: str
-    message_count: int  # pending + delivering
+    message_count: int  # pending + scheduled + delivering, each message once
     pending_count: int
-    delivering_count: int
+    delivering_count: int  # on a non-destructive queue copies, which message_count does not count again
     scheduled_count: int
+    paged_count: int  # of the pending, those beyond the limits of ``overflow=page``
     pending_bytes: int
     delivering_bytes: int
     consumer_count: int
@@ -60,6 +75,7 @@ class QueueStatistics:
     bytes_added: int
     messages_delivered: int
     messages_returned: int
+    messages_browsed: int
     messages_acknowledged: int
     messages_expired: int
     messages_killed: int  # dead-lettered, purged, deleted
@@ -76,24 +92,31 @@ class QueueStatistics:
 def statistics_of(queue: Queue) -> QueueStatistics:
     """Return the counters and sizes of a queue at this moment."""
     removed = queue.counters.removed
+    counters = queue.counters
     first = queue.order.first()
+    replaced = removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY]
+    killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
+    copies = queue.copies
+    copied = copies is not None and queue.settings.non_destructive
     return QueueStatistics(
         name=queue.name,
-        message_count=queue.order.count + len(queue.delivering),
+        message_count=queue.order.count + len(queue.delivering) + queue.schedule.count,
         pending_count=queue.order.count,
-        delivering_count=len(queue.delivering),
-        scheduled_count=0,
+        delivering_count=len(copies.out) if copied and copies is not None else len(queue.delivering),
+        scheduled_count=queue.schedule.count,
+        paged_count=queue.limits.beyond(queue) if queue.limits is not None and queue.limits.pages else 0,
         pending_bytes=queue.pending_bytes,
-        delivering_bytes=queue.delivering_bytes,
+        delivering_bytes=copies.bytes if copied and copies is not None else queue.delivering_bytes,
         consumer_count=queue.consumers.count,
-        messages_added=queue.counters.messages_added,
-        bytes_added=queue.counters.bytes_added,
-        messages_delivered=queue.counters.messages_delivered,
-        messages_returned=queue.counters.messages_returned,
+        messages_added=counters.messages_added,
+        bytes_added=counters.bytes_added,
+        messages_delivered=counters.messages_delivered,
+        messages_returned=counters.messages_returned,
+        messages_browsed=counters.messages_browsed,
         messages_acknowledged=removed[RemovalReason.ACKNOWLEDGED],
         messages_expired=removed[RemovalReason.EXPIRED],
-        messages_killed=removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED],
-        messages_replaced=removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY],
+        messages_killed=killed,
+        messages_replaced=replaced,
         messages_dropped=removed[RemovalReason.OVERFLOW],
         messages_rejected=removed[RemovalReason.REJECTED],
         messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],

@@ -1,62 +1,78 @@
-"""Who may have the next message: consumers by priority, round robin among equals."""
+"""Who may have the next message: consumers by priority, round robin among equals, as many of them live as may be."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.settings import UNLIMITED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.consumer import Consumer
+    from annulet.core.settings import QueueSettings
 
 
 class CompetingDispatch:
     """Highest consumer priority first; inside a priority each message moves on to the next consumer (Artemis §6.3).
 
-    A lower priority is served only when no higher one can take the message.
+    A lower priority is served only when no higher one can take the message. With ``live_max`` only so many consumers
+    are served (Broker-J ``maximumLiveConsumers``): the first by priority and attachment, each until it goes. With one
+    live consumer (exclusive, single active) the next is chosen only when the former's deliveries are settled or back,
+    so that the order of messages survives the change. Browsers are attached, but take no part.
     """
 
-    __slots__ = ("_levels", "_next", "count")
+    __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max")
 
-    def __init__(self) -> None:
+    def __init__(self, live_max: int = UNLIMITED) -> None:
         self._levels: list[list[Consumer]] = []  # one list per priority, highest first
         self._next: list[int] = []  # index of the consumer whose turn it is, per level
+        self._browsers: list[Consumer] = []
+        self._live: dict[Consumer, None] = {}
+        self._former: list[Consumer] = []  # gone, but holding deliveries that a successor has to wait for
+        self.live_max = live_max
         self.count = 0
 
     def add(self, consumer: Consumer) -> None:
         """Admit a consumer at the end of its priority's turn."""
         self.count += 1
+        if consumer.settings.browse:
+            self._browsers.append(consumer)
+            return
         for index, level in enumerate(self._levels):
             if level[0].priority == consumer.priority:
                 level.append(consumer)
-                return
+                break
             if level[0].priority < consumer.priority:
                 self._levels.insert(index, [consumer])
                 self._next.insert(index, 0)
-                return
-        self._levels.append([consumer])
-        self._next.append(0)
+                break
+        else:
+            self._levels.append([consumer])
+            self._next.append(0)
+        self._elect()
 
     def remove(self, consumer: Consumer) -> None:
         """Dismiss a consumer; the turn of the others does not change."""
-        for index, level in enumerate(self._levels):
-            if consumer not in level:
-                continue
-            place = level.index(consumer)
-            del level[place]
+        if consumer in self._browsers:
+            self._browsers.remove(consumer)
             self.count -= 1
-            if not level:
-                del self._levels[index]
-                del self._next[index]
-                return
-            if place < self._next[index]:
-                self._next[index] -= 1
-            self._next[index] %= len(level)
             return
+        for index, level in enumerate(self._levels):
+            if consumer in level:
+                self._remove_from(index, level, consumer)
+                self.count -= 1
+                if consumer in self._live:
+                    del self._live[consumer]
+                    if self.live_max == 1 and consumer.held:
+                        self._former.append(consumer)
+                return
         raise ValueError(f"consumer {consumer.tag!r} is not attached")
 
     def choose(self, size: int) -> Consumer | None:
         """Return who gets a message of ``size`` body bytes, and advance the turn; ``None`` if nobody may."""
+        if self.live_max >= 0:
+            self._elect()
         for index in range(len(self._levels)):
             level = self._levels[index]
             length = len(level)
@@ -66,11 +82,81 @@ class CompetingDispatch:
                 if place >= length:
                     place -= length
                 consumer = level[place]
-                if consumer.allows(size):
+                if consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
                     self._next[index] = place + 1 if place + 1 < length else 0
                     return consumer
         return None
 
+    def in_turn(self) -> list[Consumer]:
+        """Return the live consumers in the order in which they are asked."""
+        if self.live_max >= 0:
+            self._elect()
+        asked: list[Consumer] = []
+        for index, level in enumerate(self._levels):
+            turn = self._next[index]
+            asked.extend(level[turn:])
+            asked.extend(level[:turn])
+        if self.live_max >= 0:
+            return [consumer for consumer in asked if consumer in self._live]
+        return asked
+
+    def served(self, consumer: Consumer) -> None:
+        """Advance the turn past a consumer that was given a message."""
+        for index, level in enumerate(self._levels):
+            if level[0].priority == consumer.priority:
+                place = level.index(consumer) + 1
+                self._next[index] = place if place < len(level) else 0
+                return
+
+    def is_live(self, consumer: Consumer) -> bool:
+        """Say whether a consumer is served; browsers always are."""
+        if self.live_max < 0 or consumer.settings.browse:
+            return True
+        self._elect()
+        return consumer in self._live
+
+    def readers(self) -> list[Consumer]:
+        """Return those that read without taking, by priority and attachment, browsers last."""
+        readers = [consumer for level in self._levels for consumer in level if consumer.copies]
+        return [*readers, *self._browsers]
+
+    @property
+    def browsers(self) -> int:
+        """How many of the consumers are browsers."""
+        return len(self._browsers)
+
     def __iter__(self) -> Iterator[Consumer]:
         for level in self._levels:
             yield from level
+        yield from self._browsers
+
+    def _remove_from(self, index: int, level: list[Consumer], consumer: Consumer) -> None:
+        place = level.index(consumer)
+        del level[place]
+        if not level:
+            del self._levels[index]
+            del self._next[index]
+            return
+        if place < self._next[index]:
+            self._next[index] -= 1
+        self._next[index] %= len(level)
+
+    def _elect(self) -> None:
+        """Fill the live places by priority, then attachment."""
+        if self.live_max < 0 or len(self._live) >= self.live_max:
+            return
+        self._former = [consumer for consumer in self._former if consumer.held]
+        if self._former:
+            return
+        for level in self._levels:
+            for consumer in level:
+                if len(self._live) >= self.live_max:
+                    return
+                self._live[consumer] = None
+
+
+def live_max_of(settings: QueueSettings) -> int:
+    """Return how many consumers a queue serves at a time; -1 = all."""
+    if settings.exclusive_consumer or settings.single_active_consumer:
+        return 1
+    return settings.live_consumers_max

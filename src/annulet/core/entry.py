@@ -6,18 +6,22 @@ state        meaning                                        held in
 PENDING      waits for a consumer; what ring and key limits the queue's order
              count
 DELIVERING   given to a consumer or lease, not settled      ``queue.delivering`` and the session
+SCHEDULED    waits for a time: delayed by its sender, or    ``queue.schedule``
+             by the queue's redelivery delay
 REMOVED      left the queue with exactly one reason         nowhere
 ============ ============================================== =====================================
 
-PENDING -> DELIVERING by dispatch, get or acquire; DELIVERING -> PENDING by the one return path; both -> REMOVED.
+arrival -> PENDING or SCHEDULED; SCHEDULED -> PENDING when it falls due; PENDING -> DELIVERING by dispatch, get or
+acquire; DELIVERING -> PENDING or SCHEDULED by the one return path; all -> REMOVED.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
+    from annulet.core.lane import Lane
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.retention import KeyRecord
@@ -25,33 +29,85 @@ if TYPE_CHECKING:
 PENDING: Final = 0
 DELIVERING: Final = 1
 REMOVED: Final = 2
+SCHEDULED: Final = 3
 
-STATE_NAMES: Final = ("pending", "delivering", "removed")
+STATE_NAMES: Final = ("pending", "delivering", "removed", "scheduled")
+
+Rank: TypeAlias = "tuple[Any, ...]"
+"""What an order compares before places; a smaller rank is delivered first."""
 
 
 class QueueEntry:
-    """One message in one queue. ``sequence`` is its place: strictly increasing per queue, never changed by a return."""
+    """One message in one queue.
 
-    __slots__ = ("consumer", "delivery_count", "indexed", "key", "message", "queue", "redelivered", "sequence", "state")
+    ``sequence`` names it: strictly increasing per queue, never changed. ``place`` is where it stands among entries of
+    equal rank: its sequence, unless it fell due from the schedule or took the place of what it replaced.
+    """
+
+    __slots__ = (
+        "blocked",
+        "consumer",
+        "delivery_count",
+        "evaluated",
+        "indexed",
+        "key",
+        "lane",
+        "message",
+        "place",
+        "queue",
+        "rank",
+        "redelivered",
+        "sequence",
+        "state",
+    )
 
     def __init__(self, queue: Queue, message: Message, sequence: int) -> None:
         self.queue = queue
         self.message = message
         self.sequence = sequence
+        self.place = sequence
+        self.rank: Rank | None = None  # None on FIFO queues: only places are compared
         self.state = PENDING
         self.delivery_count = 0  # deliveries that came back; RabbitMQ's x-delivery-count, AMQP 1.0 §3.2.1
         self.redelivered = False  # may have been seen by a consumer before (AMQP 0-9-1 basic.deliver)
         self.consumer: Consumer | None = None  # who holds it while DELIVERING
         self.indexed = False  # its expiry is in the queue's index
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
+        self.lane: Lane | None = None  # its lane, on queues where not everybody may have everything
+        self.evaluated = 0  # bits of the matchers that were asked about it; see core.matching
+        self.blocked = 0  # bits of the matchers that said no
+
+    @property
+    def level(self) -> int:
+        """Its priority level in its queue; 0 where all messages are equally important."""
+        return self.queue.levels.level_of(self.message)
 
     def __hash__(self) -> int:
         """Compiled classes that order themselves lose the inherited hash; equality stays identity."""
         return self.sequence
 
     def __lt__(self, other: QueueEntry) -> bool:
-        """Order of dispatch in a FIFO queue; lets a heap of returned entries compare without a key."""
-        return self.sequence < other.sequence
+        """Order of dispatch: rank, then place."""
+        mine = self.rank
+        if mine is not None:
+            theirs = other.rank
+            if theirs is not None and mine != theirs:
+                return mine < theirs
+        return self.place < other.place
 
     def __repr__(self) -> str:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
+
+
+class DeliveryCopy(QueueEntry):
+    """What a browser or a consumer of a non-destructive queue holds: the entry itself stays in the queue."""
+
+    __slots__ = ("original",)
+
+    def __init__(self, original: QueueEntry) -> None:
+        super().__init__(original.queue, original.message, original.sequence)
+        self.original = original
+        self.state = DELIVERING
+        self.key = original.key
+        self.delivery_count = original.delivery_count
+        self.redelivered = original.redelivered

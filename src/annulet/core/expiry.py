@@ -9,9 +9,34 @@ from annulet.core.entry import REMOVED
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.settings import QueueSettings
 
 COMPACTION_MINIMUM: Final = 64
 """Entries that left the queue before their time, before the index is rebuilt without them."""
+
+
+def gives_time(settings: QueueSettings) -> bool:
+    """Say whether a queue limits the life of messages that have no time of their own."""
+    return settings.message_ttl >= 0 or settings.max_ttl >= 0 or settings.tombstone_ttl >= 0
+
+
+def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
+    """Return when a message expires in a queue with these settings (milliseconds since 1970); 0 for never.
+
+    ``min_ttl`` lengthens a life but gives none; the queue's own ``message_ttl`` and ``max_ttl`` shorten and give one,
+    so they win (Broker-J §9, design §2). A tombstone, a message with key and empty body, lives ``tombstone_ttl``.
+    """
+    message = entry.message
+    accepted_at = message.accepted_at
+    at = message.expires_at
+    if at and settings.min_ttl >= 0:
+        at = max(at, accepted_at + settings.min_ttl)
+    for life in (settings.message_ttl, settings.max_ttl):
+        if life >= 0:
+            at = min(at or accepted_at + life, accepted_at + life)
+    if settings.tombstone_ttl >= 0 and entry.key is not None and not message.body:
+        at = min(at or accepted_at + settings.tombstone_ttl, accepted_at + settings.tombstone_ttl)
+    return at
 
 
 class ExpiryIndex:

@@ -29,7 +29,7 @@ class Forwarder:
         return False
 
     def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
-        """Take over a removed entry, whose record is not settled yet: send a copy, then call ``queue.settle_record``."""
+        """Take over a removed entry whose record is not settled yet: send a copy, then ``queue.settle_record``."""
         raise NotImplementedError
 
     def flush(self, now: int) -> None:

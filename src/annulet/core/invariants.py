@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import DELIVERING, PENDING
+from annulet.core.entry import DELIVERING, PENDING, SCHEDULED
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -12,24 +13,54 @@ if TYPE_CHECKING:
 
 def check_invariants(queue: Queue) -> None:
     """Raise ``AssertionError`` naming the broken rule. O(messages)."""
-    pending = list(queue.order.entries())
-    sequences = [entry.sequence for entry in pending]
-    assert len(pending) == queue.order.count, "the order counts what it holds"
-    assert sequences == sorted(set(sequences)), "FIFO entries ascend and are unique"
-    assert all(entry.state == PENDING and entry.consumer is None for entry in pending), "pending entries have no holder"
-    assert all(entry.state == DELIVERING for entry in queue.delivering), "delivering entries say so"
-    assert not set(sequences) & {entry.sequence for entry in queue.delivering}, "an entry is in one place"
-    assert queue.pending_bytes == sum(entry.message.size for entry in pending), "pending bytes"
-    assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
-    assert all(entry.sequence < queue.next_sequence for entry in [*pending, *queue.delivering]), "sequences ascend"
-    counters = queue.counters
-    left = sum(counters.removed.values())
-    assert counters.messages_added == left + len(pending) + len(queue.delivering), "every message is accounted for once"
-    if pending and not queue.deleted:
-        size = pending[0].message.size
-        assert not any(consumer.allows(size) for consumer in queue.consumers), "nothing deliverable waits"
+    _check_places(queue)
+    _check_counts(queue)
+    _check_delivery(queue)
     for consumer in queue.consumers:
-        held = [entry for entry in queue.delivering if entry.consumer is consumer]
-        if not consumer.auto_acknowledge:
-            assert consumer.window.messages == len(held), "a window counts what its consumer holds"
-            assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
+        if consumer.auto_acknowledge:
+            continue
+        copies = [] if queue.copies is None else list(queue.copies.out)
+        held = [entry for entry in [*queue.delivering, *copies] if entry.consumer is consumer]
+        assert consumer.held == len(held), "a consumer counts what it holds"
+        assert consumer.window.messages == len(held), "a window counts what its consumer holds"
+        assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
+
+
+def _check_places(queue: Queue) -> None:
+    pending = queue.order.entries()
+    scheduled = queue.schedule.entries()
+    assert len(pending) == queue.order.count, "the order counts what it holds"
+    assert all(not later < earlier for earlier, later in pairwise(pending)), "entries ascend"
+    assert all(entry.state == PENDING and entry.consumer is None for entry in pending), "pending entries have no holder"
+    assert all(entry.state == SCHEDULED and entry.consumer is None for entry in scheduled), "scheduled have no holder"
+    assert all(entry.state == DELIVERING for entry in queue.delivering), "delivering entries say so"
+    sequences = [entry.sequence for entry in [*pending, *scheduled, *queue.delivering]]
+    assert len(sequences) == len(set(sequences)), "an entry is in one place"
+    assert all(sequence < queue.next_sequence for sequence in sequences), "sequences ascend"
+    assert queue.pending_bytes == sum(entry.message.size for entry in pending), "pending bytes"
+    assert queue.schedule.bytes == sum(entry.message.size for entry in scheduled), "scheduled bytes"
+    assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
+
+
+def _check_counts(queue: Queue) -> None:
+    counters = queue.counters
+    count = queue.order.count + queue.schedule.count + len(queue.delivering)
+    left = sum(counters.removed.values())
+    assert counters.messages_added == left + count, "every message is accounted for once"
+    size = queue.pending_bytes + queue.schedule.bytes + queue.delivering_bytes
+    assert counters.bytes_added == counters.bytes_removed + size, "every byte is accounted for once"
+    limits = queue.limits
+    if limits is not None and limits.evicts and not limits.counts_all and not queue.deleted:
+        assert not limits.exceeded(queue), "limits hold"
+
+
+def _check_delivery(queue: Queue) -> None:
+    """Where nothing but credit decides, nothing deliverable waits."""
+    first = queue.order.first()
+    if first is None or queue.deleted or queue.halted or queue.settings.non_destructive or queue.lanes is not None:
+        return
+    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+        return
+    size = first.message.size
+    idle = [consumer for consumer in queue.consumers if not consumer.settings.browse and consumer.allows(size)]
+    assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"

@@ -1,45 +1,79 @@
-"""Which pending message is next. One class per order; this release has FIFO, the others join it here."""
+"""Which pending message is next: the interface of an order, and its two shapes.
+
+FIFO keeps arrivals in a deque; every other order is a heap by rank (:mod:`annulet.core.ranks`).
+:class:`annulet.core.lanes.Lanes` is an order as well: several of these, where not everybody may have every message.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from annulet.core.entry import QueueEntry
 
 COMPACTION_MINIMUM: Final = 64
-"""Entries removed from the middle before the order is rebuilt; below it a rebuild costs more than it frees."""
+"""Entries removed from the middle before an order is rebuilt; below it a rebuild costs more than it frees."""
 
 
-class FifoOrder:
-    """Pending entries by sequence: arrivals at the tail, returned entries at their original place.
+class Order:
+    """Pending entries by rank and place.
 
     Removal from the middle (replace by key, expiry) is lazy: the entry is marked REMOVED by its queue, skipped when it
-    is met, and swept out when such entries outnumber the pending ones, so every operation is amortised O(1), a return
-    O(log returned).
+    is met, and swept out when such entries outnumber the pending ones, so every operation is amortised O(log n).
     """
 
-    __slots__ = ("_removed", "_returned", "_tail", "count")
-
     def __init__(self) -> None:
-        self._tail: deque[QueueEntry] = deque()  # arrivals, ascending sequence
-        self._returned: list[QueueEntry] = []  # heap of entries that came back
-        self._removed = 0  # entries still in either structure whose state is REMOVED
         self.count = 0  # pending entries
 
     def append(self, entry: QueueEntry) -> None:
-        """Add an arrival; its sequence is above all others."""
+        """Add an arrival; its place is above all others."""
+        raise NotImplementedError
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Add an entry whose place may be anywhere: one that came back or fell due."""
+        raise NotImplementedError
+
+    def first(self) -> QueueEntry | None:
+        """Return the next entry without taking it, ``None`` when nothing is pending."""
+        raise NotImplementedError
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return the next entry, ``None`` when nothing is pending."""
+        raise NotImplementedError
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        raise NotImplementedError
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch. O(n log n) at worst."""
+        raise NotImplementedError
+
+
+class FifoOrder(Order):
+    """Arrivals at the tail, returned entries at their original place: O(1), a return O(log returned)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
+        self._returned: list[QueueEntry] = []  # heap of entries that came back
+        self._removed = 0  # entries still in either structure whose state is REMOVED
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival; its place is above all others."""
         self._tail.append(entry)
         self.count += 1
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Put a returned entry back at its original place."""
+        """Put an entry back at its place."""
         heappush(self._returned, entry)
         self.count += 1
 
@@ -53,7 +87,7 @@ class FifoOrder:
             while tail and tail[0].state == REMOVED:
                 tail.popleft()
                 self._removed -= 1
-        if returned and (not tail or returned[0].sequence < tail[0].sequence):
+        if returned and (not tail or returned[0].place < tail[0].place):
             return returned[0]
         return tail[0] if tail else None
 
@@ -84,20 +118,68 @@ class FifoOrder:
         self._removed = 0
         self.count = 0
 
-    def entries(self) -> Iterator[QueueEntry]:
-        """Iterate the pending entries in order of dispatch. The order must not change meanwhile."""
-        returned = [entry for entry in sorted(self._returned) if entry.state == PENDING]
-        position = 0
-        for entry in self._tail:
-            if entry.state != PENDING:
-                continue
-            while position < len(returned) and returned[position].sequence < entry.sequence:
-                yield returned[position]
-                position += 1
-            yield entry
-        yield from returned[position:]
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch."""
+        tail = [entry for entry in self._tail if entry.state == PENDING]
+        if not self._returned:
+            return tail
+        return sorted([*(entry for entry in self._returned if entry.state == PENDING), *tail])
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
         self._removed = 0
+
+
+class RankedOrder(Order):
+    """A heap by rank, then place: priorities and sorted queues. Every operation O(log n)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[QueueEntry] = []
+        self._removed = 0  # entries still in the heap whose state is REMOVED
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival."""
+        heappush(self._heap, entry)
+        self.count += 1
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Put an entry back at its place."""
+        heappush(self._heap, entry)
+        self.count += 1
+
+    def first(self) -> QueueEntry | None:
+        """Return the next entry without taking it, ``None`` when nothing is pending."""
+        heap = self._heap
+        while heap and heap[0].state == REMOVED:
+            heappop(heap)
+            self._removed -= 1
+        return heap[0] if heap else None
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return the next entry, ``None`` when nothing is pending."""
+        if self.first() is None:
+            return None
+        self.count -= 1
+        return heappop(self._heap)
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
+        assert entry.state == REMOVED
+        self.count -= 1
+        self._removed += 1
+        if self._removed > self.count + COMPACTION_MINIMUM:
+            self._heap = [held for held in self._heap if held.state == PENDING]
+            heapify(self._heap)
+            self._removed = 0
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._heap.clear()
+        self._removed = 0
+        self.count = 0
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch."""
+        return sorted([entry for entry in self._heap if entry.state == PENDING])

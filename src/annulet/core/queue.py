@@ -1,180 +1,163 @@
 """A queue: a composition of order, retention, dispatch and time, with counters and one return path.
 
-Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; what must happen outside goes to ``Effects``.
-Rules: design §2; Artemis ring and last-value rules as corrected there.
+Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; what must happen outside goes to ``Effects``. Here
+are the commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
+:mod:`attachment` and one module per policy. Rules: design §2.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.counters import QueueCounters, QueueStatistics, statistics_of
-from annulet.core.dispatch import CompetingDispatch
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
-from annulet.core.expiry import ExpiryIndex
-from annulet.core.ledger import LossLedger, LossRecord
-from annulet.core.order import FifoOrder
-from annulet.core.reasons import LOSSES, RemovalReason
-from annulet.core.retention import key_table_for
+from annulet.core import arrival, attachment, delivery, restoring, returning, revision
+from annulet.core.copies import Copies
+from annulet.core.counters import QueueStatistics, statistics_of
+from annulet.core.dispatch import live_max_of
+from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.holdings import Holdings, sequence_of
+from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.consumer import Consumer
-    from annulet.core.effects import Effects
     from annulet.core.message import Message
-    from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
 
 
-class Queue:
+class Queue(Holdings):
     """One queue. Public calls leave it with its limits enforced and nothing deliverable left undelivered."""
-
-    def __init__(
-        self,
-        name: str,
-        settings: QueueSettings,
-        effects: Effects,
-        ledger: LossLedger | None = None,
-        *,
-        durable: bool = False,
-        auto_delete: bool = False,
-        owner: Session | object | None = None,
-        queue_id: int = 0,
-    ) -> None:
-        self.name = name
-        self.settings = settings
-        self.effects = effects
-        self.ledger = LossLedger() if ledger is None else ledger
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
-        self.queue_id = queue_id  # the catalogue's id; 0 for queues that are not durable
-        self.order = FifoOrder()
-        self.consumers = CompetingDispatch()
-        self.delivering: set[QueueEntry] = set()
-        self.counters = QueueCounters()
-        self.pending_bytes = 0
-        self.delivering_bytes = 0
-        self.next_sequence = 1
-        self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
-        self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
-        self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
-        self.deleted = False
-        self._keys = key_table_for(settings)
-        self._expiry: ExpiryIndex | None = None
-        self._leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
 
     # ------------------------------------------------------------------ arrivals
 
     def enqueue(self, message: Message, now: int) -> QueueEntry:
-        """Accept a message: replace by key, serve consumers with credit, then apply the ring. Returns its entry."""
+        """Accept a message: replace by key, serve consumers with credit, then apply ring and limits.
+
+        Returns its entry, whose state says what became of it. Never refuses: ask :meth:`refusal` before.
+        """
         entry = QueueEntry(self, message, self.next_sequence)
         self.next_sequence += 1
         size = len(message.body)
         self.counters.messages_added += 1
         self.counters.bytes_added += size
+        if self.simple and not message.deliver_at:
+            self._enqueue_simple(entry, size, now)
+            if self.forwarder.waiting:
+                self.forwarder.flush(now)
+        else:
+            arrival.accept(self, entry, now)
+            self.finish(now)
+        return entry
+
+    def _enqueue_simple(self, entry: QueueEntry, size: int, now: int) -> None:
+        """Do what :mod:`arrival` does, for the queues and messages most brokers are full of."""
+        message = entry.message
         order = self.order
-        if self._expiry is not None:  # what has expired neither counts nor stands before the arrival
-            self._expire_due(now)
+        if self.expiry is not None:  # what has expired neither counts nor stands before the arrival
+            self.expire_due(now)
         pending_before = order.count
-        if self._keys is not None:
-            superseded = self._keys.accept(entry)
-            if superseded is not None and superseded.state == PENDING:
-                self._remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
-        if (message.expires_at or self.settings.message_ttl >= 0) and self.expires_at(entry) < now:
-            self._finish_removal(entry, RemovalReason.EXPIRED, now, 0)  # in its transaction; a TTL of 0 is tried once
-            self.wake(now)
-            return entry
-        if self.consumers.count:
+        if self.keys is not None:
+            superseded = self.keys.accept(entry)
+            if superseded is not None:
+                self.remove_waiting(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+        timed = message.expires_at != 0 or self.ages
+        if timed and 0 < self.expires_at(entry) < now:
+            self.finish_removal(entry, RemovalReason.EXPIRED, now, 0)  # in its transaction; a TTL of 0 is tried once
+            self.dispatch(now)
+            return
+        if self.consumers.count and not self.halted:
             if order.count:  # what stood in the way may just have been replaced or have expired
-                self._dispatch(now)
+                delivery.dispatch_plain(self, now)
             if order.count == 0:
                 consumer = self.consumers.choose(size)
                 if consumer is not None:
-                    self._hand_over(consumer, entry, now)
-                    return entry
+                    delivery.hand_over(self, consumer, entry, now)
+                    return
         order.append(entry)
         self.pending_bytes += size
-        if (message.expires_at or self.settings.message_ttl >= 0) and self._index_expiry(entry, now):
-            return entry
+        if timed and (at := self.expires_at(entry)):
+            if at <= now:
+                self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+                return
+            self.index_expiry(entry)
         ring_size = self.settings.ring_size
         if 0 <= ring_size < order.count and order.count > pending_before:
-            self._evict_first(now, entry.sequence)
-            self.wake(now)
-        return entry
+            victim = order.first()
+            assert victim is not None
+            self.remove_pending(victim, RemovalReason.REPLACED_RING, now, entry.sequence)
+            self.dispatch(now)
 
-    def restore(self, message: Message, sequence: int, *, redelivered: bool) -> QueueEntry:
+    def refusal(self, message: Message, more: int = 0, more_bytes: int = 0) -> str:
+        """Say why ``overflow=reject`` refuses a message now; empty when it does not.
+
+        ``more`` messages of ``more_bytes`` body bytes are let in before it, as in a transaction.
+        """
+        if self.limits is None or not self.limits.rejects:
+            return ""
+        return self.limits.refusal(self, len(message.body), more, more_bytes)
+
+    # ------------------------------------------------------------------ recovery
+
+    def restore(
+        self, message: Message, sequence: int, *, redelivered: bool, delivery_count: int = 0, deliver_at: int = 0
+    ) -> QueueEntry:
         """Put back a message found at recovery, at the place ``sequence`` names.
 
-        Limits lowered meanwhile trim nothing (``ring-trim``). Call :meth:`finish_restore` after the last one.
+        ``deliver_at``: it waited for its redelivery. Limits lowered meanwhile trim nothing (``ring-trim``). Call
+        :meth:`finish_restore` after the last one.
         """
-        entry = QueueEntry(self, message, sequence)
-        entry.redelivered = redelivered
-        in_sequence = sequence >= self.next_sequence
-        self.next_sequence = max(self.next_sequence, sequence + 1)
-        if self._keys is not None:
-            superseded = self._keys.accept(entry)
-            if superseded is not None and superseded.state == PENDING:
-                self._remove_pending(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
-        if sequence in self._leased:  # in delivery, so neither key nor time can take it away
-            entry.state = DELIVERING
-            self.delivering.add(entry)
-            self.delivering_bytes += len(message.body)
-            self._index_pending(entry)
-            return entry
-        if self._keys is not None and self._keys.superseded(entry):
-            self._finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
-            return entry
-        if in_sequence:
-            self.order.append(entry)
-        else:  # stored later than its successors: a transient message that a lease made durable
-            self.order.reinsert(entry)
-        self.pending_bytes += len(message.body)
-        self._index_pending(entry)
-        return entry
+        return restoring.restore(self, message, sequence, redelivered, delivery_count, deliver_at)
 
     def finish_restore(self, next_sequence: int) -> None:
         """End recovery: sequences go on after the highest ever used; every restored message counts as added once."""
-        self.next_sequence = max(self.next_sequence, next_sequence)
-        self._leased = set()
-        count = self.order.count + len(self.delivering)
-        counters = self.counters
-        counters.messages_added = sum(counters.removed.values()) + count
-        counters.bytes_added = max(counters.bytes_added, self.pending_bytes + self.delivering_bytes)
+        restoring.finish_restore(self, next_sequence)
 
     def expect_leased(self, sequences: Iterable[int]) -> None:
         """Before recovery: :meth:`restore` puts these into delivery, :meth:`leased_entries` hands them out."""
-        self._leased.update(sequences)
+        self.leased.update(sequences)
 
     def leased_entries(self) -> list[QueueEntry]:
         """Return what recovery put into delivery, by sequence. Before any consumer may attach."""
-        return sorted(self.delivering)
+        return self.unsettled()
 
     # ------------------------------------------------------------------ consumers
-
-    @property
-    def users(self) -> int:
-        """Consumers and leases: as long as there is one, the queue is in use and not deleted for lack of it."""
-        return self.consumers.count + len(self.leases)
 
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
         self.had_consumer = True
         self.last_used_at = now
-        self.consumers.add(consumer)
-        self._dispatch(now)
+        self.expire_due(now)
+        attachment.attach(self, consumer, now)
+        self.finish(now)
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
         """Detach a consumer. What it holds stays in delivery with its session (AMQP 0-9-1 §1.8.3.5)."""
         consumer.cancelled = True
         self.last_used_at = now
-        self.consumers.remove(consumer)
+        attachment.detach(self, consumer, now)
+        self.finish(now)
+
+    def end_consumer(self, consumer: Consumer, now: int) -> None:
+        """Cancel a consumer from this side: a browser that has seen everything."""
+        if not consumer.cancelled:
+            self.remove_consumer(consumer, now)
+            self.effects.consumer_cancelled(consumer)
 
     def wake(self, now: int) -> None:
-        """Serve consumers after credit or room in their connection came back."""
-        if self.order.count and self.consumers.count:
-            self._dispatch(now)
+        """Serve consumers after credit or room in their connection came back, or deliveries were settled."""
+        if self.simple:
+            if self.order.count and self.consumers.count and not self.halted:
+                delivery.dispatch_plain(self, now)
+            if self.forwarder.waiting:
+                self.forwarder.flush(now)
+            return
+        self.update_gate(now)
+        self.dispatch(now)
+        self.finish(now)
+
+    def dispatch(self, now: int) -> None:
+        """Hand messages to consumers until one side runs out."""
+        delivery.dispatch(self, now)
 
     def acquire(
         self, messages_max: int, bytes_max: int, now: int, *, last_sequence: int = 0, consumer: Consumer | None = None
@@ -182,319 +165,211 @@ class Queue:
         """Take messages by pull (``basic.get``, lease): they are in delivery when this returns.
 
         At most ``messages_max`` messages and ``bytes_max`` body bytes (-1: no limit; one message always fits), none
-        with a sequence above ``last_sequence`` (0: no limit).
+        with a sequence above ``last_sequence`` (0: no limit). Nothing while the queue is paused or its gate is shut.
+        On a non-destructive queue copies of the first messages.
         """
         self.last_used_at = now
-        taken: list[QueueEntry] = []
-        total = 0
-        while messages_max < 0 or len(taken) < messages_max:
-            entry = self._first_unexpired(now)
-            if entry is None or (last_sequence and entry.sequence > last_sequence):
-                break
-            size = len(entry.message.body)
-            if taken and 0 <= bytes_max < total + size:
-                break
-            total += size
-            self._take_pending(entry)
-            self._mark_delivering(entry, consumer)
-            taken.append(entry)
+        taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
         self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
 
     # ------------------------------------------------------------------ settlement
 
     def acknowledge(self, entry: QueueEntry) -> None:
-        """A delivered message was processed: it is gone. A no-op when the queue was deleted meanwhile."""
-        if entry.state == DELIVERING:
-            self._remove_delivering(entry, RemovalReason.ACKNOWLEDGED)
+        """A delivered message was processed: it is gone. A no-op when the queue was deleted meanwhile.
+
+        Call :meth:`wake` when all settlements of a turn are in.
+        """
+        if isinstance(entry, DeliveryCopy):
+            self.release_copy(entry)
+        elif entry.state == DELIVERING:
+            self.unmark_delivering(entry)
+            self.finish_removal(entry, RemovalReason.ACKNOWLEDGED, 0, 0)
 
     def reject(self, entry: QueueEntry, now: int) -> None:
-        """A delivered message was refused without requeue: it is dropped with reason REJECTED."""
-        if entry.state == DELIVERING:
-            self._remove_delivering(entry, RemovalReason.REJECTED)
-            self._note_removal(entry, RemovalReason.REJECTED, now, 0)
+        """A delivered message was refused without requeue: to the dead-letter target if there is one, else dropped."""
+        if isinstance(entry, DeliveryCopy):
+            self.release_copy(entry)
+        elif entry.state == DELIVERING:
+            self.unmark_delivering(entry)
+            self.finish_removal(entry, self.rejection_reason, now, 0)
+            self.finish(now)
 
-    def return_entries(self, entries: Iterable[QueueEntry], now: int, *, counted: bool = True) -> None:
+    @property
+    def rejection_reason(self) -> RemovalReason:
+        """Why a message leaves that its consumers refuse for good."""
+        if self.forwarder.takes(self, RemovalReason.DEAD_LETTERED):
+            return RemovalReason.DEAD_LETTERED
+        return RemovalReason.REJECTED
+
+    def return_entries(
+        self, entries: Iterable[QueueEntry], now: int, *, counted: bool = True, exclude: Consumer | None = None
+    ) -> None:
         """The one return path: requeue, recover, rollback, close, connection loss, release.
 
-        Each entry takes its original place. What expired meanwhile expires, what was superseded by key is dropped;
-        consumers with credit are served; then returned entries that exceed the ring are dropped, oldest first, so that
-        the newest survive. ``counted=False`` leaves the delivery count alone (AMQP 1.0 ``released``).
+        Each entry takes its original place, at once or after the redelivery delay. What expired meanwhile expires, what
+        was superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are
+        served; then returned entries that exceed ring or limits are dropped, least important and oldest first.
+        ``counted=False`` leaves the delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does
+        not get them again (AMQP 1.0 ``undeliverable-here``).
         """
-        candidates: list[QueueEntry] = []
-        for entry in entries:
-            if entry.state != DELIVERING:
-                continue
-            self._unmark_delivering(entry)
-            self.counters.messages_returned += 1
-            entry.redelivered = True
-            if counted:
-                entry.delivery_count += 1
-            expires_at = self.expires_at(entry)
-            if expires_at and expires_at <= now:
-                self._finish_removal(entry, RemovalReason.EXPIRED, now, 0)
-            elif self._keys is not None and self._keys.superseded(entry):
-                self._finish_removal(entry, RemovalReason.REPLACED_KEY, now, 0)
-            else:
-                entry.state = PENDING
-                self.order.reinsert(entry)
-                self.pending_bytes += len(entry.message.body)
-                self._index_pending(entry)
-                candidates.append(entry)
-        self._expire_due(now)
-        self.wake(now)
-        ring_size = self.settings.ring_size
-        if 0 <= ring_size < self.order.count:
-            self._drop_returned(sorted(candidates), ring_size, now)
-            self.wake(now)
+        returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
+        self.finish(now)
 
     # ------------------------------------------------------------------ time and management
 
+    def tick(self, now: int) -> int:
+        """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
+        count = self.expire_due(now)
+        fired = arrival.fire_due(self, now)
+        if count or fired or self.gated:
+            self.update_gate(now)
+            self.dispatch(now)
+            self.finish(now)
+        return count
+
     def expire(self, now: int) -> int:
-        """Remove the pending messages whose time has come, anywhere in the queue. Returns how many."""
-        count = self._expire_due(now)
-        if count:
+        """As :meth:`tick`: nothing that is due stays."""
+        return self.tick(now)
+
+    def next_due_at(self) -> int:
+        """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
+        times = [self.schedule.next_at(), self.gate.opens_at(self), 0 if self.expiry is None else self.expiry.next_at()]
+        return min((at for at in times if at), default=0)
+
+    def pause(self, now: int) -> None:
+        """Stop dispatch; arrivals are accepted, ring and limits go on. Browsers are served."""
+        if not self.paused:
+            self.paused = True
+            self.update_gate(now)
+            self.effects.queue_paused(self)
+
+    def resume(self, now: int) -> None:
+        """End :meth:`pause` and serve who waits."""
+        if self.paused:
+            self.paused = False
+            self.update_gate(now)
+            self.effects.queue_paused(self)
             self.wake(now)
-        return count
-
-    def _expire_due(self, now: int) -> int:
-        if self._expiry is None:
-            return 0
-        count = 0
-        for entry in self._expiry.due(now):
-            if entry.state == PENDING:
-                self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-                count += 1
-        return count
-
-    def next_expiry_at(self) -> int:
-        """When :meth:`expire` has something to do next (milliseconds since 1970); 0 for never."""
-        return 0 if self._expiry is None else self._expiry.next_at()
-
-    def expires_at(self, entry: QueueEntry) -> int:
-        """When an entry expires: the smaller of the message's time and the queue's; 0 for never."""
-        at = entry.message.expires_at
-        if self.settings.message_ttl < 0:
-            return at
-        queue_at = entry.message.accepted_at + self.settings.message_ttl
-        return queue_at if at == 0 or queue_at < at else at
 
     def purge(self, now: int) -> int:
-        """Remove all pending messages; those in delivery stay with their consumers. Returns how many."""
-        return self._remove_all_pending(RemovalReason.PURGED, now)
+        """Remove all pending and scheduled messages; those in delivery stay with their consumers. Returns how many."""
+        count = self.remove_all(RemovalReason.PURGED, now)
+        self.finish(now)
+        return count
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         self.deleted = True
-        pending = self._remove_all_pending(RemovalReason.DELETED, now)
-        holders = {entry.consumer.session: None for entry in sorted(self.delivering) if entry.consumer is not None}
-        for entry in sorted(self.delivering):
-            self._remove_delivering(entry, RemovalReason.DELETED)
-            self._note_removal(entry, RemovalReason.DELETED, now, 0)
+        pending = self.remove_all(RemovalReason.DELETED, now)
+        holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
+        for entry in self.unsettled():
+            self.unmark_delivering(entry)
+            self.finish_removal(entry, RemovalReason.DELETED, now, 0)
+        if self.copies is not None:
+            for copy in list(self.copies.out):
+                if copy.consumer is not None:
+                    holders[copy.consumer.session] = None
+                self.copies.release(copy)
         for consumer in list(self.consumers):
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
+        self.finish(now)
         for session in holders:  # what they held here filled their shared windows, which other queues wait for
             session.wake(now)
         return pending
 
-    def update(self, settings: QueueSettings, now: int) -> None:
-        """Change the limits of a live queue. A lower ring trims nothing at once unless ``ring_trim_now``.
+    def remove(self, entry: QueueEntry, reason: RemovalReason, now: int) -> bool:
+        """Take out one pending or scheduled entry, by an operator. Returns whether it was there."""
+        if entry.state not in (PENDING, SCHEDULED) or entry.queue is not self:
+            return False
+        self.remove_waiting(entry, reason, now, 0)
+        self.wake(now)
+        return True
 
-        ``last_value_key`` and ``keep_per_key`` belong to what the queue is and cannot be changed.
+    def deliver_now(self, entry: QueueEntry, now: int) -> bool:
+        """Let a scheduled entry fall due at once. Returns whether it was scheduled."""
+        if entry.state != SCHEDULED:
+            return False
+        appointment = self.schedule.cancel(entry)
+        arrival.fire(self, appointment, now)
+        self.finish(now)
+        return True
+
+    def reprioritise(self, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
+        """Give a pending entry another priority; it goes to the tail of its new level (Artemis, Broker-J §3).
+
+        Returns the entry that stands for it now, stored anew if it was stored; ``None`` when it was not pending.
+        """
+        replacement = revision.revise_priority(self, entry, priority, now)
+        self.wake(now)
+        return replacement
+
+    def reset_groups(self, now: int, name: str = "") -> int:
+        """End the assignment of one message group, or of all. Returns how many were assigned."""
+        if self.lanes is None or self.lanes.groups is None:
+            return 0
+        groups = self.lanes.groups.reset(name)
+        for group in groups:
+            self.lanes.reshelve(group.lanes)
+        self.wake(now)
+        return len(groups)
+
+    def update(self, settings: QueueSettings, now: int) -> None:
+        """Change the limits, times and targets of a live queue. A lower ring trims nothing at once unless
+        ``ring_trim_now``; lower limits with ``overflow=ring`` do.
+
+        Raises :class:`InvalidArgument` for a setting that belongs to what the queue is.
         """
         current = self.settings
-        if (settings.last_value_key, settings.keep_per_key, settings.last_value_fallback) != (
-            current.last_value_key,
-            current.keep_per_key,
-            current.last_value_fallback,
-        ):
-            raise ValueError(
-                f"queue {self.name!r}: last-value-key and keep-per-key cannot be changed; declare a new queue"
-            )
+        revision.check_changeable(self.name, current, settings)
         self.settings = settings
-        if settings.message_ttl != current.message_ttl:
-            self._reindex(now)
+        self.configure()
+        self.consumers.live_max = live_max_of(settings)
+        if self.evictions is not None:
+            for entry in self.order.entries():
+                self.evictions.add(entry, self.order.count)
+        self.reindex()
+        self.expire_due(now)
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
-                self._evict_first(now, 0)
-            self.wake(now)
+                victim = self.victim()
+                assert victim is not None
+                self.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
+        arrival.enforce_limits(self, now)
+        self.wake(now)
 
     def browse(self) -> list[QueueEntry]:
         """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing."""
-        return sorted([*self.order.entries(), *self.delivering])
+        return sorted([*self.order.entries(), *self.delivering], key=sequence_of)
 
     @property
     def key_count(self) -> int:
         """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
-        return 0 if self._keys is None else len(self._keys)
+        return 0 if self.keys is None else len(self.keys)
 
     def statistics(self) -> QueueStatistics:
         """Return the counters and sizes of this moment."""
         return statistics_of(self)
 
-    # ------------------------------------------------------------------ moves between states
+    def use_copies(self) -> Copies:
+        """Keep lists for those that read without taking, from now on."""
+        if self.copies is None:
+            self.copies = Copies(self)
+            self.simplify()
+        return self.copies
 
-    def _dispatch(self, now: int) -> None:
-        """Hand pending messages to consumers until one side runs out."""
-        consumers = self.consumers
-        while True:
-            entry = self._first_unexpired(now)
-            if entry is None:
-                return
-            consumer = consumers.choose(len(entry.message.body))
-            if consumer is None:
-                return
-            self._take_pending(entry)
-            self._hand_over(consumer, entry, now)
-
-    def _hand_over(self, consumer: Consumer, entry: QueueEntry, now: int) -> None:
-        self.counters.messages_delivered += 1
-        if consumer.auto_acknowledge:
-            consumer.session.deliver_settled(consumer, entry)
-            self._finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
-            return
-        entry.state = DELIVERING
-        entry.consumer = consumer
-        self.delivering.add(entry)
-        size = len(entry.message.body)
-        self.delivering_bytes += size
-        consumer.take(size)
-        consumer.session.deliver_unsettled(consumer, entry)
-
-    def _mark_delivering(self, entry: QueueEntry, consumer: Consumer | None) -> None:
-        self.counters.messages_delivered += 1
-        entry.state = DELIVERING
-        entry.consumer = consumer
-        self.delivering.add(entry)
-        size = len(entry.message.body)
-        self.delivering_bytes += size
-        if consumer is not None:
-            consumer.take(size)
-
-    def _unmark_delivering(self, entry: QueueEntry) -> None:
-        self.delivering.discard(entry)
-        size = len(entry.message.body)
-        self.delivering_bytes -= size
-        if entry.consumer is not None:
-            entry.consumer.give_back(size)
-            entry.consumer = None
-
-    def _take_pending(self, entry: QueueEntry) -> None:
-        taken = self.order.take_first()
-        assert taken is entry
-        self.pending_bytes -= len(entry.message.body)
-
-    def _first_unexpired(self, now: int) -> QueueEntry | None:
-        """Return the next pending entry, removing those before it whose time has passed."""
-        entry = self.order.first()
-        if self._expiry is None:
-            return entry
-        while entry is not None:
-            expires_at = self.expires_at(entry)
-            if not expires_at or expires_at > now:
-                return entry
-            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-            entry = self.order.first()
-        return None
-
-    def _remove_delivering(self, entry: QueueEntry, reason: RemovalReason) -> None:
-        self._unmark_delivering(entry)
-        entry.state = REMOVED
-        self.counters.removed[reason] += 1
-        self._release(entry)
-
-    def _remove_pending(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        """Take an entry out of the order wherever it is, and finish it."""
-        entry.state = REMOVED
-        self.pending_bytes -= len(entry.message.body)
-        self.order.discard(entry)
-        self._finish_removal(entry, reason, now, replaced_by)
-
-    def _evict_first(self, now: int, replaced_by: int) -> None:
-        """Drop the oldest pending entry: with one level of importance it is the least important."""
-        entry = self.order.take_first()
-        assert entry is not None
-        self.pending_bytes -= len(entry.message.body)
-        self._finish_removal(entry, RemovalReason.REPLACED_RING, now, replaced_by)
-
-    def _drop_returned(self, candidates: list[QueueEntry], ring_size: int, now: int) -> None:
-        for entry in candidates:
-            if self.order.count <= ring_size:
-                return
-            if entry.state == PENDING:
-                self._remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
-
-    def _remove_all_pending(self, reason: RemovalReason, now: int) -> int:
-        entries = list(self.order.entries())
-        self.order.clear()
-        self.pending_bytes = 0
-        for entry in entries:
-            self._finish_removal(entry, reason, now, 0)
-        return len(entries)
-
-    def _finish_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        """Count, record and settle an entry that is in no collection any more."""
-        entry.state = REMOVED
-        self.counters.removed[reason] += 1
-        if reason in LOSSES:
-            self._note_removal(entry, reason, now, replaced_by)
-        self._release(entry)
-
-    def _release(self, entry: QueueEntry) -> None:
-        """Let go of what the queue and the log hold for a removed entry."""
-        if self._keys is not None:
-            self._keys.forget(entry)
-        if entry.indexed and self._expiry is not None:
-            self._expiry.note_removed()
-        if entry.message.record:
-            self.effects.settle(self, entry)
-
-    def _note_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        message = entry.message
-        self.ledger.add(
-            LossRecord(
-                queue=self.name,
-                sequence=entry.sequence,
-                reason=reason,
-                key=entry.key.text if entry.key is not None else "",
-                size=len(message.body),
-                priority=message.priority,
-                accepted_at=message.accepted_at,
-                at=now,
-                publisher=message.origin.publisher,
-                replaced_by=replaced_by,
-            )
-        )
-        self.effects.removed(self, entry, reason)
-
-    # ------------------------------------------------------------------ time to live
-
-    def _index_expiry(self, entry: QueueEntry, now: int) -> bool:
-        """Index an arrival's expiry; say whether it expired at once (a TTL of 0 that no consumer took)."""
-        expires_at = self.expires_at(entry)
-        if not expires_at:
-            return False
-        if expires_at <= now:
-            self._remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-            return True
-        self._index_pending(entry)
-        return False
-
-    def _index_pending(self, entry: QueueEntry) -> None:
-        """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
-        expires_at = self.expires_at(entry)
-        if expires_at and not entry.indexed:
-            if self._expiry is None:
-                self._expiry = ExpiryIndex()
-            self._expiry.add(expires_at, entry)
-
-    def _reindex(self, now: int) -> None:
-        """Build the expiry index anew after the queue's time to live changed."""
-        self._expiry = None
-        for entry in self.delivering:
-            entry.indexed = False
-        for entry in self.order.entries():
-            entry.indexed = False
-            self._index_pending(entry)
-        self.expire(now)
+    def finish(self, now: int) -> None:
+        """End a public call: tell publishers whether they may go on, send what is to be forwarded."""
+        limits = self.limits
+        if limits is None or not limits.blocks:
+            blocked = False
+        elif self.blocked:
+            blocked = not limits.drained(self)
+        else:
+            blocked = limits.exceeded(self)
+        if blocked is not self.blocked:
+            self.blocked = blocked
+            self.effects.publishers_blocked(self)
+        if self.forwarder.waiting:
+            self.forwarder.flush(now)

@@ -30,12 +30,13 @@ def key_of(value: PropertyValue) -> Key | None:
 class KeyRecord:
     """What is known of one key while a message of it is in the queue or in delivery."""
 
-    __slots__ = ("key", "live", "recent")
+    __slots__ = ("key", "latest", "live", "recent")
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.live = 0  # entries pending or delivering
-        # The last N accepted by sequence; an entry is dropped when it leaves the queue, its number stays.
+        self.live = 0  # entries pending, delivering or waiting for redelivery
+        self.latest = 0  # sequence of the latest accepted
+        # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
         self.recent: dict[int, QueueEntry | None] = {}
 
     @property
@@ -70,8 +71,11 @@ class KeyTable:
             value = view.application_property(message, self._fallback)
         return key_of(value)
 
-    def accept(self, entry: QueueEntry) -> QueueEntry | None:
-        """Note an arrival; return the entry that it supersedes and that is still alive, if any."""
+    def accept(self, entry: QueueEntry, *, recovering: bool = False) -> QueueEntry | None:
+        """Note a message that becomes current; return the entry that it supersedes and that is still alive, if any.
+
+        While ``recovering``, messages may come out of turn: then sequences decide which are the latest.
+        """
         key = self.key_for(entry.message)
         if key is None:
             return None
@@ -81,10 +85,12 @@ class KeyTable:
             self._records[key] = record
         entry.key = record
         record.live += 1
-        late = bool(record.recent) and next(reversed(record.recent)) > entry.sequence
+        late = recovering and record.latest > entry.sequence
         record.recent[entry.sequence] = entry
-        if late:  # only at recovery: stored after its successors
+        if late:
             record.recent = dict(sorted(record.recent.items()))
+        else:
+            record.latest = entry.sequence
         if len(record.recent) <= self.keep:
             return None
         return record.recent.pop(next(iter(record.recent)))
@@ -93,6 +99,13 @@ class KeyTable:
         """Say whether enough newer messages of its key arrived that ``entry`` must not come back."""
         record = entry.key
         return record is not None and entry.sequence not in record.recent
+
+    def withdraw(self, entry: QueueEntry) -> None:
+        """Note that an entry is replaced by another form of itself, which is accepted next."""
+        record = entry.key
+        if record is not None:
+            record.recent.pop(entry.sequence, None)
+            self.forget(entry)
 
     def forget(self, entry: QueueEntry) -> None:
         """Note that an entry left the queue for good."""

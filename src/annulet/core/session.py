@@ -37,6 +37,7 @@ class Session:
         self.unacknowledged: dict[int, QueueEntry] = {}
         self.last_tag = 0
         self.closed = False
+        self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
         self._turn = 0  # which consumer's queue wake() serves first
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:

@@ -1,0 +1,166 @@
+"""How a message comes into a queue: at once, at its time, or not at all.
+
+The order of steps is the rule (design §2): what expired goes, the key replaces, consumers with credit are served, and
+only then the ring and the limits decide who must go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.entry import PENDING, SCHEDULED
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import KEEP_PLACE
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.core.schedule import Appointment
+
+
+def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
+    """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
+    queue.expire_due(now)
+    message = entry.message
+    if queue.settings.purge_on_no_consumers and queue.users == 0:
+        queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
+    elif message.deliver_at > now:
+        _schedule(queue, entry, now)
+    else:
+        admit(queue, entry, now, due=False)
+
+
+def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
+    message = entry.message
+    name = message.origin.view.schedule_id(message)
+    if name:
+        former = queue.schedule.named(name)
+        if former is not None:
+            queue.remove_scheduled(former, RemovalReason.DELETED, now, entry.sequence)
+    entry.state = SCHEDULED
+    queue.schedule.add(entry, message.deliver_at, fresh=True, schedule_id=name)
+    queue.index_expiry(entry)
+    queue.effects.wake_at(message.deliver_at)
+    _enforce_limits(queue, now, entry.sequence)
+
+
+def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
+    """Make a message pending for the first time, serve who waits for it, and enforce ring and limits.
+
+    ``due``: it comes from the schedule, stands before the backlog, and is itself what a full ring drops.
+    """
+    limits = queue.limits
+    if limits is not None and limits.evicts and limits.oversized(len(entry.message.body)):
+        queue.finish_removal(entry, RemovalReason.OVERFLOW, now, 0)
+        return
+    before = queue.order.count
+    moved = _replace_by_key(queue, entry, now)
+    expires_at = queue.expires_at(entry)
+    if 0 < expires_at < now or (due and 0 < expires_at <= now):  # in its transaction, or while it was scheduled
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        queue.dispatch(now)
+        return
+    if due and queue.ranker.due_first:
+        entry.place = queue.next_due_place
+        queue.next_due_place += 1
+        moved = True
+    queue.ranker.assign(entry, now, due=due)
+    queue.insert(entry, arrival=not moved)
+    if queue.copies is not None:
+        queue.copies.arrived(entry)
+    queue.arriving = entry
+    queue.dispatch(now)
+    queue.arriving = None
+    if entry.state == PENDING and expires_at:
+        if expires_at <= now:
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+        else:
+            queue.index_expiry(entry)
+    _enforce_ring(queue, entry, before, now, due=due)
+    _enforce_limits(queue, now, entry.sequence)
+
+
+def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
+    """Let the entry take over its key; say whether it stands where the one it replaced stood."""
+    if queue.keys is None:
+        return False
+    superseded = queue.keys.accept(entry)
+    if superseded is None:
+        return False
+    if superseded.state == SCHEDULED:
+        queue.remove_scheduled(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+    if superseded.state != PENDING:
+        return False
+    moved = queue.settings.last_value_place == KEEP_PLACE
+    if moved:
+        entry.place = superseded.place
+    queue.remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+    return moved
+
+
+def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
+    """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
+    count = queue.order.count
+    if not 0 <= queue.settings.ring_size < count or count <= before:
+        return
+    victim = entry if due else queue.victim()
+    if victim is not None and victim.state == PENDING:
+        replaced_by = 0 if victim is entry else entry.sequence
+        queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, replaced_by)
+        queue.dispatch(now)
+
+
+def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
+    """Evict until the queue is within its limits, or only what is in delivery is left."""
+    limits = queue.limits
+    if limits is None or not limits.evicts:
+        return
+    evicted = False
+    while limits.exceeded(queue):
+        victim = queue.victim()
+        if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
+            break  # the new one stays: the limit is exceeded by what is in delivery
+        replaced_by = 0 if victim.sequence == newcomer else newcomer
+        queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
+        evicted = True
+    if evicted:
+        queue.dispatch(now)
+
+
+def enforce_limits(queue: Queue, now: int) -> None:
+    """Evict what is beyond limits that were lowered."""
+    _enforce_limits(queue, now, 0)
+
+
+def fire_due(queue: Queue, now: int) -> int:
+    """Make the scheduled messages pending whose time has come, one by one in time order. Returns how many were due."""
+    fired = 0
+    while (appointment := queue.schedule.due(now)) is not None:
+        fired += 1
+        fire(queue, appointment, now)
+    return fired
+
+
+def fire(queue: Queue, appointment: Appointment, now: int) -> None:
+    """Let one message that was just taken out of the schedule fall due."""
+    if appointment.fresh:
+        admit(queue, appointment.entry, now, due=True)
+    else:
+        _come_back(queue, appointment.entry, now)
+
+
+def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
+    """End a redelivery delay: the message takes its place again if ring and limits have room for it."""
+    if 0 < queue.expires_at(entry) <= now:
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        return
+    queue.insert(entry, arrival=False)
+    queue.index_expiry(entry)
+    queue.dispatch(now)
+    if entry.state != PENDING:
+        return
+    limits = queue.limits
+    if 0 <= queue.settings.ring_size < queue.order.count:
+        queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
+    elif limits is not None and limits.evicts and limits.exceeded(queue):
+        queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)

@@ -1,0 +1,88 @@
+"""Consumers come and go: what each of them changes for the queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.reasons import RemovalReason
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.queue import Queue
+
+
+def attach(queue: Queue, consumer: Consumer, now: int) -> None:
+    """Attach a consumer, let a rebalance begin, serve it."""
+    settings = consumer.settings
+    queue.matchers.admit(consumer, no_local=settings.no_local or queue.settings.no_local)
+    if settings.replay_period >= 0:
+        first = queue.next_sequence if settings.replay_period == 0 else 0
+        queue.matchers.admit_since(consumer, now - settings.replay_period, first)
+    if settings.browse or queue.settings.non_destructive:
+        queue.use_copies().attach(consumer)
+    elif consumer.required and queue.lanes is None:
+        queue.use_lanes(None, None)
+    queue.consumers.add(consumer)
+    if not settings.browse:
+        queue.gate.consumer_added(queue, now)
+        _rebalance(queue)
+    queue.update_gate(now)
+    if queue.halted and (at := queue.gate.opens_at(queue)):
+        queue.effects.wake_at(at)
+    queue.dispatch(now)
+
+
+def _rebalance(queue: Queue) -> None:
+    settings = queue.settings
+    lanes = queue.lanes
+    if not settings.group_rebalance or lanes is None or lanes.groups is None or queue.consumers.count == 1:
+        return
+    for group in lanes.groups.reset():
+        lanes.reshelve(group.lanes)
+    queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
+
+
+def detach(queue: Queue, consumer: Consumer, now: int) -> None:
+    """Detach a consumer; its groups are freed, or parked while it holds messages of them."""
+    queue.consumers.remove(consumer)
+    consumer.unseen = None
+    lanes = queue.lanes
+    if lanes is not None and lanes.groups is not None:
+        for group in lanes.groups.dismiss(consumer):
+            lanes.reshelve(group.lanes)
+    forgotten = queue.matchers.dismiss(consumer)
+    if forgotten:
+        _forget(queue, forgotten)
+    _leave_lanes(queue)
+    queue.update_gate(now)
+    if queue.settings.purge_on_no_consumers and queue.users == 0:
+        queue.remove_all(RemovalReason.PURGED, now)
+    if not queue.deleted:
+        queue.dispatch(now)
+
+
+def _forget(queue: Queue, bits: int) -> None:
+    """Forget the answers of retired matchers, whose bits others will get. O(n), once in many consumers."""
+    for entry in [*queue.delivering, *queue.schedule.entries()]:
+        entry.evaluated &= ~bits
+        entry.blocked &= ~bits
+    if queue.lanes is not None:
+        queue.lanes.forget(bits)
+        return
+    for entry in queue.order.entries():
+        entry.evaluated &= ~bits
+        entry.blocked &= ~bits
+
+
+def _leave_lanes(queue: Queue) -> None:
+    """Go back to one order when nothing needs lanes any more and nothing is left in them."""
+    lanes = queue.lanes
+    if lanes is None or lanes.groups is not None or lanes.fairness is not None:
+        return
+    if lanes.count or queue.delivering or queue.schedule.count:
+        return
+    if any(consumer.required | consumer.refused for consumer in queue.consumers if not consumer.copies):
+        return
+    queue.lanes = None
+    queue.order = queue.ranker.new_order()
+    queue.simplify()

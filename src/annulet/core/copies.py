@@ -1,0 +1,128 @@
+"""Reading without taking: browsers, and every consumer of a non-destructive queue.
+
+Each such consumer has its own list of entries it has not seen: what is in the queue when it attaches, and, unless it
+asked for a snapshot, what arrives later. It gets each of them once, as a copy whose settlement changes nothing but
+credit; what left the queue before its turn came it does not see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, DeliveryCopy
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import BROWSE_SNAPSHOT
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+PRUNE_MINIMUM: Final = 64
+"""Entries that left the queue before a slow reader's list is swept."""
+
+
+class Copies:
+    """The copies of one queue that are out, and the lists of those that read."""
+
+    __slots__ = ("_queue", "bytes", "out")
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.out: dict[DeliveryCopy, None] = {}
+        self.bytes = 0  # body bytes of the copies that are out
+
+    def attach(self, consumer: Consumer) -> None:
+        """Give a consumer its list. O(n): a point-in-time view has to remember what was there."""
+        queue = self._queue
+        unseen = queue.ranker.new_order()
+        for entry in sorted([*queue.order.entries(), *queue.delivering]):
+            unseen.append(entry)
+        consumer.unseen = unseen
+
+    def arrived(self, entry: QueueEntry) -> None:
+        """Show a new pending entry to the readers that follow the queue."""
+        queue = self._queue
+        for consumer in queue.consumers.readers():
+            unseen = consumer.unseen
+            if unseen is None or consumer.settings.browse == BROWSE_SNAPSHOT:
+                continue
+            unseen.reinsert(entry)
+            if unseen.count > 2 * (queue.order.count + len(queue.delivering)) + PRUNE_MINIMUM:
+                self._prune(consumer)
+
+    def serve(self, now: int, *, consumers_too: bool) -> None:
+        """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
+        for consumer in self._queue.consumers.readers():
+            if consumer.settings.browse or (consumers_too and self._queue.consumers.is_live(consumer)):
+                self._serve_one(consumer, now)
+
+    def release(self, copy: DeliveryCopy) -> None:
+        """A copy was settled, refused or returned: all the same, the entry is where it was."""
+        if copy.state != DELIVERING:
+            return
+        copy.state = REMOVED
+        size = len(copy.message.body)
+        del self.out[copy]
+        self.bytes -= size
+        if copy.consumer is not None:
+            copy.consumer.give_back(size)
+            copy.consumer = None
+
+    def pull(self, entry: QueueEntry, consumer: Consumer | None) -> DeliveryCopy:
+        """Make a copy for who pulls from a non-destructive queue."""
+        return self._issue(entry, consumer)
+
+    def _serve_one(self, consumer: Consumer, now: int) -> None:
+        queue = self._queue
+        unseen = consumer.unseen
+        assert unseen is not None
+        while True:
+            entry = unseen.first()
+            if entry is None:
+                if consumer.settings.auto_close:
+                    queue.end_consumer(consumer, now)
+                return
+            if not consumer.ready:
+                return
+            expires_at = queue.expires_at(entry)
+            if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:
+                queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            if entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
+                unseen.take_first()
+                continue
+            if not consumer.allows(len(entry.message.body)):
+                return
+            unseen.take_first()
+            self._hand_over(consumer, entry)
+
+    def _hand_over(self, consumer: Consumer, entry: QueueEntry) -> None:
+        counters = self._queue.counters
+        if consumer.settings.browse:
+            counters.messages_browsed += 1
+        else:
+            counters.messages_delivered += 1
+        if consumer.auto_acknowledge:
+            copy = DeliveryCopy(entry)
+            copy.state = REMOVED
+            consumer.session.deliver_settled(consumer, copy)
+            return
+        consumer.session.deliver_unsettled(consumer, self._issue(entry, consumer))
+
+    def _issue(self, entry: QueueEntry, consumer: Consumer | None) -> DeliveryCopy:
+        copy = DeliveryCopy(entry)
+        copy.consumer = consumer
+        self.out[copy] = None
+        size = len(entry.message.body)
+        self.bytes += size
+        if consumer is not None:
+            consumer.take(size)
+        return copy
+
+    def _prune(self, consumer: Consumer) -> None:
+        assert consumer.unseen is not None
+        unseen = self._queue.ranker.new_order()
+        while (entry := consumer.unseen.take_first()) is not None:
+            if entry.state in (PENDING, DELIVERING):
+                unseen.append(entry)
+        consumer.unseen = unseen

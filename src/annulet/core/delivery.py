@@ -1,0 +1,208 @@
+"""From pending to a consumer: which message is handed to whom.
+
+Messages are offered in their order, each to the consumers in their turn. Where every consumer may have every message
+the first message decides; else the heads of lanes do, so that nothing waits behind what it does not depend on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.entry import DELIVERING
+from annulet.core.reasons import RemovalReason
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.lane import Shelf
+    from annulet.core.lanes import Lanes
+    from annulet.core.queue import Queue
+
+
+def dispatch(queue: Queue, now: int) -> None:
+    """Hand messages to consumers until one side runs out."""
+    copied = queue.settings.non_destructive
+    if queue.copies is not None:
+        queue.copies.serve(now, consumers_too=copied and not queue.halted)
+    if copied or queue.halted or queue.consumers.count == 0:
+        return
+    lanes = queue.lanes
+    if lanes is None:
+        dispatch_plain(queue, now)
+    else:
+        dispatch_lanes(queue, lanes, now)
+
+
+def dispatch_plain(queue: Queue, now: int) -> None:
+    """Serve where every consumer may have every message."""
+    consumers = queue.consumers
+    in_flight_max = queue.settings.in_flight_max
+    while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
+        entry = queue.first_unexpired(now)
+        if entry is None:
+            return
+        consumer = consumers.choose(len(entry.message.body))
+        if consumer is None:
+            return
+        queue.take_first(entry)
+        hand_over(queue, consumer, entry, now)
+
+
+def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
+    """Serve where selectors, groups, fair keys or refusals decide who may have what."""
+    in_flight_max = queue.settings.in_flight_max
+    waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
+    while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
+        consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
+        entry = _candidate(lanes, consumers) if consumers else None
+        if entry is None:
+            return
+        if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            continue
+        lane = entry.lane
+        assert lane is not None
+        consumer = _choose(queue, entry, consumers, waiting)
+        if consumer is not None:
+            queue.take_first(entry)
+            queue.consumers.served(consumer)
+            hand_over(queue, consumer, entry, now)
+        elif entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
+            lanes.resort(entry)
+
+
+def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
+    """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
+    shelves = [shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers)]
+    fairness = lanes.fairness
+    if fairness is None:
+        return _first_on(shelves)
+    for key in fairness.ring:
+        best: QueueEntry | None = None
+        for shelf in shelves:
+            head = lanes.first_of(key, shelf)
+            if head is not None and (best is None or head < best):
+                best = head
+        if best is not None:
+            return best
+    return None
+
+
+def _first_on(shelves: list[Shelf]) -> QueueEntry | None:
+    best: QueueEntry | None = None
+    for shelf in shelves:
+        lane = shelf.first()
+        if lane is not None:
+            head = lane.order.first()
+            if head is not None and (best is None or head < best):
+                best = head
+    return best
+
+
+def _has_taker(shelf: Shelf, consumers: list[Consumer]) -> bool:
+    owner = shelf.owner
+    if owner is not None:
+        return owner in consumers and not shelf.blocked & (owner.required | owner.refused)
+    if not shelf.blocked:
+        return True
+    return any(not shelf.blocked & (consumer.required | consumer.refused) for consumer in consumers)
+
+
+def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting: set[Consumer]) -> Consumer | None:
+    """Return who gets the entry. If nobody, those who only lack room for it wait for it."""
+    lane = entry.lane
+    owner = None if lane is None or lane.shelf is None else lane.shelf.owner
+    size = len(entry.message.body)
+    short: list[Consumer] = []
+    for consumer in consumers:
+        if owner is not None and consumer is not owner:
+            continue
+        if not queue.matchers.ask(consumer, entry):
+            continue
+        if consumer.allows(size):
+            return consumer
+        short.append(consumer)
+    waiting.update(short)
+    return None
+
+
+def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+    """Give an entry that is out of the order to a consumer."""
+    queue.counters.messages_delivered += 1
+    queue.ranker.served(entry)
+    lanes = queue.lanes
+    if lanes is not None:
+        lanes.taken(entry, consumer)
+        lane = entry.lane
+        if lane is not None and lane.group is not None and lane.group.unmarked:
+            lane.group.unmarked = False
+            queue.group_firsts.add(entry)
+    if consumer.auto_acknowledge:
+        consumer.session.deliver_settled(consumer, entry)
+        if lanes is not None:
+            lanes.released(entry)
+            queue.group_firsts.discard(entry)
+        queue.finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
+        return
+    entry.state = DELIVERING
+    entry.consumer = consumer
+    queue.delivering.add(entry)
+    size = len(entry.message.body)
+    queue.delivering_bytes += size
+    consumer.take(size)
+    consumer.session.deliver_unsettled(consumer, entry)
+
+
+def pull(
+    queue: Queue, messages_max: int, bytes_max: int, last_sequence: int, consumer: Consumer | None, now: int
+) -> list[QueueEntry]:
+    """Take messages for who asks for them; see :meth:`annulet.core.queue.Queue.acquire`."""
+    if queue.halted:
+        return []
+    copied = queue.settings.non_destructive
+    in_flight_max = queue.settings.in_flight_max
+    taken: list[QueueEntry] = []
+    seen = iter(queue.order.entries()) if copied else None
+    total = 0
+    while messages_max < 0 or len(taken) < messages_max:
+        entry = _next_to_pull(queue, now) if seen is None else next(seen, None)
+        if entry is None or (last_sequence and entry.sequence > last_sequence):
+            break
+        size = len(entry.message.body)
+        if (taken and 0 <= bytes_max < total + size) or 0 <= in_flight_max <= len(queue.delivering):
+            break
+        total += size
+        if copied:
+            queue.counters.messages_delivered += 1
+            taken.append(queue.use_copies().pull(entry, consumer))
+        else:
+            queue.take_first(entry)
+            _mark_pulled(queue, entry, consumer)
+            taken.append(entry)
+    return taken
+
+
+def _next_to_pull(queue: Queue, now: int) -> QueueEntry | None:
+    """Return the next entry that no group owner and no cap keeps for somebody else."""
+    lanes = queue.lanes
+    if lanes is None:
+        return queue.first_unexpired(now)
+    while True:
+        entry = lanes.first_free()
+        if entry is None or not 0 < queue.expires_at(entry) <= now:
+            return entry
+        queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+
+
+def _mark_pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> None:
+    queue.counters.messages_delivered += 1
+    queue.ranker.served(entry)
+    if queue.lanes is not None:
+        queue.lanes.taken(entry, consumer)
+    entry.state = DELIVERING
+    entry.consumer = consumer
+    queue.delivering.add(entry)
+    size = len(entry.message.body)
+    queue.delivering_bytes += size
+    if consumer is not None:
+        consumer.take(size)

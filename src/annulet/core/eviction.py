@@ -1,0 +1,87 @@
+"""Who must go when a queue is full: an order of pending entries by importance, the least important first.
+
+On a FIFO queue the least important is the oldest, which its order knows already; every other rule keeps an index.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import PENDING
+from annulet.core.settings import (
+    LARGEST,
+    LEAST_IMPORTANT,
+    LEAST_RECENT_KEY,
+    NEWEST,
+    OLDEST,
+    SOONEST_TO_EXPIRE,
+)
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry, Rank
+    from annulet.core.settings import QueueSettings
+
+NEVER: Final = 1 << 62
+"""Stands for the expiry of what never expires: later than any other."""
+
+COMPACTION_MINIMUM: Final = 64
+"""Outdated items before the index is rebuilt."""
+
+
+def eviction_rank(entry: QueueEntry, rule: str) -> Rank:
+    """Return what the eviction rule compares; the smallest goes first, equal ones by age."""
+    if rule == NEWEST:
+        return (-entry.place,)
+    if rule == LARGEST:
+        return (-len(entry.message.body), entry.place)
+    if rule == SOONEST_TO_EXPIRE:
+        return (entry.queue.expires_at(entry) or NEVER, entry.place)
+    if rule == LEAST_RECENT_KEY:
+        # a message without key is nobody's last value: it goes before all keys
+        return (0 if entry.key is None else entry.key.latest, entry.place)
+    if rule == OLDEST:
+        return (entry.place,)
+    return (entry.level, entry.place)
+
+
+class EvictionIndex:
+    """Pending entries by an eviction rule. Items of entries that are no longer pending are passed over."""
+
+    __slots__ = ("_heap", "rule")
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+        self._heap: list[tuple[Rank, int, QueueEntry]] = []
+
+    def add(self, entry: QueueEntry, pending: int) -> None:
+        """Note that an entry is pending; ``pending`` counts all of them, this one included."""
+        heap = self._heap
+        heappush(heap, (eviction_rank(entry, self.rule), entry.sequence, entry))
+        if len(heap) > 2 * pending + COMPACTION_MINIMUM:
+            live = {item[2]: None for item in heap if item[2].state == PENDING}
+            self._heap = [(eviction_rank(entry, self.rule), entry.sequence, entry) for entry in live]
+            heapify(self._heap)
+
+    def first(self) -> QueueEntry | None:
+        """Return the next victim, ``None`` when nothing is pending."""
+        heap = self._heap
+        while heap:
+            rank, sequence, entry = heap[0]
+            if entry.state != PENDING:
+                heappop(heap)
+                continue
+            current = eviction_rank(entry, self.rule)
+            if current == rank:
+                return entry
+            heappop(heap)  # a newer message of its key arrived: it is less likely to go than it was
+            heappush(heap, (current, sequence, entry))
+        return None
+
+
+def eviction_index_for(settings: QueueSettings) -> EvictionIndex | None:
+    """Return the index a queue needs; ``None`` when its order's first entry is the victim."""
+    fifo = settings.priorities <= 0 and settings.max_priority < 0 and not settings.sort_key
+    if settings.evict in (OLDEST, LEAST_IMPORTANT):
+        return None if fifo else EvictionIndex(settings.evict)
+    return EvictionIndex(settings.evict)

@@ -1,0 +1,82 @@
+"""Fair dispatch: the values of a property take turns (deficit round robin), each with a cap of messages in delivery.
+
+A key joins the end of the ring when its first message waits. A turn lasts one message, or, with a quantum, until that
+many body bytes were sent; what a turn sends beyond its quantum is taken off the key's next turn, which still has room
+for one message. A key that nobody can be served from now (cap reached, no consumer whose selector matches) is passed
+over and keeps its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.retention import key_of
+
+if TYPE_CHECKING:
+    from annulet.core.lane import Lane
+    from annulet.core.message import Message
+    from annulet.core.retention import Key
+    from annulet.core.settings import QueueSettings
+
+
+class FairKey:
+    """One value of the key; ``None`` stands for messages without it."""
+
+    __slots__ = ("budget", "in_delivery", "key", "lanes", "pending")
+
+    def __init__(self, key: Key | None) -> None:
+        self.key = key
+        self.budget = 0  # body bytes left of this turn
+        self.in_delivery = 0
+        self.pending = 0
+        self.lanes: list[Lane] = []
+
+
+class Fairness:
+    """The keys of one queue and whose turn it is."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self._property = settings.fair_key
+        self._quantum = settings.fair_quantum
+        self._cap = settings.in_flight_per_key
+        self._keys: dict[Key | None, FairKey] = {}
+        self.ring: dict[FairKey, None] = {}  # keys with pending messages, the one whose turn it is first
+
+    def key_for(self, message: Message) -> FairKey:
+        """Return the key of a message, made when it is new."""
+        value = key_of(message.origin.view.application_property(message, self._property))
+        key = self._keys.get(value)
+        if key is None:
+            key = FairKey(value)
+            self._keys[value] = key
+        return key
+
+    def capped(self, key: FairKey) -> bool:
+        """Say whether as much of the key is in delivery as may be."""
+        return 0 <= self._cap <= key.in_delivery
+
+    def arrived(self, key: FairKey) -> None:
+        """A message of the key waits."""
+        key.pending += 1
+        if key not in self.ring:
+            key.budget = self._quantum
+            self.ring[key] = None
+
+    def left(self, key: FairKey) -> None:
+        """A message of the key waits no more: taken or removed."""
+        key.pending -= 1
+        if key.pending == 0:
+            self.ring.pop(key, None)
+
+    def served(self, key: FairKey, size: int) -> None:
+        """A message of ``size`` body bytes was dispatched in the key's turn."""
+        key.budget -= max(1, size) if self._quantum else 1
+        if key.budget <= 0 and key in self.ring:
+            del self.ring[key]
+            self.ring[key] = None
+            key.budget = max(1, self._quantum + key.budget)
+
+    def forget_if_idle(self, key: FairKey) -> None:
+        """Drop a key of which nothing is in the queue."""
+        if key.pending == 0 and key.in_delivery == 0:
+            self._keys.pop(key.key, None)

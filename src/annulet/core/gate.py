@@ -1,0 +1,53 @@
+"""When a queue may dispatch at all: pause, enough consumers, a rebalance that waits for deliveries to come home.
+
+``consumers-before-dispatch`` and ``delay-before-dispatch`` after Artemis §14.7: the gate opens when so many consumers
+are there, or so long after the first; it closes when the last one leaves, and does not open again while messages are
+in delivery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.holdings import Holdings
+
+
+class Gate:
+    """State of one queue's gate; ``open`` is what dispatch asks."""
+
+    __slots__ = ("first_consumer_at", "open", "rebalancing")
+
+    def __init__(self) -> None:
+        self.open = True
+        self.rebalancing = False  # dispatch waits until everything in delivery is settled or back
+        self.first_consumer_at = 0
+
+    def consumer_added(self, queue: Holdings, now: int) -> None:
+        """A consumer is attached already: start the clock with the first one."""
+        if queue.consumers.count == 1:
+            self.first_consumer_at = now
+            self.open = queue.settings.consumers_before_dispatch <= 1
+
+    def update(self, queue: Holdings, now: int) -> None:
+        """Open when the conditions are met. Called whenever one of them may have changed."""
+        if self.rebalancing and not queue.delivering:
+            self.rebalancing = False
+        settings = queue.settings
+        wanted = settings.consumers_before_dispatch
+        if wanted <= 1:
+            self.open = True
+            return
+        count = queue.consumers.count
+        if count == 0:
+            self.open = False
+        elif not self.open and not queue.delivering:
+            delay = settings.delay_before_dispatch
+            self.open = count >= wanted or (delay >= 0 and now >= self.first_consumer_at + delay)
+
+    def opens_at(self, queue: Holdings) -> int:
+        """When time alone opens the gate; 0 when it is open or time does not."""
+        delay = queue.settings.delay_before_dispatch
+        if self.open or delay < 0 or queue.consumers.count == 0:
+            return 0
+        return self.first_consumer_at + delay

@@ -1,0 +1,170 @@
+"""Message groups: whose turn it is inside each group (Artemis §6.2, Broker-J §6).
+
+========== ================================ ==========================================================================
+mode       assigned                         until
+========== ================================ ==========================================================================
+sticky     with the first message taken     the consumer goes and has settled or returned what it held of the group;
+                                            reset; rebalance; a message with sequence -1
+shared     with the first message taken     nothing of the group is in delivery any more
+========== ================================ ==========================================================================
+
+A group whose owner went away with messages in delivery is parked: nobody gets more of it until these are settled or
+back, because the order inside the group would break.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from annulet.core.retention import key_of
+from annulet.core.settings import GROUP_SHARED
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.lane import Lane
+    from annulet.core.message import Message
+    from annulet.core.settings import QueueSettings
+
+NO_GROUP: Final = "qpid.no-group"
+"""The group of ungrouped messages on a shared-groups queue (Broker-J §6)."""
+
+CLOSING_SEQUENCE: Final = -1
+CLOSING_SEQUENCE_UNSIGNED: Final = 0xFFFFFFFF
+"""AMQP 1.0 sends the group sequence as an unsigned 32-bit number (Artemis §6.2)."""
+
+GROUP_PROPERTIES: Final = ("JMSXGroupID", "_AMQ_GROUP_ID")
+SEQUENCE_PROPERTY: Final = "JMSXGroupSeq"
+
+ASSIGNMENTS_MAX: Final = 100_000
+"""Groups remembered although nothing of them is in the queue, about 30 MB; beyond it the oldest assignment ends."""
+
+
+class Group:
+    """One group, or one bucket of groups."""
+
+    __slots__ = ("in_delivery", "lanes", "name", "owner", "owner_gone", "pending", "unmarked")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.owner: Consumer | None = None
+        self.owner_gone = False  # it left and still holds messages of the group
+        self.in_delivery = 0
+        self.pending = 0
+        self.lanes: list[Lane] = []
+        self.unmarked = False  # assigned, and no message delivered since: the next one is the first
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing of the group is in the queue."""
+        return self.in_delivery == 0 and self.pending == 0
+
+
+class GroupTable:
+    """The groups of one queue. Changes of ownership are reported as lists of groups whose lanes must move."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self._key = settings.group_key
+        self._buckets = settings.group_buckets
+        self._default = (settings.default_group or NO_GROUP) if settings.group_mode == GROUP_SHARED else ""
+        self.shared = settings.group_mode == GROUP_SHARED
+        self.first_key = settings.group_first_key
+        self.groups: dict[str, Group] = {}
+
+    def name_of(self, message: Message) -> str:
+        """Return the name of a message's group, empty when it has none."""
+        name = self._given_name(message)
+        if not name:
+            return self._default
+        if self._buckets > 0:
+            return f"bucket {crc32(name.encode('utf-8', 'surrogatepass')) % self._buckets}"
+        return name
+
+    def group_for(self, message: Message) -> Group | None:
+        """Return the group of a message, made when it is new; ``None`` for a message without one."""
+        name = self.name_of(message)
+        if not name:
+            return None
+        group = self.groups.get(name)
+        if group is None:
+            group = Group(name)
+            self.groups[name] = group
+            if len(self.groups) > ASSIGNMENTS_MAX:
+                self._forget_oldest()
+        return group
+
+    def closes(self, entry: QueueEntry) -> bool:
+        """Say whether a message ends its group's assignment (sequence -1)."""
+        message = entry.message
+        sequence = message.origin.view.application_property(message, SEQUENCE_PROPERTY)
+        return sequence in (CLOSING_SEQUENCE, CLOSING_SEQUENCE_UNSIGNED) and not isinstance(sequence, bool)
+
+    def taken(self, group: Group, consumer: Consumer | None, entry: QueueEntry) -> bool:
+        """Note that ``consumer`` got a message of the group. Returns whether the owner changed.
+
+        ``None`` took it by pull: it owns nothing, and a shared group waits for it.
+        """
+        group.in_delivery += 1
+        before = group.owner
+        if consumer is None:
+            if self.shared and not group.owner_gone:
+                group.owner_gone = True
+                return True
+            return False
+        if group.owner is None:
+            group.owner = consumer
+            group.unmarked = True
+        if not self.shared and self.closes(entry):
+            group.owner = None
+        return group.owner is not before
+
+    def released(self, group: Group) -> bool:
+        """Note that a delivery of the group was settled or came back. Returns whether the owner changed."""
+        group.in_delivery -= 1
+        if group.in_delivery or not (self.shared or group.owner_gone):
+            return False
+        changed = group.owner is not None or group.owner_gone
+        group.owner = None
+        group.owner_gone = False
+        return changed
+
+    def dismiss(self, consumer: Consumer) -> list[Group]:
+        """A consumer goes: free its groups, or park those of which it still holds messages."""
+        changed = []
+        for group in self.groups.values():
+            if group.owner is consumer:
+                group.owner = None
+                group.owner_gone = group.in_delivery > 0
+                changed.append(group)
+        return changed
+
+    def reset(self, name: str = "") -> list[Group]:
+        """End the assignment of one group, or of all. Returns the groups that were assigned."""
+        groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
+        changed = [group for group in groups if group.owner is not None]
+        for group in changed:
+            group.owner = None
+        return changed
+
+    def forget_if_idle(self, group: Group) -> None:
+        """Drop a group that nobody owns and of which nothing is in the queue."""
+        if group.owner is None and not group.owner_gone and group.idle:
+            self.groups.pop(group.name, None)
+
+    def _given_name(self, message: Message) -> str:
+        view = message.origin.view
+        if self._key:
+            key = key_of(view.application_property(message, self._key))
+            return "" if key is None else str(key[1])
+        for name in GROUP_PROPERTIES:
+            value = view.application_property(message, name)
+            if isinstance(value, str) and value:
+                return value
+        return view.properties(message).group_id
+
+    def _forget_oldest(self) -> None:
+        for name, group in self.groups.items():
+            if group.idle:
+                del self.groups[name]
+                return

@@ -1,0 +1,334 @@
+"""What a queue holds, and how entries move between its places.
+
+Every entry is in exactly one place: the order (pending), the schedule, in delivery, or gone. These methods keep counts,
+bytes and indexes true; they decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.copies import Copies
+from annulet.core.counters import QueueCounters
+from annulet.core.dispatch import CompetingDispatch, live_max_of
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.eviction import eviction_index_for
+from annulet.core.expiry import ExpiryIndex, expires_at, gives_time
+from annulet.core.fairness import Fairness
+from annulet.core.forwarding import Forwarder
+from annulet.core.gate import Gate
+from annulet.core.groups import GroupTable
+from annulet.core.lanes import Lanes
+from annulet.core.ledger import LossLedger, LossRecord
+from annulet.core.limits import limits_for
+from annulet.core.matching import Matchers
+from annulet.core.order import Order
+from annulet.core.ranks import PriorityLevels, ranker_for
+from annulet.core.reasons import LOSSES, RemovalReason
+from annulet.core.retention import key_table_for
+from annulet.core.schedule import ScheduleIndex
+from annulet.core.settings import MOVE_TO_TAIL
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.effects import Effects
+    from annulet.core.session import Session
+    from annulet.core.settings import QueueSettings
+
+DUE_PLACES_FROM: Final = -(1 << 60)
+"""Places of scheduled messages that fell due: before all others, in the order in which they fell due."""
+
+
+class Holdings:
+    """State of one queue, and the moves of entries between its places. :class:`annulet.core.queue.Queue` commands."""
+
+    def __init__(  # noqa: PLR0913 - what a queue is made of
+        self,
+        name: str,
+        settings: QueueSettings,
+        effects: Effects,
+        ledger: LossLedger | None = None,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: Session | object | None = None,
+        queue_id: int = 0,
+        forwarder: Forwarder | None = None,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.effects = effects
+        self.ledger = LossLedger() if ledger is None else ledger
+        self.forwarder = Forwarder() if forwarder is None else forwarder
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
+        self.queue_id = queue_id  # the catalogue's id; 0 for queues that are not durable
+        self.levels = PriorityLevels(settings)
+        self.ranker = ranker_for(settings, self.levels)
+        self.lanes: Lanes | None = None
+        self.order: Order = self.ranker.new_order()
+        self.copies: Copies | None = None
+        self.consumers = CompetingDispatch(live_max_of(settings))
+        self.matchers = Matchers()
+        self.gate = Gate()
+        self.schedule = ScheduleIndex()
+        self.delivering: set[QueueEntry] = set()
+        self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
+        self.counters = QueueCounters()
+        self.pending_bytes = 0
+        self.delivering_bytes = 0
+        self.next_sequence = 1
+        self.next_due_place = DUE_PLACES_FROM
+        self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
+        self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
+        self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
+        self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
+        self.deleted = False
+        self.paused = False
+        self.blocked = False  # publishers are held back until the queue has drained
+        self.keys = key_table_for(settings)
+        self.expiry: ExpiryIndex | None = None
+        self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
+        self.configure()
+        if settings.group_mode and settings.group_buckets != 0:
+            self.use_lanes(GroupTable(settings), None)
+        elif settings.fair_key:
+            self.use_lanes(None, Fairness(settings))
+
+    def configure(self) -> None:
+        """Read what may change at run time out of the settings."""
+        settings = self.settings
+        self.limits = limits_for(settings)
+        self.evictions = eviction_index_for(settings)
+        self.ages = gives_time(settings)  # messages without a time of their own may expire here
+        self.may_refuse = self.limits is not None and self.limits.rejects
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+        self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
+        self.simple = False
+        self.simplify()
+
+    def simplify(self) -> None:
+        """Find out whether the short way through arrival and dispatch will do: FIFO, ring, key and time to live."""
+        settings = self.settings
+        self.simple = (
+            not self.ranker.ranks
+            and self.lanes is None
+            and self.limits is None
+            and self.evictions is None
+            and self.copies is None
+            and not settings.non_destructive
+            and not settings.purge_on_no_consumers
+            and settings.in_flight_max < 0
+            and settings.last_value_place == MOVE_TO_TAIL
+            and not self.gated
+        )
+
+    def insert(self, entry: QueueEntry, *, arrival: bool) -> None:
+        """Make an entry pending; ``arrival``: its place is above all others."""
+        entry.state = PENDING
+        if arrival:
+            self.order.append(entry)
+        else:
+            self.order.reinsert(entry)
+        self.pending_bytes += len(entry.message.body)
+        if self.evictions is not None:
+            self.evictions.add(entry, self.order.count)
+
+    def victim(self) -> QueueEntry | None:
+        """Return the pending entry that has to go next when the queue is full."""
+        return self.order.first() if self.evictions is None else self.evictions.first()
+
+    def first_unexpired(self, now: int) -> QueueEntry | None:
+        """Return the next pending entry, removing those before it whose time has passed."""
+        entry = self.order.first()
+        if self.expiry is None:
+            return entry
+        while entry is not None:
+            at = self.expires_at(entry)
+            if not at or at > now or entry is self.arriving:
+                return entry
+            self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            entry = self.order.first()
+        return None
+
+    def take_first(self, entry: QueueEntry) -> None:
+        """Take an entry out of the order that is its first, or the first of its lane."""
+        if self.lanes is not None:
+            self.lanes.take_head(entry)
+        else:
+            taken = self.order.take_first()
+            assert taken is entry
+        self.pending_bytes -= len(entry.message.body)
+
+    def unmark_delivering(self, entry: QueueEntry) -> None:
+        """Take an entry out of delivery; its next place is the caller's."""
+        self.delivering.discard(entry)
+        size = len(entry.message.body)
+        self.delivering_bytes -= size
+        if self.lanes is not None:
+            self.lanes.released(entry)
+            self.group_firsts.discard(entry)
+        if entry.consumer is not None:
+            entry.consumer.give_back(size)
+            entry.consumer = None
+
+    def release_copy(self, copy: DeliveryCopy) -> None:
+        """Take back a browser's or non-destructive consumer's copy."""
+        assert self.copies is not None
+        self.copies.release(copy)
+
+    def refuse_for(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Let ``consumer`` not get an entry, which is out of the order, again."""
+        if self.lanes is None:
+            self.use_lanes(None, None)
+        entry.blocked |= self.matchers.refusal_bit(consumer)
+
+    def remove_pending(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Take an entry out of the order wherever it is, and finish it."""
+        entry.state = REMOVED
+        self.pending_bytes -= len(entry.message.body)
+        self.order.discard(entry)
+        self.finish_removal(entry, reason, now, replaced_by)
+
+    def withdraw(self, entry: QueueEntry) -> None:
+        """Take a pending entry out as if it had never been there: another stands for it."""
+        entry.state = REMOVED
+        self.pending_bytes -= len(entry.message.body)
+        self.order.discard(entry)
+        if self.keys is not None:
+            self.keys.withdraw(entry)
+        if entry.indexed and self.expiry is not None:
+            self.expiry.note_removed()
+
+    def remove_scheduled(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Take an entry out of the schedule, and finish it."""
+        self.schedule.cancel(entry)
+        self.finish_removal(entry, reason, now, replaced_by)
+
+    def remove_waiting(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Take out an entry that is pending or scheduled; one in delivery stays with its consumer."""
+        if entry.state == PENDING:
+            self.remove_pending(entry, reason, now, replaced_by)
+        elif entry.state == SCHEDULED:
+            self.remove_scheduled(entry, reason, now, replaced_by)
+
+    def finish_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Count, record, forward and settle an entry that is in no collection any more."""
+        entry.state = REMOVED
+        counters = self.counters
+        counters.removed[reason] += 1
+        counters.bytes_removed += len(entry.message.body)
+        if self.keys is not None:
+            self.keys.forget(entry)
+        if entry.indexed and self.expiry is not None:
+            self.expiry.note_removed()
+        if reason is not RemovalReason.ACKNOWLEDGED:
+            if reason in LOSSES:
+                self._note_loss(entry, reason, now, replaced_by)
+            self.effects.removed(entry.queue, entry, reason)
+            if self.forwarder.takes(entry.queue, reason):
+                self.forwarder.add(entry.queue, entry, reason, now)
+                return
+        if entry.message.record:
+            self.effects.settle(entry.queue, entry)
+
+    def settle_record(self, entry: QueueEntry) -> None:
+        """Let go of what the log holds for a removed entry: its copy is on its way (the forwarder calls this)."""
+        if entry.message.record:
+            self.effects.settle(entry.queue, entry)
+
+    def expire_due(self, now: int) -> int:
+        """Remove what has expired, wherever it waits. Returns how many."""
+        if self.expiry is None:
+            return 0
+        count = 0
+        for entry in self.expiry.due(now):
+            if entry.state in (PENDING, SCHEDULED):
+                self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
+                count += 1
+        return count
+
+    def index_expiry(self, entry: QueueEntry) -> None:
+        """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
+        if entry.indexed:
+            return
+        at = self.expires_at(entry)
+        if at:
+            if self.expiry is None:
+                self.expiry = ExpiryIndex()
+            self.expiry.add(at, entry)
+
+    def update_gate(self, now: int) -> None:
+        """Find out again whether dispatch may go on."""
+        if self.gated:
+            self.gate.update(self, now)
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+
+    @property
+    def users(self) -> int:
+        """Consumers and leases: as long as there is one, the queue is in use and not deleted for lack of it."""
+        return self.consumers.count + len(self.leases)
+
+    def expires_at(self, entry: QueueEntry) -> int:
+        """When an entry expires: the message's time and the queue's bounds put together; 0 for never."""
+        at = entry.message.expires_at
+        if not self.ages and (at == 0 or self.settings.min_ttl < 0):
+            return at
+        return expires_at(self.settings, entry)
+
+    def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
+        """Split the order into lanes from now on: not everybody may have everything any more."""
+        lanes = Lanes(self.ranker, groups, fairness)
+        if self.order.count:
+            lanes.adopt(self.order)
+        self.lanes = lanes
+        self.order = lanes
+        self.simplify()
+
+    def unsettled(self) -> list[QueueEntry]:
+        """Return what is in delivery, by sequence."""
+        return sorted(self.delivering, key=sequence_of)
+
+    def remove_all(self, reason: RemovalReason, now: int) -> int:
+        """Remove everything pending and scheduled. Returns how many."""
+        pending = self.order.entries()
+        self.order.clear()
+        self.pending_bytes = 0
+        for entry in pending:
+            self.finish_removal(entry, reason, now, 0)
+        scheduled = self.schedule.entries()
+        for entry in scheduled:
+            self.remove_scheduled(entry, reason, now, 0)
+        return len(pending) + len(scheduled)
+
+    def reindex(self) -> None:
+        """Build the expiry index anew after the queue's times changed."""
+        self.expiry = None
+        for entry in [*self.delivering, *self.order.entries(), *self.schedule.entries()]:
+            entry.indexed = False
+            if entry.state != DELIVERING:
+                self.index_expiry(entry)
+
+    def _note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        message = entry.message
+        self.ledger.add(
+            LossRecord(
+                queue=self.name,
+                sequence=entry.sequence,
+                reason=reason,
+                key=entry.key.text if entry.key is not None else "",
+                size=len(message.body),
+                priority=message.priority,
+                accepted_at=message.accepted_at,
+                at=now,
+                publisher=message.origin.publisher,
+                replaced_by=replaced_by,
+                settings=self.settings,
+            )
+        )
+
+
+def sequence_of(entry: QueueEntry) -> int:
+    """Sort key: the order of arrival."""
+    return entry.sequence

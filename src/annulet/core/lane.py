@@ -1,0 +1,74 @@
+"""Lanes and shelves: pending entries that the same consumers may have.
+
+Where not everybody may have everything, looking for a consumer's next message must not walk over what it may not
+have. So a queue's pending entries are split: a *lane* holds entries of one group (or fair key) with the same answers
+from the queue's matchers; a *shelf* holds the lanes with the same answers and the same owner. Only heads of lanes are
+looked at.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.fairness import FairKey
+    from annulet.core.groups import Group
+    from annulet.core.order import Order
+
+COMPACTION_MINIMUM: Final = 64
+"""Outdated heads on a shelf before they are swept out."""
+
+
+class Lane:
+    """Entries of one group or fair key with equal answers."""
+
+    __slots__ = ("blocked", "dropped", "evaluated", "fair", "group", "order", "shelf")
+
+    def __init__(self, order: Order, group: Group | None, fair: FairKey | None, evaluated: int, blocked: int) -> None:
+        self.order = order
+        self.group = group
+        self.fair = fair
+        self.evaluated = evaluated
+        self.blocked = blocked
+        self.shelf: Shelf | None = None
+        self.dropped = False  # no longer in the table: an entry that comes back looks its lane up anew
+
+    def __lt__(self, other: Lane) -> bool:
+        """Lanes have no order; heaps compare them only behind equal entries."""
+        return False
+
+
+class Shelf:
+    """Lanes with one owner and equal answers, as a heap by their heads."""
+
+    __slots__ = ("_heads", "blocked", "evaluated", "lanes", "owner", "parked")
+
+    def __init__(self, owner: Consumer | None, evaluated: int, blocked: int, *, parked: bool) -> None:
+        self.owner = owner  # only this consumer may take; None = whoever the answers allow
+        self.evaluated = evaluated
+        self.blocked = blocked
+        self.parked = parked  # nobody may take now: the group's owner is gone and still holds some, or a cap is reached
+        self.lanes = 0  # lanes on the shelf, empty ones included
+        self._heads: list[tuple[QueueEntry, Lane]] = []
+
+    def note_head(self, entry: QueueEntry, lane: Lane) -> None:
+        """A lane on this shelf has a new head."""
+        heads = self._heads
+        heappush(heads, (entry, lane))
+        if len(heads) > 2 * self.lanes + COMPACTION_MINIMUM:
+            current = [(head, lane) for head, lane in heads if lane.shelf is self and lane.order.first() is head]
+            self._heads = list(dict.fromkeys(current))
+            heapify(self._heads)
+
+    def first(self) -> Lane | None:
+        """Return the lane whose head is first, ``None`` when all are empty."""
+        heads = self._heads
+        while heads:
+            entry, lane = heads[0]
+            if lane.shelf is self and lane.order.first() is entry:
+                return lane
+            heappop(heads)
+        return None

@@ -1,0 +1,284 @@
+"""The pending entries of a queue where not every consumer may have every message: an order made of lanes.
+
+Costs: an arrival, removal or dispatch O(log n) plus the number of shelves, which grows with the distinct outcomes of
+the consumers' selectors and, on grouped queues, with the consumers, not with the messages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from annulet.core.lane import Lane, Shelf
+from annulet.core.order import Order
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.fairness import FairKey, Fairness
+    from annulet.core.groups import Group, GroupTable
+    from annulet.core.ranks import Ranker
+
+LaneKey: TypeAlias = "tuple[Group | None, FairKey | None, int, int]"
+ShelfKey: TypeAlias = "tuple[Consumer | None, int, int, bool]"
+
+
+class Lanes(Order):
+    """Splits entries by group, fair key and the answers of matchers; finds heads by shelf."""
+
+    def __init__(self, ranker: Ranker, groups: GroupTable | None, fairness: Fairness | None) -> None:
+        super().__init__()
+        self.groups = groups
+        self.fairness = fairness
+        self._ranker = ranker
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._shelves: dict[ShelfKey, Shelf] = {}
+
+    # ------------------------------------------------------------------ the order
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival to its lane."""
+        self._put(entry, arrival=True)
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Add an entry that came back, with what is known of it."""
+        self._put(entry, arrival=False)
+
+    def first(self) -> QueueEntry | None:
+        """Return the first of all entries, whoever may have it."""
+        best: QueueEntry | None = None
+        for shelf in self._shelves.values():
+            lane = shelf.first()
+            if lane is not None:
+                head = lane.order.first()
+                assert head is not None
+                if best is None or head < best:
+                    best = head
+        return best
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return the first of all entries."""
+        entry = self.first()
+        if entry is not None:
+            self.take_head(entry)
+        return entry
+
+    def take_head(self, entry: QueueEntry) -> None:
+        """Remove an entry that is the head of its lane, to dispatch it or to put it into another lane."""
+        lane = entry.lane
+        assert lane is not None
+        taken = lane.order.take_first()
+        assert taken is entry
+        self._left(lane)
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
+        lane = entry.lane
+        assert lane is not None
+        lane.order.discard(entry)
+        self._left(lane)
+        self._forget_if_idle(lane)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        for lane in list(self._lanes.values()):
+            while lane.order.count:
+                lane.order.take_first()
+                self._left(lane)
+            self._forget_if_idle(lane)
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries by rank and place."""
+        merged: list[QueueEntry] = []
+        for lane in self._lanes.values():
+            merged.extend(lane.order.entries())
+        return sorted(merged)
+
+    def adopt(self, order: Order) -> None:
+        """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number."""
+        lane = self._lane_for(None, None, 0, 0)
+        lane.order = order
+        for entry in order.entries():
+            entry.lane = lane
+        self.count += order.count
+        self._note_head(lane)
+
+    # ------------------------------------------------------------------ dispatch
+
+    def shelves(self) -> list[Shelf]:
+        """Return the shelves that hold something which somebody may take."""
+        return [shelf for shelf in self._shelves.values() if not shelf.parked]
+
+    def first_of(self, key: FairKey, shelf: Shelf) -> QueueEntry | None:
+        """Return the first entry of a fair key on a shelf."""
+        best: QueueEntry | None = None
+        for lane in key.lanes:
+            if lane.shelf is shelf:
+                head = lane.order.first()
+                if head is not None and (best is None or head < best):
+                    best = head
+        return best
+
+    def first_free(self) -> QueueEntry | None:
+        """Return the first entry that whoever pulls may have: no consumer owns its group, no cap holds it back."""
+        best: QueueEntry | None = None
+        for shelf in self._shelves.values():
+            if shelf.owner is None and not shelf.parked:
+                lane = shelf.first()
+                head = None if lane is None else lane.order.first()
+                if head is not None and (best is None or head < best):
+                    best = head
+        return best
+
+    def resort(self, entry: QueueEntry) -> None:
+        """Move the head of a lane to the lane of the answers it has got meanwhile."""
+        self.take_head(entry)
+        self._put(entry, arrival=False)
+
+    def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        """Note that an entry, already out of its lane, is in delivery."""
+        lane = entry.lane
+        assert lane is not None
+        group = lane.group
+        if group is not None and self.groups is not None and self.groups.taken(group, consumer, entry):
+            self.reshelve(group.lanes)
+        key = lane.fair
+        if key is not None and self.fairness is not None:
+            before = self.fairness.capped(key)
+            key.in_delivery += 1
+            self.fairness.served(key, len(entry.message.body))
+            if self.fairness.capped(key) != before:
+                self.reshelve(key.lanes)
+
+    def released(self, entry: QueueEntry) -> None:
+        """Note that an entry is no longer in delivery."""
+        lane = entry.lane
+        if lane is None:  # it was delivered before the queue had lanes
+            return
+        group = lane.group
+        if group is not None and self.groups is not None:
+            if self.groups.released(group):
+                self.reshelve(group.lanes)
+            self.groups.forget_if_idle(group)
+        key = lane.fair
+        if key is not None and self.fairness is not None:
+            before = self.fairness.capped(key)
+            key.in_delivery -= 1
+            if self.fairness.capped(key) != before:
+                self.reshelve(key.lanes)
+            self.fairness.forget_if_idle(key)
+
+    def reshelve(self, lanes: list[Lane]) -> None:
+        """Put lanes where their group's owner and their key's cap say."""
+        for lane in list(lanes):
+            self._shelve(lane)
+            self._note_head(lane)
+
+    def forget(self, bits: int) -> None:
+        """Forget the answers of retired matchers. O(n)."""
+        entries = self.entries()
+        self.clear()
+        for entry in entries:
+            entry.evaluated &= ~bits
+            entry.blocked &= ~bits
+            self._put(entry, arrival=False)
+
+    # ------------------------------------------------------------------ lanes and shelves
+
+    def _put(self, entry: QueueEntry, *, arrival: bool) -> None:
+        group: Group | None = None
+        key: FairKey | None = None
+        if self.groups is not None:
+            held = entry.lane
+            if held is not None and held.group is not None and not held.dropped:
+                group = held.group
+            else:
+                group = self.groups.group_for(entry.message)
+        if self.fairness is not None:
+            key = self.fairness.key_for(entry.message)
+        lane = self._lane_for(group, key, entry.evaluated, entry.blocked)
+        entry.lane = lane
+        if arrival:
+            lane.order.append(entry)
+        else:
+            lane.order.reinsert(entry)
+        self.count += 1
+        if group is not None:
+            group.pending += 1
+        if key is not None and self.fairness is not None:
+            self.fairness.arrived(key)
+        if lane.order.first() is entry and lane.shelf is not None:
+            lane.shelf.note_head(entry, lane)
+
+    def _left(self, lane: Lane) -> None:
+        """One entry of a lane is gone from it."""
+        self.count -= 1
+        group = lane.group
+        if group is not None:
+            group.pending -= 1
+        if lane.fair is not None and self.fairness is not None:
+            self.fairness.left(lane.fair)
+        if lane.order.count == 0:
+            self._drop(lane)
+        else:
+            self._note_head(lane)
+
+    def _forget_if_idle(self, lane: Lane) -> None:
+        if lane.group is not None and self.groups is not None:
+            self.groups.forget_if_idle(lane.group)
+        if lane.fair is not None and self.fairness is not None:
+            self.fairness.forget_if_idle(lane.fair)
+
+    def _lane_for(self, group: Group | None, key: FairKey | None, evaluated: int, blocked: int) -> Lane:
+        lane_key: LaneKey = (group, key, evaluated, blocked)
+        lane = self._lanes.get(lane_key)
+        if lane is None:
+            lane = Lane(self._ranker.new_order(), group, key, evaluated, blocked)
+            self._lanes[lane_key] = lane
+            if group is not None:
+                group.lanes.append(lane)
+            if key is not None:
+                key.lanes.append(lane)
+            self._shelve(lane)
+        return lane
+
+    def _drop(self, lane: Lane) -> None:
+        """An empty lane goes; groups and keys come and go with every message, their lanes must not pile up."""
+        lane.dropped = True
+        del self._lanes[(lane.group, lane.fair, lane.evaluated, lane.blocked)]
+        if lane.group is not None:
+            lane.group.lanes.remove(lane)
+        if lane.fair is not None:
+            lane.fair.lanes.remove(lane)
+        self._unshelve(lane)
+
+    def _shelve(self, lane: Lane) -> None:
+        owner: Consumer | None = None
+        parked = False
+        if lane.group is not None:
+            owner = lane.group.owner
+            parked = lane.group.owner_gone
+        if lane.fair is not None and self.fairness is not None and self.fairness.capped(lane.fair):
+            parked = True
+        key: ShelfKey = (owner, lane.evaluated, lane.blocked, parked)
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            shelf = Shelf(owner, lane.evaluated, lane.blocked, parked=parked)
+            self._shelves[key] = shelf
+        if lane.shelf is not shelf:
+            self._unshelve(lane)
+            lane.shelf = shelf
+            shelf.lanes += 1
+
+    def _unshelve(self, lane: Lane) -> None:
+        shelf = lane.shelf
+        if shelf is None:
+            return
+        lane.shelf = None
+        shelf.lanes -= 1
+        if shelf.lanes == 0:
+            del self._shelves[(shelf.owner, shelf.evaluated, shelf.blocked, shelf.parked)]
+
+    def _note_head(self, lane: Lane) -> None:
+        head = lane.order.first()
+        if head is not None and lane.shelf is not None:
+            lane.shelf.note_head(head, lane)

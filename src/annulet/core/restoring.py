@@ -1,0 +1,66 @@
+"""Putting back what the message log held when the broker ended. Nothing is dispatched and no limit trims meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.entry import DELIVERING, SCHEDULED, QueueEntry
+from annulet.core.reasons import RemovalReason
+
+if TYPE_CHECKING:
+    from annulet.core.message import Message
+    from annulet.core.queue import Queue
+
+
+def restore(
+    queue: Queue, message: Message, sequence: int, redelivered: bool, delivery_count: int, deliver_at: int
+) -> QueueEntry:
+    """Put back one message; see :meth:`annulet.core.queue.Queue.restore`."""
+    entry = QueueEntry(queue, message, sequence)
+    entry.redelivered = redelivered
+    entry.delivery_count = delivery_count
+    in_sequence = sequence >= queue.next_sequence
+    queue.next_sequence = max(queue.next_sequence, sequence + 1)
+    leased = sequence in queue.leased
+    if message.deliver_at and not leased and delivery_count == 0:  # not current for its key before it falls due
+        _schedule(queue, entry, message.deliver_at, fresh=True)
+        return entry
+    if queue.keys is not None:
+        superseded = queue.keys.accept(entry, recovering=True)
+        if superseded is not None:
+            queue.remove_waiting(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
+    queue.ranker.assign(entry, message.accepted_at)
+    if leased:  # in delivery, so neither key nor time can take it away
+        entry.state = DELIVERING
+        queue.delivering.add(entry)
+        queue.delivering_bytes += len(message.body)
+        queue.index_expiry(entry)
+    elif queue.keys is not None and queue.keys.superseded(entry):
+        queue.finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
+    elif deliver_at:
+        _schedule(queue, entry, deliver_at, fresh=False)
+    else:  # out of sequence: a transient message that a lease made durable
+        queue.insert(entry, arrival=in_sequence)
+        queue.index_expiry(entry)
+    return entry
+
+
+def _schedule(queue: Queue, entry: QueueEntry, at: int, *, fresh: bool) -> None:
+    entry.state = SCHEDULED
+    message = entry.message
+    name = message.origin.view.schedule_id(message) if fresh else ""
+    queue.schedule.add(entry, at, fresh=fresh, schedule_id=name)
+    queue.index_expiry(entry)
+
+
+def finish_restore(queue: Queue, next_sequence: int) -> None:
+    """End recovery; see :meth:`annulet.core.queue.Queue.finish_restore`."""
+    queue.next_sequence = max(queue.next_sequence, next_sequence)
+    queue.leased = set()
+    counters = queue.counters
+    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
+    counters.messages_added = sum(counters.removed.values()) + count
+    counters.bytes_added = max(counters.bytes_added, size)
+    counters.bytes_removed = counters.bytes_added - size
+    queue.finish(0)

@@ -1,0 +1,64 @@
+"""Changing what is there: a live queue's settings, a waiting message's priority."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from annulet.core.arguments import CHANGEABLE
+from annulet.core.entry import PENDING, QueueEntry
+from annulet.core.errors import InvalidArgument
+from annulet.core.message import Message
+
+if TYPE_CHECKING:
+    from annulet.core.queue import Queue
+    from annulet.core.settings import QueueSettings
+
+def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -> None:
+    """Raise :class:`InvalidArgument` naming the setting when one would change that belongs to what the queue is."""
+    for field in fields(current):
+        old, new = getattr(current, field.name), getattr(wanted, field.name)
+        if old != new and field.name not in CHANGEABLE:
+            setting = field.name.replace("_", "-")
+            raise InvalidArgument(
+                f"queue {name!r}: {setting} is {old!r} and cannot be changed to {new!r}; declare a new queue and move "
+                "the messages"
+            )
+
+
+def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
+    """Put a pending entry at the tail of another level; see :meth:`annulet.core.queue.Queue.reprioritise`.
+
+    The message is shared with other queues and its record says the old priority, so it is copied and stored anew.
+    """
+    if entry.state != PENDING or entry.queue is not queue:
+        return None
+    former = entry.message
+    message = Message(
+        former.header,
+        former.body,
+        former.origin,
+        durable=former.durable,
+        priority=priority,
+        accepted_at=former.accepted_at,
+        expires_at=former.expires_at,
+        deliver_at=former.deliver_at,
+    )
+    replacement = QueueEntry(queue, message, queue.next_sequence)
+    queue.next_sequence += 1
+    replacement.redelivered = entry.redelivered
+    replacement.delivery_count = entry.delivery_count
+    replacement.evaluated = entry.evaluated
+    replacement.blocked = entry.blocked
+    queue.withdraw(entry)
+    if queue.keys is not None:
+        queue.keys.accept(replacement)
+    queue.ranker.assign(replacement, now)
+    queue.insert(replacement, arrival=True)
+    queue.index_expiry(replacement)
+    if queue.copies is not None:
+        queue.copies.arrived(replacement)
+    if former.record:
+        queue.effects.store(message, [replacement])
+        queue.settle_record(entry)
+    return replacement
