@@ -33,6 +33,12 @@ async def test_filters_and_order(site: Site) -> None:
         ("reason=purged", ["other"]),
         ("vhost=other", ["other"]),
         (f"since={start + 20}", ["other", "ring"]),
+        (f"until={start + 10}", ["ring"]),
+        (f"since={start + 11}&until={start + 20}", ["ring"]),
+        ("key=", ["other", "ring", "ring"]),
+        ("key=a", []),
+        ("publisher=guest%40test", ["other", "ring", "ring"]),
+        ("publisher=guest", []),
         ("queue=deleted-long-ago", []),
         ("page=2&page_size=2", ["ring"]),
     ):
@@ -46,12 +52,34 @@ async def test_filters_and_order(site: Site) -> None:
         ("reason=replaced", "reason='replaced' is no loss; did you mean 'replaced-"),
         ("reason=acknowledged", "reason='acknowledged' is no loss"),
         ("since=yesterday", "since='yesterday' is not an integer"),
+        ("until=-1", "until='-1' is not an integer"),
     ],
 )
 async def test_bad_filters(site: Site, query: str, message: str) -> None:
-    response = await site.get(f"/api/v1/losses?{query}")
-    assert response.status_code == 400
-    assert message in response.json()["reason"]
+    for path in ("losses", "losses/counts"):
+        response = await site.get(f"/api/v1/{path}?{query}")
+        assert response.status_code == 400
+        assert message in response.json()["reason"]
+
+
+async def test_losses_name_the_rule_and_where_a_copy_went(site: Site) -> None:
+    site.fill(site.queue("q", ring_size=1), 2)
+    (loss,) = (await site.get("/api/v1/losses")).json()["items"]
+    assert (loss["rule"], loss["forwarded_to"]) == ("ring-size=1", "")
+
+
+async def test_counts_by_queue_and_reason_the_largest_first(site: Site) -> None:
+    ring = site.queue("ring", ring_size=1)
+    site.fill(ring, 4)
+    ring.purge(site.clock())
+    site.fill(site.queue("elsewhere", "other", ring_size=1), 3)
+    answer = (await site.get("/api/v1/losses/counts")).json()
+    assert [tuple(item.values()) for item in answer["items"]] == [
+        ("/", "ring", "replaced-ring", 3), ("other", "elsewhere", "replaced-ring", 2), ("/", "ring", "purged", 1),
+    ]  # fmt: skip
+    assert (answer["filtered_count"], answer["forgotten"]) == (3, 0)
+    answer = (await site.get("/api/v1/losses/counts?vhost=%2F&reason=purged")).json()
+    assert [tuple(item.values()) for item in answer["items"]] == [("/", "ring", "purged", 1)]
 
 
 async def test_forgotten_losses_are_counted(site: Site) -> None:

@@ -46,6 +46,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         channel_max = 10
         handshake_timeout = 3
         loopback_users = []
+        ledger_queue = true
         [listeners]
         amqp = "0.0.0.0:5673"
         http = "off"
@@ -65,6 +66,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert (configuration.heartbeat, configuration.frame_max, configuration.channel_max) == (0, 65536, 10)
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()
+    assert configuration.ledger_queue
     assert configuration.amqp == Endpoint("0.0.0.0", 5673)
     assert configuration.http is None
     assert configuration.bulk == Endpoint("::1", 9000)

@@ -104,6 +104,23 @@ def test_a_rule_that_was_put_into_words_earlier_stays_as_it_was():
     assert record().rule == "purged"
 
 
+@pytest.mark.parametrize(
+    ("reason", "settings", "target"),
+    [
+        (RemovalReason.EXPIRED, {"expiry_address": "late"}, "expiry-address 'late'"),
+        (RemovalReason.REPLACED_RING, {"expiry_address": "late"}, ""),
+        (
+            RemovalReason.OVERFLOW,
+            {"dead_letter_address": "dead", "dropped_address": "dropped"},
+            "dead-letter-address 'dead', dropped-address 'dropped'",
+        ),
+    ],
+)
+def test_where_a_copy_went(reason, settings, target):
+    assert record(reason=reason, settings=QueueSettings(**settings)).forwarded_to == target
+    assert record(reason=reason).forwarded_to == ""
+
+
 def test_listeners_hear_of_each_loss_once_it_is_in_the_ledger():
     class Listener(LossListener):
         def lost(self, record):

@@ -84,6 +84,18 @@ def test_a_loss_comes_back_with_every_field(history, reopened):
     assert (record.rule, record.forwarded_to) == ("ring-size=7", "late")
 
 
+def test_each_loss_keeps_the_words_of_its_own_queue(history, reopened):
+    settings = [QueueSettings(ring_size=7), QueueSettings(ring_size=8, dropped_address="away")]
+    batch = HistoryBatch()
+    for sequence in range(4):
+        batch.note_loss("/", loss(sequence, rule="", forwarded_to="", settings=settings[sequence % 2]))
+    batch.note_loss("/", loss(4))
+    history.write(batch)
+    records, _ = reopened().losses("/")
+    assert [record.rule for record in records] == ["ring-size=7", "ring-size=8"] * 2 + ["ring-size=1"]
+    assert [record.forwarded_to for record in records] == ["", "dropped-address 'away'"] * 2 + ["late"]
+
+
 def test_losses_go_on_over_restarts_by_virtual_host(history, reopened):
     write_losses(history, 1, 2)
     write_losses(history, 10, host="other")

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from annulet.admin import health, ledger, metrics, overview, queues
+from annulet.admin import audit, health, ledger, metrics, overview, queues
 from annulet.admin.responses import ResourceError, answer_http_exception, answer_resource_error
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def build_application(broker: Broker) -> Starlette:
             Route("/api/v1/queues", queues.list_queues),
             Route("/api/v1/queues/{path:path}", queues.get_queue),
             Route("/api/v1/losses", ledger.list_losses),
+            Route("/api/v1/losses/counts", ledger.count_losses_by_queue),
+            Route("/api/v1/audit", audit.list_operations),
         ],
         exception_handlers={ResourceError: answer_resource_error, HTTPException: answer_http_exception},
     )

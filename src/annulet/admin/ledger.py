@@ -1,38 +1,44 @@
-"""``GET /api/v1/losses``: what queues dropped, newest first, from the loss ledgers of the virtual hosts."""
+"""``GET /api/v1/losses``: what queues dropped, newest first, from the loss ledgers of the virtual hosts.
+
+``GET /api/v1/losses/counts`` counts the same by queue and reason.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from annulet.admin.access import chosen_hosts, require_user
-from annulet.admin.parameters import PAGE_PARAMETERS, read_integer, read_page, read_parameters
+from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
+from annulet.broker.ledger_queue import describe_loss
+from annulet.core.ledger import count_losses
 from annulet.core.reasons import LOSSES, RemovalReason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.requests import Request
     from starlette.responses import Response
 
     from annulet.core.ledger import LossRecord
+    from annulet.core.virtual_host import VirtualHost
+
+
+FILTERS: Final = ("vhost", "queue", "reason", "key", "publisher", "since", "until")
 
 
 async def list_losses(request: Request) -> Response:
-    """A page of losses. Filters: ``vhost``, ``queue``, ``reason``, ``since`` (milliseconds since 1970).
+    """A page of losses. Filters: ``vhost``, ``queue``, ``reason``, ``key``, ``publisher``, and ``since`` and ``until``.
 
-    ``forgotten`` counts losses of these virtual hosts whose record has fallen out of the ledger's bound.
+    Times are milliseconds since 1970, both included. ``forgotten`` counts losses of these virtual hosts whose record
+    has fallen out of the ledger's bound.
     """
     user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "queue", "reason", "since"))
+    parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
     page = read_page(parameters)
-    reason = _read_reason(parameters.get("reason"))
-    since = read_integer(parameters, "since", 0, 0)
     hosts = chosen_hosts(request, user, parameters.get("vhost"))
-    found = [
-        (record.at, host.name, record)
-        for host in hosts
-        for record in host.ledger.query(queue=parameters.get("queue"), reason=reason, since=since)
-    ]
+    found = [(record.at, host.name, record) for host, records in _query(hosts, parameters) for record in records]
     found.reverse()
     if len(hosts) > 1:
         found.sort(key=lambda item: item[0], reverse=True)
@@ -43,22 +49,46 @@ async def list_losses(request: Request) -> Response:
     return json_response(envelope)
 
 
-def describe_loss(host_name: str, record: LossRecord) -> dict[str, Any]:
-    """Return a loss as JSON. Times are milliseconds since 1970, ``age`` milliseconds, ``size`` body bytes."""
-    return {
-        "vhost": host_name,
-        "queue": record.queue,
-        "sequence": record.sequence,
-        "reason": record.reason.value,
-        "key": record.key,
-        "size": record.size,
-        "priority": record.priority,
-        "publisher": record.publisher,
-        "accepted_at": record.accepted_at,
-        "at": record.at,
-        "age": record.age,
-        "replaced_by": record.replaced_by,
-    }
+async def count_losses_by_queue(request: Request) -> Response:
+    """A page of counts by virtual host, queue and reason, the largest first. Filters as for the losses themselves.
+
+    Counted are the records the ledgers hold; what is ``forgotten`` is in the queues' own counters only.
+    """
+    user = await require_user(request)
+    parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
+    page = read_page(parameters)
+    hosts = chosen_hosts(request, user, parameters.get("vhost"))
+    found = [
+        (-count, host.name, queue, reason.value)
+        for host, records in _query(hosts, parameters)
+        for (queue, reason), count in count_losses(records).items()
+    ]
+    found.sort()
+    items = [
+        {"vhost": host_name, "queue": queue, "reason": reason, "count": -count}
+        for count, host_name, queue, reason in page.take(found)
+    ]
+    envelope = page.envelope(items, filtered_count=len(found), total_count=len(found))
+    envelope["forgotten"] = sum(host.ledger.forgotten for host in hosts)
+    return json_response(envelope)
+
+
+def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tuple[VirtualHost, Iterator[LossRecord]]]:
+    """Yield what the filters find in each virtual host. Bad filters are refused before the first."""
+    reason = _read_reason(parameters.get("reason"))
+    since, until = read_integer(parameters, "since", 0, 0), read_integer(parameters, "until", INTEGER_MAX, 0)
+    for host in hosts:
+        yield (
+            host,
+            host.ledger.query(
+                queue=parameters.get("queue"),
+                reason=reason,
+                key=parameters.get("key"),
+                publisher=parameters.get("publisher"),
+                since=since,
+                until=until,
+            ),
+        )
 
 
 def _read_reason(text: str | None) -> RemovalReason | None:

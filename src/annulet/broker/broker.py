@@ -15,6 +15,7 @@ from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
+from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.recovery import open_log, restore_definitions, restore_history, restore_messages, save_counters
 from annulet.core.audit import AuditTrail
@@ -221,6 +222,8 @@ class Broker:
         """Create a virtual host in memory; the catalogue is the caller's."""
         host = VirtualHost(name, HostEffects(name, self.log, self.commit, self.catalogue, self.audit))
         self.hosts[name] = host
+        if self.configuration.ledger_queue:
+            LedgerQueue(host, self.loop, self.clock)
         return host
 
     def create_host(self, name: str) -> VirtualHost:

@@ -95,6 +95,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
     loopback_users: tuple[str, ...] = ("guest",)  # may connect from this machine only
+    ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
 
 
 # ---------------------------------------------------------------------- the file's shape
@@ -134,6 +135,7 @@ class ConfigurationFile(msgspec.Struct):
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
+    ledger_queue: bool = False
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
@@ -212,6 +214,7 @@ class _Reader:
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
             loopback_users=tuple(values.loopback_users),
+            ledger_queue=values.ledger_queue,
         )
 
     def _user(self, name: str, section: UserSection) -> UserDeclaration:

@@ -21,15 +21,15 @@ LEDGER_RECORDS_MAX: Final = 10_000
 class LossRecord:
     """One lost message. A plain slotted class: a busy ring makes one per message.
 
-    ``rule`` is put into words only when somebody asks, from the ``settings`` the queue had when it dropped the message.
+    ``rule`` and ``forwarded_to`` are put into words only when somebody asks, from the ``settings`` the queue had when
+    it dropped the message; a record made from its words has none.
     """
 
     __slots__ = (
+        "_forwarded_to",
         "_rule",
-        "_settings",
         "accepted_at",
         "at",
-        "forwarded_to",
         "key",
         "priority",
         "publisher",
@@ -37,6 +37,7 @@ class LossRecord:
         "reason",
         "replaced_by",
         "sequence",
+        "settings",
         "size",
     )
 
@@ -67,9 +68,9 @@ class LossRecord:
         self.at = at  # when it was lost, milliseconds since 1970
         self.publisher = publisher
         self.replaced_by = replaced_by  # sequence of the message that took its place; 0 = none
-        self.forwarded_to = forwarded_to  # address or exchange that got a copy; empty = nobody has it
-        self._settings = settings
+        self.settings = settings
         self._rule = rule
+        self._forwarded_to = forwarded_to
 
     @property
     def age(self) -> int:
@@ -79,7 +80,12 @@ class LossRecord:
     @property
     def rule(self) -> str:
         """The rule that dropped it, in the canonical names of the queue's settings: ``ring-size=100``."""
-        return self._rule or rule_text(self.reason, self._settings)
+        return self._rule or rule_text(self.reason, self.settings)
+
+    @property
+    def forwarded_to(self) -> str:
+        """Where a copy was sent, as ``expiry-address 'late'``; empty when nobody has the message any more."""
+        return self._forwarded_to or forwarding_text(self.reason, self.settings)
 
 
 def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
@@ -101,6 +107,13 @@ def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
     if reason is RemovalReason.REJECTED:
         return _join(("max-delivery-attempts", settings.max_delivery_attempts), last="rejected by its consumer")
     return name
+
+
+def forwarding_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
+    """Name the targets to which such settings send what is removed for a reason; empty when there are none."""
+    from annulet.core.dead_letters import targets_for  # noqa: PLC0415 - which records what it cannot send in a ledger
+
+    return "" if settings is None else ", ".join(str(target) for target in targets_for(settings, reason))
 
 
 def _join(*limits: tuple[str, int], last: str) -> str:

@@ -25,7 +25,7 @@ from annulet.store.errors import HistoryError
 from annulet.store.history_batch import EntryState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from annulet.store.history_batch import AddressKey, DuplicateNotes, HistoryBatch, LossNotes
@@ -189,7 +189,7 @@ class History:
     def _write_losses(self, virtual_host: str, notes: LossNotes) -> int:
         """Append a page and drop the pages nobody will load again. Returns the new total."""
         total = self._loss_totals.get(virtual_host, 0) + notes.count
-        page = msgspec.json.encode([_row_of_loss(record) for record in notes.records])
+        page = msgspec.json.encode(_rows_of_losses(notes.records))
         self._connection.execute(
             "INSERT INTO losses VALUES (?, ?, ?, ?)", (virtual_host, total - len(notes.records) + 1, total, page)
         )
@@ -242,21 +242,34 @@ class History:
             connection.executemany(statement, [(queue_id,) for queue_id in batch.gone_queues])
 
 
-def _row_of_loss(record: LossRecord) -> tuple[Any, ...]:
-    return (
-        record.queue,
-        record.sequence,
-        record.reason.value,
-        record.key,
-        record.size,
-        record.priority,
-        record.accepted_at,
-        record.at,
-        record.publisher,
-        record.replaced_by,
-        record.rule,
-        record.forwarded_to,
-    )
+def _rows_of_losses(records: Iterable[LossRecord]) -> list[tuple[Any, ...]]:
+    """Return the records' fields. Rules are put into words once per settings: they are most of the work."""
+    words: dict[tuple[int, RemovalReason], tuple[str, str]] = {}
+    rows = []
+    for record in records:
+        place = (id(record.settings), record.reason)
+        if record.settings is None:
+            text = (record.rule, record.forwarded_to)
+        elif place in words:
+            text = words[place]
+        else:
+            text = words[place] = (record.rule, record.forwarded_to)
+        rows.append(
+            (
+                record.queue,
+                record.sequence,
+                record.reason.value,
+                record.key,
+                record.size,
+                record.priority,
+                record.accepted_at,
+                record.at,
+                record.publisher,
+                record.replaced_by,
+                *text,
+            )
+        )
+    return rows
 
 
 def _loss_from_row(row: list[Any]) -> LossRecord:

@@ -1,0 +1,49 @@
+"""``GET /api/v1/audit``: what operators did to queues and messages, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from annulet.admin.access import broker_of, chosen_hosts, require_user
+from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
+from annulet.admin.responses import json_response
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+async def list_operations(request: Request) -> Response:
+    """A page of operations. Filters: ``vhost``, ``user``, ``operation``, ``target``, and ``since`` and ``until``.
+
+    Times are milliseconds since 1970, both included. ``forgotten`` counts operations of all virtual hosts whose entry
+    has fallen out of the trail's bound.
+    """
+    user = await require_user(request)
+    filters = ("vhost", "user", "operation", "target", "since", "until")
+    parameters = read_parameters(request, (*PAGE_PARAMETERS, *filters))
+    page = read_page(parameters)
+    visible = {host.name for host in chosen_hosts(request, user, parameters.get("vhost"))}
+    trail = broker_of(request).audit
+    found = [
+        entry
+        for entry in trail.query(
+            user=parameters.get("user"),
+            operation=parameters.get("operation"),
+            target=parameters.get("target"),
+            since=read_integer(parameters, "since", 0, 0),
+            until=read_integer(parameters, "until", INTEGER_MAX, 0),
+        )
+        if entry.virtual_host in visible
+    ]
+    found.reverse()
+    items = []
+    for entry in page.take(found):
+        item = asdict(entry)
+        item["vhost"] = item.pop("virtual_host")
+        items.append(item)
+    total = sum(entry.virtual_host in visible for entry in trail.query())
+    envelope = page.envelope(items, filtered_count=len(found), total_count=total)
+    envelope["forgotten"] = trail.forgotten
+    return json_response(envelope)
