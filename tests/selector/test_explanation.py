@@ -36,6 +36,12 @@ def test_it_says_which_types_do_not_compare():
     ]
 
 
+def test_a_name_alone_is_explained_as_the_condition_it_stands_for():
+    assert str(explained("urgent", urgent=True)) == "urgent: true\n  urgent: true"
+    assert str(explained("urgent", urgent=1)) == "urgent: unknown (a number is no condition)\n  urgent: 1"
+    assert str(explained("TRUE")) == "TRUE: true"
+
+
 def test_it_is_data_as_well():
     tree = explained("a + 1 = 3", a=2)
     assert (tree.expression, tree.value, tree.condition, tree.remark) == ("a + 1 = 3", True, True, "")

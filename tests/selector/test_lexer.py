@@ -53,6 +53,11 @@ def test_keywords_in_every_case(word, case):
     assert read(case(word)) == [(KEYWORD, word)]
 
 
+def test_an_error_shows_a_token_on_one_short_line():
+    assert Lexer("'a\nb'").tokens()[0].found == "'a b'"
+    assert Lexer("x" * 100).tokens()[0].found == "x" * 30 + "..."
+
+
 def test_symbols_take_the_longest():
     assert [word for kind, word in read("<><=>=<>=+-*/%(),") if kind == SYMBOL] == [
         "<>", "<=", ">=", "<>", "=", "+", "-", "*", "/", "%", "(", ")", ",",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from annulet.selector.expressions import TRUTH, Expression, Literal, Lookup, quoted
+from annulet.selector.expressions import TRUTH, Expression, Literal, Lookup, conditions_remark, quoted
 from annulet.selector.values import kind_name
 
 SHOWN_LENGTH: Final = 80
@@ -54,7 +54,7 @@ class Explanation:
 
 
 def explain(expression: Expression, lookup: Lookup) -> Explanation:
-    """Evaluate every part of an expression, also those a match would have skipped. Each name is looked up once."""
+    """Evaluate every part of a condition, also those a match would have skipped. Each name is looked up once."""
     values: dict[str, object] = {}
 
     def remembered(name: str) -> object:
@@ -62,7 +62,17 @@ def explain(expression: Expression, lookup: Lookup) -> Explanation:
             values[name] = lookup(name)
         return values[name]
 
-    return _explained(expression, remembered)
+    tree = _explained(expression, remembered)
+    if tree.condition:
+        return tree
+    # a name that is the whole selector: its value is one thing, what the selector makes of it another
+    return Explanation(
+        expression=tree.expression,
+        value=expression.truth(remembered),
+        condition=True,
+        remark=conditions_remark((expression,), [tree.value]),
+        parts=(tree,),
+    )
 
 
 def _explained(expression: Expression, lookup: Lookup) -> Explanation:

@@ -61,6 +61,12 @@ _HABIT: Final = re.compile(r"!=|==|&&|\|\|")
 _RUN_ON: Final = re.compile(r"[\w$.]+")
 
 
+def excerpt(source: str) -> str:
+    """Return a part of a selector as one short line of an error."""
+    shown = "".join(character if character.isprintable() else " " for character in source[:_FOUND_LENGTH])
+    return shown + "..." if len(source) > _FOUND_LENGTH else shown
+
+
 class Token:
     """One word of a selector. ``word`` is what the parser compares: keywords in capitals, symbols as written."""
 
@@ -78,9 +84,7 @@ class Token:
         """The token as an error names it."""
         if self.kind == END:
             return "the end"
-        if len(self.source) > _FOUND_LENGTH:
-            return self.source[:_FOUND_LENGTH] + "..."
-        return self.source
+        return excerpt(self.source)
 
 
 class Lexer:
@@ -181,8 +185,10 @@ class Lexer:
                 value = self._decimal(match[1])
         rest = _RUN_ON.match(self.text, match.end())
         if rest is not None:
-            source = self.text[self.position : rest.end()][:_FOUND_LENGTH]
-            raise self.error(f"found {source}, expected a number such as 57, 0x39, 071, 5.7 or 57e-1, then a blank")
+            source = self.text[self.position : rest.end()]
+            raise self.error(
+                f"found {excerpt(source)}, expected a number such as 57, 0x39, 071, 5.7 or 57e-1, then a blank"
+            )
         return Token(NUMBER, match[0], self.position, value=value)
 
     def _decimal(self, digits: str) -> int:
