@@ -22,7 +22,7 @@ def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
     """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
     queue.expire_due(now)
     message = entry.message
-    if queue.settings.purge_on_no_consumers and queue.users == 0:
+    if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
     elif message.deliver_at > now:
         _schedule(queue, entry, now)

@@ -35,7 +35,7 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
 def _rebalance(queue: Queue) -> None:
     settings = queue.settings
     lanes = queue.lanes
-    if not settings.group_rebalance or lanes is None or lanes.groups is None or queue.consumers.count == 1:
+    if not settings.group_rebalance or lanes is None or lanes.groups is None or queue.consumers.takers == 1:
         return
     for group in lanes.groups.reset():
         lanes.reshelve(group.lanes)
@@ -54,8 +54,11 @@ def detach(queue: Queue, consumer: Consumer, now: int) -> None:
     if forgotten:
         _forget(queue, forgotten)
     _leave_lanes(queue)
+    if queue.copies is not None and not queue.copies.out and not queue.consumers.readers():
+        queue.copies = None
+        queue.simplify()
     queue.update_gate(now)
-    if queue.settings.purge_on_no_consumers and queue.users == 0:
+    if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.remove_all(RemovalReason.PURGED, now)
     if not queue.deleted:
         queue.dispatch(now)

@@ -121,9 +121,9 @@ class CompetingDispatch:
         return [*readers, *self._browsers]
 
     @property
-    def browsers(self) -> int:
-        """How many of the consumers are browsers."""
-        return len(self._browsers)
+    def takers(self) -> int:
+        """How many of the consumers are no browsers."""
+        return self.count - len(self._browsers)
 
     def __iter__(self) -> Iterator[Consumer]:
         for level in self._levels:

@@ -20,6 +20,11 @@ def gives_time(settings: QueueSettings) -> bool:
     return settings.message_ttl >= 0 or settings.max_ttl >= 0 or settings.tombstone_ttl >= 0
 
 
+def times_of(settings: QueueSettings) -> tuple[int, int, int, int]:
+    """Return the settings that :func:`expires_at` depends on."""
+    return settings.message_ttl, settings.min_ttl, settings.max_ttl, settings.tombstone_ttl
+
+
 def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
     """Return when a message expires in a queue with these settings (milliseconds since 1970); 0 for never.
 

@@ -25,7 +25,7 @@ class Gate:
 
     def consumer_added(self, queue: Holdings, now: int) -> None:
         """A consumer is attached already: start the clock with the first one."""
-        if queue.consumers.count == 1:
+        if queue.consumers.takers == 1:
             self.first_consumer_at = now
             self.open = queue.settings.consumers_before_dispatch <= 1
 
@@ -38,7 +38,7 @@ class Gate:
         if wanted <= 1:
             self.open = True
             return
-        count = queue.consumers.count
+        count = queue.consumers.takers
         if count == 0:
             self.open = False
         elif not self.open and not queue.delivering:
@@ -48,6 +48,6 @@ class Gate:
     def opens_at(self, queue: Holdings) -> int:
         """When time alone opens the gate; 0 when it is open or time does not."""
         delay = queue.settings.delay_before_dispatch
-        if self.open or delay < 0 or queue.consumers.count == 0:
+        if self.open or delay < 0 or queue.consumers.takers == 0:
             return 0
         return self.first_consumer_at + delay

@@ -270,6 +270,11 @@ class Holdings:
         """Consumers and leases: as long as there is one, the queue is in use and not deleted for lack of it."""
         return self.consumers.count + len(self.leases)
 
+    @property
+    def unattended(self) -> bool:
+        """Say whether nobody is there who would take a message: what ``purge-on-no-consumers`` asks."""
+        return self.consumers.takers == 0 and not self.leases
+
     def expires_at(self, entry: QueueEntry) -> int:
         """When an entry expires: the message's time and the queue's bounds put together; 0 for never."""
         at = entry.message.expires_at

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from annulet.core import arrival, attachment, delivery, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
-from annulet.core.dispatch import live_max_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.expiry import times_of
 from annulet.core.holdings import Holdings, sequence_of
 from annulet.core.reasons import RemovalReason
 
@@ -325,11 +325,11 @@ class Queue(Holdings):
         revision.check_changeable(self.name, current, settings)
         self.settings = settings
         self.configure()
-        self.consumers.live_max = live_max_of(settings)
         if self.evictions is not None:
             for entry in self.order.entries():
                 self.evictions.add(entry, self.order.count)
-        self.reindex()
+        if times_of(settings) != times_of(current):
+            self.reindex()
         self.expire_due(now)
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:

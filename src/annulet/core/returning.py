@@ -68,7 +68,7 @@ def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | 
         return RemovalReason.REPLACED_KEY
     if 0 < settings.max_delivery_attempts <= entry.delivery_count:
         return queue.rejection_reason
-    if settings.purge_on_no_consumers and queue.users == 0:
+    if settings.purge_on_no_consumers and queue.unattended:
         return RemovalReason.PURGED
     return None
 
