@@ -22,15 +22,11 @@ RING = RemovalReason.REPLACED_RING
 KEY = RemovalReason.REPLACED_KEY
 
 
-class Source(Queue):
-    """A queue that hands over entries on command: what leads to each reason is the queue's own test."""
-
-    def settle_record(self, entry: QueueEntry) -> None:
-        self.effects.settle(self, entry)
-
-
 class Bench:
-    """A virtual host with a forwarder, and sources to hand it entries."""
+    """A virtual host with a forwarder, and queues that hand it entries on command.
+
+    What leads to each reason is tests/core/test_dead_letter_scenarios.py.
+    """
 
     def __init__(self) -> None:
         self.effects = RecordingEffects()
@@ -45,8 +41,10 @@ class Bench:
             arguments={f"x-{key.replace('_', '-')}": arguments[key] for key in arguments},
         )
 
-    def source(self, name: str = "q", **settings: Any) -> Source:
-        return Source(name, QueueSettings(**settings), self.effects, self.host.ledger, durable=True)
+    def source(self, name: str = "q", **settings: Any) -> Queue:
+        return Queue(
+            name, QueueSettings(**settings), self.effects, self.host.ledger, durable=True, forwarder=self.letters
+        )
 
     def drop(
         self, queue: Queue, *messages: Message, reason: RemovalReason = DEAD_LETTERED, attempts: int = 0, now: int = NOW
@@ -404,3 +402,15 @@ def test_nothing_is_sent_before_the_flush_and_order_is_kept() -> None:
     assert not bench.letters.waiting
     bench.letters.flush(NOW)
     assert pending(dead) == ["a", "b", "c", "d"]
+
+
+def test_while_held_everything_waits() -> None:
+    bench = Bench()
+    dead = bench.target("dead")
+    bench.letters.held = True
+    bench.drop(bench.source(dead_letter_address="dead"), letter("a"), letter("b"))
+    assert (pending(dead), bench.letters.waiting) == ([], True)
+    bench.letters.release(NOW + 5)
+    assert pending(dead) == ["a", "b"]
+    assert first(dead).accepted_at == NOW + 5
+    assert not bench.letters.waiting

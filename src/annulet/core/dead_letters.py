@@ -103,6 +103,7 @@ class DeadLetters(Forwarder):
         self.messages_unroutable = 0  # no queue at the target, or the target is gone
         self.failures = 0  # not sent: unreadable headers, or the log could not store the copy
         self.last_failure = ""
+        self.held = False  # recovery: targets may not be there yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
         self._flushing = False
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
@@ -134,7 +135,7 @@ class DeadLetters(Forwarder):
 
     def flush(self, now: int) -> None:
         """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message."""
-        if self._flushing:
+        if self._flushing or self.held:
             return
         self._flushing = True
         batches = self._batches
@@ -149,6 +150,11 @@ class DeadLetters(Forwarder):
             self._flushing = False
             self.waiting = bool(batches)
 
+    def release(self, now: int) -> None:
+        """End :attr:`held` and send what gathered meanwhile."""
+        self.held = False
+        self.flush(now)
+
     def _forward(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start."""
         sent = True
@@ -160,13 +166,14 @@ class DeadLetters(Forwarder):
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
                 sent = False
                 if not entry.message.record:
-                    self._note_loss(queue, entry, reason, now, f"not sent to {target}: {error}")
+                    self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
         if sent and entry.message.record:
             queue.settle_record(entry)
 
     # ------------------------------------------------------------------ one copy
 
     def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> None:
+        """Send one copy, or record that there is nobody who may get it."""
         message = entry.message
         view = message.origin.view
         if target.address and self.ensure_target is not None:
@@ -194,16 +201,16 @@ class DeadLetters(Forwarder):
         queues = self._queues(copy, exchange, keys)
         if not queues:
             self.messages_unroutable += 1
-            self._note_loss(queue, entry, reason, now, f"{target} leads to no queue")
+            self._note_loss(queue, entry, now, f"{target} leads to no queue")
             return
         reached = [other for other in queues if not is_cycle(deaths, other.name)]
         if len(reached) < len(queues):
             self.dead_letter_cycles += 1
             if not reached:
-                self._note_loss(queue, entry, reason, now, f"{target} leads back to a queue it died in: a cycle")
+                self._note_loss(queue, entry, now, f"{target} leads back to a queue it died in: a cycle")
                 return
-        self.messages_forwarded += 1
         self._publish(copy, reached, now)
+        self.messages_forwarded += 1
 
     def _destination(self, target: Target, death: DeathRecord) -> tuple[str, tuple[str, ...]]:
         """Return exchange and keys. An address is a key of the default exchange unless an exchange has its name."""
@@ -245,16 +252,17 @@ class DeadLetters(Forwarder):
             self._origins[place] = origin
         return origin
 
-    def _note_loss(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, rule: str) -> None:
-        """Record what nobody has now. Queues record every other reason themselves when they drop a message."""
-        if reason is not RemovalReason.DEAD_LETTERED:
-            return
+    def _note_loss(self, queue: Queue, entry: QueueEntry, now: int, rule: str) -> None:
+        """Record a copy that nobody got. Only such copies are in the ledger as dead-lettered.
+
+        That the message left its queue is another fact, which the queue records where the reason makes it a loss.
+        """
         message = entry.message
         queue.ledger.add(
             LossRecord(
                 queue=queue.name,
                 sequence=entry.sequence,
-                reason=reason,
+                reason=RemovalReason.DEAD_LETTERED,
                 key=entry.key.text if entry.key is not None else "",
                 size=len(message.body),
                 priority=message.priority,

@@ -1,0 +1,439 @@
+"""Dead letters, expiry and dropped messages with real queues: rows of the scenario tables, and more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.core.consumer import Consumer
+from annulet.core.dead_letters import DeadLetters
+from annulet.core.entry import QueueEntry
+from annulet.core.message import Message, Origin, PropertyValue
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.transaction import Transaction
+from annulet.core.virtual_host import VirtualHost
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, pending, removed
+
+SECOND = 1000
+
+
+class Watching(RecordingSession):
+    """Also notes how often each delivery came back before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        super().deliver(consumer, entry, tag)
+        self.counts.append(entry.delivery_count)
+
+
+class Broker:
+    """A virtual host whose queues forward."""
+
+    def __init__(self, effects: RecordingEffects | None = None) -> None:
+        self.effects = RecordingEffects() if effects is None else effects
+        self.host = VirtualHost("/", self.effects)
+        self.letters = DeadLetters(self.host)
+
+    def queue(self, name: str, *exchanges: str, durable: bool = False, **arguments: Any) -> Queue:
+        """Declare a queue and bind it to these fanout exchanges."""
+        queue = self.host.declare_queue(
+            name,
+            now=NOW,
+            durable=durable,
+            arguments={f"x-{key.replace('_', '-')}": arguments[key] for key in arguments},
+        )
+        queue.forwarder = self.letters
+        for exchange in exchanges:
+            self.host.declare_exchange(exchange, "fanout")
+            self.host.bind_queue(queue, exchange, "")
+        return queue
+
+    def publish(
+        self, exchange: str, key: str, *bodies: str, now: int = NOW, ttl: int = 0, durable: bool = False,
+        headers: dict[str, PropertyValue] | None = None,
+    ) -> None:  # fmt: skip
+        properties = BasicProperties()
+        properties.headers = headers
+        properties.expiration = str(ttl) if ttl else None
+        header = encode_properties(properties)
+        for body in bodies:
+            message = Message(
+                header, body.encode(), Origin(exchange, key, "guest@test", VIEW), durable=durable, accepted_at=now,
+                expires_at=now + ttl if ttl else 0,
+            )  # fmt: skip
+            self.host.publish(message, self.host.route(exchange, key), now)
+
+    def headers(self, queue: Queue) -> list[dict[str, Any]]:
+        return [decode_properties(entry.message.header).headers or {} for entry in queue.order.entries()]
+
+
+def roll_back(broker: Broker, queue: Queue, *, messages: int = 1, now: int = NOW) -> list[str]:
+    """Take messages, give them back by closing, and say what was taken."""
+    del broker
+    session = RecordingSession()
+    session.consume(queue, messages=messages)
+    taken = list(session.received)
+    session.close(now)
+    return taken
+
+
+# ------------------------------------------------------------------ artemis §9
+
+
+@pytest.mark.parametrize("attempts", [pytest.param(1, id="D1"), pytest.param(2, id="D2")])
+def test_the_last_attempt_that_comes_back_is_a_dead_letter(attempts: int) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", "ad1", max_delivery_attempts=attempts, dead_letter_address="DLA")
+    letters = broker.queue("DLA")
+    broker.publish("ad1", "", "m")
+    for _ in range(attempts - 1):
+        assert roll_back(broker, queue) == ["m"]
+        assert (pending(queue), pending(letters)) == (["m"], [])
+    assert roll_back(broker, queue) == ["m"]
+    assert (pending(queue), pending(letters)) == ([], ["m"])
+    (headers,) = broker.headers(letters)
+    assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q1", "ad1")
+    assert headers["x-first-death-reason"] == "delivery_limit"
+    statistics = queue.statistics()
+    assert (statistics.messages_dead_lettered, statistics.messages_killed, statistics.message_count) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("target", ["nowhere", "amq.fanout"], ids=["D3-missing", "D3-unbound"])
+def test_without_a_queue_at_the_dead_letter_address_the_message_is_gone_with_a_record(target: str) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address=target)
+    broker.publish("", "q1", "m")
+    roll_back(broker, queue)
+    statistics = queue.statistics()
+    assert (statistics.message_count, statistics.delivering_count) == (0, 0)
+    assert broker.letters.messages_unroutable == 1
+    (record,) = broker.host.ledger.query(queue="q1", reason=RemovalReason.DEAD_LETTERED)
+    assert target in record.rule
+
+
+@pytest.mark.parametrize("count", [pytest.param(2, id="D4")])
+def test_each_queue_at_the_dead_letter_address_gets_a_copy(count: int) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address="DLA")
+    letters = [broker.queue(f"dlq{number}", "DLA") for number in range(count)]
+    broker.publish("", "q1", "m")
+    roll_back(broker, queue)
+    assert [pending(target) for target in letters] == [["m"]] * count
+    assert broker.letters.messages_forwarded == 1
+
+
+@pytest.mark.parametrize("attempts", [pytest.param(16, id="D5")])
+def test_dead_letters_keep_their_order_and_original_ids(attempts: int) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLA")
+    letters = broker.queue("DLA")
+    bodies = [f"m{number}" for number in range(5)]
+    broker.publish("", "q1", *bodies)
+    sequences = [entry.sequence for entry in queue.order.entries()]
+    for _ in range(attempts):
+        assert pending(letters) == []
+        assert roll_back(broker, queue, messages=5) == bodies
+    assert (pending(letters), pending(queue)) == (bodies, [])
+    assert [headers["_AMQ_ORIG_MESSAGE_ID"] for headers in broker.headers(letters)] == sequences
+
+
+@pytest.mark.parametrize("attempts", [pytest.param(3, id="D7")])
+def test_each_attempt_sees_how_many_came_back_before(attempts: int) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLA")
+    letters = broker.queue("DLA")
+    broker.publish("", "q1", "m")
+    session = Watching()
+    session.consume(queue, messages=1)
+    for tag in range(1, attempts + 1):
+        session.reject(tag, NOW, requeue=True)
+    assert session.counts == [0, 1, 2]  # Artemis's delivery count is one more: it counts the delivery under way
+    assert pending(letters) == ["m"]
+
+
+@pytest.mark.parametrize("attempts", [pytest.param(2, id="70")])
+def test_only_what_is_rolled_back_becomes_a_dead_letter(attempts: int) -> None:
+    broker = Broker()
+    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLQ")
+    letters = broker.queue("DLQ")
+    broker.publish("", "q1", "0", "1", "2", "3", "4")
+    session = RecordingSession()
+    session.consume(queue, messages=1)
+    handled = 0
+    while handled < len(session.deliveries):
+        tag, entry = session.deliveries[handled]
+        handled += 1
+        if int(entry.message.body) % 2 == 0:
+            session.reject(tag, NOW, requeue=True)
+        else:
+            session.acknowledge(tag, NOW)
+    assert handled == 8
+    assert pending(letters) == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("expected", [pytest.param([], id="72")])
+def test_deleting_a_queue_sends_nothing(expected: list[str]) -> None:
+    """Broker-J sends what is in it to the alternate exchange (depth 1); here, as in RabbitMQ, deleting is dropping."""
+    broker = Broker()
+    queue = broker.queue("q1", dead_letter_exchange="DLX")
+    letters = broker.queue("DLQ", "DLX")
+    broker.publish("", "q1", "m")
+    broker.host.delete_queue(queue, NOW)
+    assert pending(letters) == expected
+    (record,) = broker.host.ledger.query(queue="q1")
+    assert record.reason is RemovalReason.DELETED
+
+
+# ------------------------------------------------------------------ artemis §8
+
+
+@pytest.mark.parametrize("count", [pytest.param(100, id="E4")])
+def test_two_queues_of_one_address_expire_to_the_same_place(count: int) -> None:
+    broker = Broker()
+    queues = [broker.queue(name, "a1", expiry_address="EXP") for name in ("q1", "q2")]
+    expired = broker.queue("EXP")
+    broker.publish("a1", "", *(str(number) for number in range(count)), ttl=SECOND)
+    broker.host.tick(NOW + SECOND)
+    assert expired.order.count == 2 * count
+    assert [queue.statistics().messages_expired for queue in queues] == [count, count]
+    records = list(broker.host.ledger.query(reason=RemovalReason.EXPIRED))
+    assert [record.forwarded_to for record in records] == ["expiry-address 'EXP'"] * 2 * count
+
+
+@pytest.mark.parametrize("exchange", [pytest.param("a1", id="E6")])
+def test_an_expired_copy_names_where_it_came_from_and_lives_on(exchange: str) -> None:
+    broker = Broker()
+    broker.queue("q1", exchange, expiry_address="EXP")
+    expired = broker.queue("EXP")
+    broker.publish(exchange, "", "m", ttl=SECOND)
+    broker.host.tick(NOW + SECOND)
+    (headers,) = broker.headers(expired)
+    assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q1", "a1")
+    assert headers["_AMQ_ACTUAL_EXPIRY"] == NOW + SECOND
+    broker.host.tick(NOW + 1000 * SECOND)
+    assert pending(expired) == ["m"]
+
+
+def test_expired_messages_go_to_the_dead_letter_exchange_but_not_to_the_dead_letter_address() -> None:
+    broker = Broker()
+    letters = broker.queue("letters", "DLX")
+    broker.queue("by-exchange", dead_letter_exchange="DLX", message_ttl=SECOND)
+    broker.queue("by-address", dead_letter_address="letters", message_ttl=SECOND)
+    broker.publish("", "by-exchange", "exchange")
+    broker.publish("", "by-address", "address")
+    broker.host.tick(NOW + SECOND)
+    assert pending(letters) == ["exchange"]
+
+
+def test_a_ladder_of_expiries_goes_up_step_by_step() -> None:
+    broker = Broker()
+    for number in range(50):
+        broker.queue(f"q{number}", expiry_address=f"q{number + 1}", message_ttl=SECOND)
+    top = broker.queue("q50")
+    broker.publish("", "q0", "m")
+    for step in range(1, 50):
+        broker.host.tick(NOW + step * SECOND)
+    assert pending(top) == []
+    broker.host.tick(NOW + 50 * SECOND)
+    assert pending(top) == ["m"]
+    (headers,) = broker.headers(top)
+    assert len(headers["x-death"]) == 50
+
+
+def test_a_ladder_without_waiting_is_climbed_in_one_flush_without_recursion() -> None:
+    broker = Broker()
+    steps = 2000  # more than Python's stack has frames
+    for number in range(steps):
+        dropped = {"dropped_address": f"q{number + 1}"} if number < steps - 1 else {}
+        broker.queue(f"q{number}", ring_size=1, **dropped)
+        broker.publish("", f"q{number}", f"old{number}")
+    broker.publish("", "q0", "new")
+    assert pending(broker.host.queues["q0"]) == ["new"]
+    assert pending(broker.host.queues[f"q{steps - 1}"]) == [f"old{steps - 2}"]
+    assert broker.letters.messages_forwarded == steps - 1
+
+
+# ------------------------------------------------------------------ rejections, overflow, rings
+
+
+def test_a_rejected_message_is_dead_lettered_where_a_target_is_set_and_else_rejected() -> None:
+    broker = Broker()
+    letters = broker.queue("letters")
+    with_target = broker.queue("with", dead_letter_exchange="", dead_letter_routing_key="letters")
+    without = broker.queue("without")
+    for queue in (with_target, without):
+        broker.publish("", queue.name, "m")
+        session = RecordingSession()
+        session.consume(queue)
+        session.reject(1, NOW, requeue=False)
+    assert pending(letters) == ["m"]
+    assert removed(with_target, RemovalReason.DEAD_LETTERED) == removed(without, RemovalReason.REJECTED) == 1
+    assert [record.queue for record in broker.host.ledger.query()] == ["without"]
+    assert broker.headers(letters)[0]["x-death"][0]["reason"] == "rejected"
+
+
+def test_a_consumer_of_the_dead_letter_queue_is_served_at_once() -> None:
+    broker = Broker()
+    queue = broker.queue("q", dead_letter_address="letters")
+    letters = broker.queue("letters")
+    undertaker = RecordingSession()
+    undertaker.consume(letters)
+    broker.publish("", "q", "m")
+    session = RecordingSession()
+    session.consume(queue)
+    session.reject(1, NOW, requeue=False)
+    assert undertaker.received == ["m"]
+
+
+def test_a_consumer_may_reject_into_its_own_queue_again_and_again() -> None:
+    broker = Broker()
+    queue = broker.queue("q", dead_letter_address="q")
+    broker.publish("", "q", "m")
+    session = RecordingSession()
+    session.consume(queue)
+    for tag in range(1, 6):
+        session.reject(tag, NOW, requeue=False)
+    assert session.received == ["m"] * 6
+    assert broker.letters.dead_letter_cycles == 0
+
+
+@pytest.mark.parametrize("overflow", ["reject", "block"])
+def test_a_target_that_refuses_publishers_takes_dead_letters(overflow: str) -> None:
+    broker = Broker()
+    queue = broker.queue("q", dead_letter_address="letters")
+    letters = broker.queue("letters", max_length=1, overflow=overflow)
+    broker.publish("", "q", "a", "b", "c")
+    session = RecordingSession()
+    session.consume(queue)
+    session.reject(3, NOW, requeue=False, multiple=True)
+    assert pending(letters) == ["a", "b", "c"]
+
+
+def test_other_limits_of_the_target_hold() -> None:
+    broker = Broker()
+    queue = broker.queue("q", dead_letter_address="letters")
+    letters = broker.queue("letters", ring_size=2)
+    broker.publish("", "q", "a", "b", "c")
+    session = RecordingSession()
+    session.consume(queue)
+    session.reject(3, NOW, requeue=False, multiple=True)
+    assert pending(letters) == ["b", "c"]
+
+
+def test_what_a_limit_drops_goes_to_both_and_what_a_ring_drops_to_the_dropped_address_only() -> None:
+    broker = Broker()
+    letters, dropped = broker.queue("letters"), broker.queue("dropped")
+    targets = {"dead_letter_address": "letters", "dropped_address": "dropped"}
+    broker.queue("limited", max_length=1, **targets)
+    broker.queue("ring", ring_size=1, **targets)
+    broker.queue("table", last_value_key="k", **targets)
+    broker.publish("", "limited", "l1", "l2")
+    broker.publish("", "ring", "r1", "r2")
+    broker.publish("", "table", "t1", "t2", headers={"k": 1})
+    assert pending(letters) == ["l1"]
+    assert pending(dropped) == ["l1", "r1", "t1"]
+    reasons = [headers["x-death"][0]["reason"] for headers in broker.headers(dropped)]
+    assert reasons == ["maxlen", "replaced-ring", "replaced-key"]
+
+
+def test_two_rings_that_drop_into_each_other_come_to_an_end() -> None:
+    broker = Broker()
+    one = broker.queue("one", ring_size=1, dropped_address="two")
+    two = broker.queue("two", ring_size=1, dropped_address="one")
+    broker.publish("", "one", "a", "b", "c", "d")
+    assert (one.order.count, two.order.count) == (1, 1)
+    assert broker.letters.dead_letter_cycles > 0
+    for queue in (one, two):
+        counters = queue.counters
+        assert counters.messages_added == queue.order.count + sum(counters.removed.values())
+
+
+def test_an_automatic_cycle_through_time_ends_with_a_record() -> None:
+    broker = Broker()
+    broker.queue("a", message_ttl=SECOND, dead_letter_exchange="", dead_letter_routing_key="b")
+    broker.queue("b", message_ttl=SECOND, dead_letter_exchange="", dead_letter_routing_key="a")
+    broker.publish("", "a", "m")
+    for step in range(1, 10):
+        broker.host.tick(NOW + step * SECOND)
+    assert broker.letters.dead_letter_cycles == 1
+    assert broker.letters.messages_forwarded == 1
+    (record,) = broker.host.ledger.query(reason=RemovalReason.DEAD_LETTERED)
+    assert (record.queue, record.forwarded_to) == ("b", "")
+    assert record.rule == "dead-letter-exchange '' leads back to a queue it died in: a cycle"
+
+
+def test_a_scheduled_copy_is_not_scheduled_again() -> None:
+    broker = Broker()
+    queue = broker.queue("q", dead_letter_address="letters")
+    letters = broker.queue("letters")
+    broker.publish("", "q", "m", headers={"x-delay": 5000, "x-schedule-id": "s"})
+    session = RecordingSession()
+    session.consume(queue)
+    session.reject(1, NOW, requeue=False)
+    entry = letters.order.first()
+    assert entry is not None
+    assert (entry.message.deliver_at, VIEW.deliver_at(entry.message)) == (0, 0)
+
+
+# ------------------------------------------------------------------ durability and mass
+
+
+def test_in_a_transaction_copy_and_settlement_are_inside_its_bracket() -> None:
+    broker = Broker()
+    queue = broker.queue("q", durable=True, dead_letter_address="letters")
+    broker.queue("letters", durable=True)
+    broker.publish("", "q", "m", durable=True)
+    session = RecordingSession()
+    session.consume(queue)
+    broker.effects.calls.clear()
+    transaction = Transaction(session)
+    transaction.reject(1, requeue=False)
+    transaction.commit(broker.host, NOW)
+    assert broker.effects.calls == [("begin", None), ("store", b"m"), ("settle", b"m"), ("end", None)]
+
+
+class FullDisk(RecordingEffects):
+    """A log that has no room from a moment on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        if self.full:
+            raise OSError("no space left")
+        super().store(message, entries)
+
+
+def test_on_a_full_disk_the_source_stays_in_the_log_and_the_copy_in_memory() -> None:
+    effects = FullDisk()
+    broker = Broker(effects)
+    queue = broker.queue("q", durable=True, dead_letter_address="letters")
+    letters = broker.queue("letters", durable=True)
+    broker.publish("", "q", "m", durable=True)
+    effects.full = True
+    session = RecordingSession()
+    session.consume(queue)
+    session.reject(1, NOW, requeue=False)
+    assert effects.settled == []
+    assert pending(letters) == ["m"]
+    assert (broker.letters.failures, broker.letters.last_failure[-13:]) == (1, "no space left")
+
+
+def test_many_that_expire_at_once_are_one_batch() -> None:
+    broker = Broker()
+    queue = broker.queue("q", expiry_address="EXP", message_ttl=SECOND)
+    expired = broker.queue("EXP")
+    count = 20_000
+    broker.publish("", "q", *("m" for _ in range(count)))
+    queue.tick(NOW + SECOND)
+    assert expired.order.count == count
+    assert not broker.letters.waiting
+    origins = {id(entry.message.origin) for entry in expired.order.entries()}
+    assert len(origins) == 1
