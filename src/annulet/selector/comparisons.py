@@ -125,7 +125,7 @@ class NumberComparison(Comparison):
 def comparison(operator: str, left: Expression, right: Expression, *, converting: bool) -> Comparison:
     """Return the comparison, on a short path where there is one. A literal on the left goes to the right."""
     if isinstance(left, Literal) and isinstance(right, Identifier):
-        operator, left, right = MIRRORED[operator], right, left
+        return comparison(MIRRORED[operator], right, left, converting=converting)
     if not converting and isinstance(left, Identifier) and isinstance(right, Literal):
         value = right.value
         if isinstance(value, str):

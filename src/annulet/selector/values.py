@@ -181,7 +181,7 @@ def _whole(operator: str, left: int, right: int) -> int | float:
     return value if INTEGER_MIN <= value <= INTEGER_MAX else float(value)
 
 
-def _approximate(operator: str, left: float, right: float) -> float:
+def _approximate(operator: str, left: int | float, right: int | float) -> float:
     first, second = float(left), float(right)
     if operator == "+":
         return first + second
