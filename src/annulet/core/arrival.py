@@ -32,6 +32,9 @@ def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
 
 def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
     message = entry.message
+    if 0 < queue.expires_at(entry) <= now:
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        return
     name = message.origin.view.schedule_id(message)
     if name:
         former = queue.schedule.named(name)

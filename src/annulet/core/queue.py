@@ -299,7 +299,8 @@ class Queue(Holdings):
     def reprioritise(self, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
         """Give a pending entry another priority; it goes to the tail of its new level (Artemis, Broker-J §3).
 
-        Returns the entry that stands for it now, stored anew if it was stored; ``None`` when it was not pending.
+        Returns the entry that stands for it now, stored anew if it was stored; ``None`` when it was not pending or has
+        that priority already.
         """
         replacement = revision.revise_priority(self, entry, priority, now)
         self.wake(now)

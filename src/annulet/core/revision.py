@@ -31,9 +31,9 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
 
     The message is shared with other queues and its record says the old priority, so it is copied and stored anew.
     """
-    if entry.state != PENDING or entry.queue is not queue:
-        return None
     former = entry.message
+    if entry.state != PENDING or entry.queue is not queue or former.priority == priority:
+        return None
     message = Message(
         former.header,
         former.body,
