@@ -19,7 +19,7 @@ from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import CatalogueError, DiskFullError
 from annulet.store.history import History
-from annulet.store.history_batch import HistoryBatch
+from annulet.store.history_batch import EntryState, HistoryBatch
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 
@@ -46,7 +46,7 @@ class House:
         return queue
 
     def publish(self, *, durable: bool = True) -> Message:
-        message = Message(b"", b"body", ORIGIN, durable=durable)
+        message = Message(b"", b"body", ORIGIN, durable=durable, accepted_at=NOW)
         self.host.publish(message, self.host.route("e", "k"), NOW)
         return message
 
@@ -280,3 +280,33 @@ async def test_a_broker_in_memory_takes_no_notes() -> None:
     assert len(effects.audit) == 1
     await pipeline.close()
     catalogue.close()
+
+
+async def test_deliveries_that_came_back_are_remembered_until_the_entry_is_settled(house: House) -> None:
+    queue = house.declare("a", **{"x-redelivery-delay": 50, "x-redelivery-jitter": 0})
+    transient = house.declare("t", durable=False)
+    house.publish()
+    (entry,) = queue.acquire(1, -1, NOW)
+    queue.return_entries([entry], NOW)
+    (other,) = transient.acquire(1, -1, NOW)
+    transient.return_entries([other], NOW)
+    assert house.notes.entries == {(queue.queue_id, 1): EntryState(1, NOW + 50)}
+    queue.tick(NOW + 50)
+    queue.acknowledge(*queue.acquire(1, -1, NOW + 50))
+    assert house.notes.entries == {(queue.queue_id, 1): None}
+
+
+async def test_what_never_came_back_needs_no_forgetting(house: House) -> None:
+    queue = house.declare("a")
+    house.publish()
+    queue.acknowledge(*queue.acquire(1, -1, NOW))
+    assert not house.notes
+
+
+async def test_pauses_of_durable_queues_are_remembered(house: House) -> None:
+    queue, transient = house.declare("a"), house.declare("t", durable=False)
+    queue.pause(NOW)
+    transient.pause(NOW)
+    assert house.notes.paused == {queue.queue_id: True}
+    queue.resume(NOW)
+    assert house.notes.paused == {queue.queue_id: False}

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.core.audit import AuditEntry
+from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
 from annulet.store.errors import HistoryError
+from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, persistent, publish
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
@@ -304,3 +307,104 @@ async def test_counters_of_a_clean_stop_are_not_forgotten_by_a_crash_soon_after_
     async with testing.broker(http=False, data_dir=tmp_path / "copy", clock=clock) as running:
         counters = queue_of(running.broker).statistics()
         assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (3, 1, 2)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+async def test_deliveries_that_came_back_are_counted_on(tmp_path: Path, clean: bool) -> None:
+    clock, data = testing.VirtualClock(), tmp_path / "live"
+    delay = {"x-redelivery-delay": 60_000, "x-redelivery-jitter": 0}
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(
+            1, QUEUE.Declare(queue="q", durable=True), QUEUE.Declare(queue="later", durable=True, arguments=delay)
+        )
+        await publish_all(running.broker, peer, persistent(1, "q", b"a"), persistent(1, "q", b"b"))
+        await publish_all(running.broker, peer, persistent(1, "later", b"c"))
+        for queue in ("q", "q", "q", "later"):
+            await peer.send(1, BASIC.Get(queue=queue), BASIC.Recover(requeue=True))
+        await crash(running.broker, data, tmp_path / "copy")
+        await leave(peer)
+    due = clock() + 60_000
+    for _ in range(2):  # and over a run in which nothing happens to it
+        clock.advance(1000)
+        async with testing.broker(http=False, data_dir=data if clean else tmp_path / "copy", clock=clock) as running:
+            assert [entry.delivery_count for entry in queue_of(running.broker).browse()] == [3, 0]
+            later = queue_of(running.broker, "later")
+            assert (later.order.count, later.schedule.count, later.next_due_at()) == (0, 1, due)
+    clock.advance(60_000)
+    async with testing.broker(http=False, data_dir=data if clean else tmp_path / "copy", clock=clock) as running:
+        later = queue_of(running.broker, "later")
+        later.tick(clock())
+        (entry,) = later.acquire(1, -1, clock())
+        assert (entry.delivery_count, entry.redelivered) == (1, True)
+
+
+async def test_what_is_remembered_of_an_entry_goes_with_it(tmp_path: Path) -> None:
+    """Also where the crash comes after the log knew and before the history did."""
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, persistent(1, "q", b"a"))
+        await peer.send(1, BASIC.Get(queue="q"), BASIC.Recover(requeue=True))
+        await running.broker.commit.durable()
+        shutil.copytree(data, tmp_path / "before", ignore=shutil.ignore_patterns("catalogue*", "messages"))
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await crash(running.broker, data, tmp_path / "copy")
+        history = running.broker.history
+        assert history is not None
+        assert history.history.entry_states() == {}
+        await leave(peer)
+    shutil.copytree(tmp_path / "before", tmp_path / "copy", dirs_exist_ok=True)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        await running.broker.commit.durable()
+        history = running.broker.history
+        assert history is not None
+        assert history.history.entry_states() == {}
+
+
+async def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
+    clock, data = testing.VirtualClock(), tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, persistent(1, "q", b"later", headers={"x-delay": 5000}))
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        queue = queue_of(running.broker)
+        (entry,) = queue.schedule.entries()
+        assert entry.message.deliver_at == queue.next_due_at() == clock() + 5000
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+async def test_a_paused_queue_stays_paused(tmp_path: Path, clean: bool) -> None:
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True), QUEUE.Declare(queue="resumed", durable=True))
+        for name in ("q", "resumed"):
+            queue_of(running.broker, name).pause(0)
+        queue_of(running.broker, "resumed").resume(0)
+        await crash(running.broker, data, tmp_path / "copy")
+        await leave(peer)
+    data = data if clean else tmp_path / "copy"
+    async with testing.broker(http=False, data_dir=data) as running:
+        assert (queue_of(running.broker).paused, queue_of(running.broker, "resumed").paused) == (True, False)
+        queue_of(running.broker).resume(0)
+    async with testing.broker(http=False, data_dir=data) as running:
+        assert not queue_of(running.broker).paused
+
+
+async def test_a_message_with_malformed_headers_is_delivered_at_once(tmp_path: Path) -> None:
+    """Versions that did not look into them let such messages in."""
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        malformed = Message(b"\x20\x00\x00\x00\x00\xff", b"a", Origin("", "q", "guest@test", VIEW), durable=True)
+        broker.hosts["/"].publish(malformed, broker.hosts["/"].route("", "q"), broker.clock())
+        await leave(peer)
+    with structlog.testing.capture_logs() as lines:
+        async with testing.broker(http=False, data_dir=tmp_path) as running:
+            assert contents(queue_of(running.broker)) == [b"a"]
+    assert [line["count"] for line in lines if "malformed" in line["event"]] == [1]

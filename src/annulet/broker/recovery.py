@@ -10,8 +10,10 @@ import structlog
 
 from annulet.broker.leased import expect_leased
 from annulet.core.message import ContentView, Message, Origin
+from annulet.store.history_batch import EntryState
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
+from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
@@ -30,10 +32,13 @@ RESTORE_SLICE: Final = 5000
 """Messages restored before other tasks get a turn, so that a signal can end the start while a large backlog loads."""
 
 REDELIVERED_UPTO: Final = "redelivered_upto"
-"""Beside a queue's counters: the highest sequence that came back and was pending at the clean stop. Up to it messages
+"""Beside a queue's counters: the highest sequence that came back and was waiting at the clean stop. Up to it messages
 may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2); after a crash all are."""
 
 LOG_DIRECTORY: Final = "messages"
+
+NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=0)
+"""An entry of which nothing is remembered."""
 
 VIEWS: Final[dict[str, ContentView]] = {VIEW.name: VIEW}
 
@@ -105,18 +110,19 @@ def restore_history(broker: Broker) -> None:
 
 
 async def restore_messages(broker: Broker) -> None:
-    """Put the log's live messages back into their queues, in their order."""
+    """Put the log's live messages back into their queues, in their order, with what is remembered of them."""
     log = broker.log
     queues: dict[int, Queue] = {
         queue.queue_id: queue for host in broker.hosts.values() for queue in host.queues.values() if queue.queue_id
     }
     expect_leased(broker.catalogue, queues)
     redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in queues}
-    origins: dict[tuple[str, str, str, str], Origin] = {}
+    states = {} if broker.history is None else broker.history.history.entry_states()
+    reader = MessageReader()
     count = orphans = 0
     last = time.monotonic()
     for recovered in log.recovered():
-        message = _message(recovered, origins)
+        message = reader.message(recovered)
         for queue_id, sequence in recovered.targets:
             queue = queues.get(queue_id)
             if queue is None:  # deleted, but the crash came before the log knew
@@ -124,7 +130,14 @@ async def restore_messages(broker: Broker) -> None:
                 orphans += 1
             else:
                 seen = not log.clean or sequence <= redelivered_upto[queue_id]
-                queue.restore(message, sequence, redelivered=seen)
+                state = states[queue_id].pop(sequence, NEW_ENTRY) if queue_id in states else NEW_ENTRY
+                queue.restore(
+                    message,
+                    sequence,
+                    redelivered=seen,
+                    delivery_count=state.delivery_count,
+                    deliver_at=state.deliver_at,
+                )
         count += 1
         if count % RESTORE_SLICE == 0:
             await asyncio.sleep(0)
@@ -135,10 +148,32 @@ async def restore_messages(broker: Broker) -> None:
         # Durably, before anybody declares: a catalogue that was lost gives the same ids to other queues.
         await broker.commit.durable()
         logger.warning("messages of unknown queues dropped", count=orphans)
+    if reader.unreadable:
+        logger.warning("delays of messages with malformed headers ignored", count=reader.unreadable)
     for queue in queues.values():
         queue.finish_restore(log.next_sequences.get(queue.queue_id, 1))
+    _restore_pauses(broker, queues)
+    _forget_settled(broker, states)
     if count:
         logger.info("messages restored", count=count, clean=log.clean)
+
+
+def _restore_pauses(broker: Broker, queues: dict[int, Queue]) -> None:
+    if broker.history is None:
+        return
+    for queue_id in broker.history.history.paused_queues():
+        queue = queues.get(queue_id)
+        if queue is None:  # deleted, but the crash came before the history knew
+            broker.history.pending.forget_queue(queue_id)
+        else:
+            queue.pause(broker.clock())
+
+
+def _forget_settled(broker: Broker, states: dict[int, dict[int, EntryState]]) -> None:
+    """Drop what the history holds of entries that did not come back: the crash came before it knew."""
+    if broker.history is not None:
+        gone = ((queue_id, sequence) for queue_id, entries in states.items() for sequence in entries)
+        broker.history.pending.entries.update(dict.fromkeys(gone))
 
 
 def _redelivered_upto(broker: Broker, queue_id: int) -> int:
@@ -146,23 +181,35 @@ def _redelivered_upto(broker: Broker, queue_id: int) -> int:
     return 0 if counters is None else counters.get(REDELIVERED_UPTO, 0)
 
 
-def _message(recovered: RecoveredMessage, origins: dict[tuple[str, str, str, str], Origin]) -> Message:
-    place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
-    origin = origins.get(place)
-    if origin is None:
-        origin = Origin(recovered.exchange, recovered.routing_key, recovered.publisher, VIEWS[recovered.view])
-        origins[place] = origin
-    message = Message(
-        recovered.header,
-        recovered.body,
-        origin,
-        durable=True,
-        priority=recovered.priority,
-        accepted_at=recovered.accepted_at,
-        expires_at=recovered.expires_at,
-    )
-    message.record = recovered.record
-    return message
+class MessageReader:
+    """Makes messages of what the log recovered; those with one origin share it."""
+
+    def __init__(self) -> None:
+        self.unreadable = 0  # messages whose headers are malformed, so that nothing in them counts
+        self._origins: dict[tuple[str, str, str, str], Origin] = {}
+
+    def message(self, recovered: RecoveredMessage) -> Message:
+        """Return the message as it was when it was stored."""
+        place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
+        origin = self._origins.get(place)
+        if origin is None:
+            origin = Origin(recovered.exchange, recovered.routing_key, recovered.publisher, VIEWS[recovered.view])
+            self._origins[place] = origin
+        message = Message(
+            recovered.header,
+            recovered.body,
+            origin,
+            durable=True,
+            priority=recovered.priority,
+            accepted_at=recovered.accepted_at,
+            expires_at=recovered.expires_at,
+        )
+        message.record = recovered.record
+        try:
+            message.deliver_at = origin.view.deliver_at(message)
+        except RemoteProtocolError:  # a version that did not look at the headers let it in; it is delivered at once
+            self.unreadable += 1
+        return message
 
 
 def save_counters(broker: Broker) -> None:
@@ -175,7 +222,8 @@ def save_counters(broker: Broker) -> None:
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
-                    returned = (entry.sequence for entry in queue.order.entries() if entry.redelivered)
+                    waiting = (*queue.order.entries(), *queue.schedule.entries())
+                    returned = (entry.sequence for entry in waiting if entry.redelivered)
                     counters = queue.counters.as_dict()
                     broker.catalogue.set_queue_counters(
                         queue.queue_id, counters | {REDELIVERED_UPTO: max(returned, default=0)}
