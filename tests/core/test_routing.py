@@ -20,7 +20,7 @@ def declare(host, *names):
 
 
 def walk(host, start, key="", message=None):
-    way = Walk(host.exchanges, host.queues)
+    way = Walk(host)
     return [queue.name for queue in way.follow(host.exchanges[start], key, message)], way.static
 
 
@@ -102,4 +102,4 @@ def test_a_headers_exchange_without_a_match_has_an_alternate_too(host):
 
 
 def test_an_exchange_that_is_not_registered_can_start_a_walk(host):
-    assert Walk(host.exchanges, host.queues).follow(FanoutExchange("loose"), "", None) == []
+    assert Walk(host).follow(FanoutExchange("loose"), "", None) == []

@@ -1,12 +1,15 @@
-"""A binding: one edge of the routing graph, from an exchange to a queue or to another exchange."""
+"""A binding: one edge of the routing graph, from an exchange or address to a queue or to another exchange."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from annulet.core.errors import InvalidArgument
+from annulet.core.filters import compile_filter
+
 if TYPE_CHECKING:
     from annulet.core.exchanges.exchange import Exchange
-    from annulet.core.message import PropertyValue
+    from annulet.core.message import Message, PropertyValue
     from annulet.core.queue import Queue
 
 BindingKey: TypeAlias = "tuple[str, str, str, str]"
@@ -15,16 +18,56 @@ BindingKey: TypeAlias = "tuple[str, str, str, str]"
 TO_QUEUE: Final = "queue"
 TO_EXCHANGE: Final = "exchange"
 
+FILTER: Final = "x-filter-jms-selector"
+"""Argument of every kind of binding: only messages that this selector admits follow it (Broker-J)."""
+
+REPLACEMENT_KEY: Final = "x-replacement-routing-key"
+"""Argument of a binding to an exchange: the message goes on under this routing key (Broker-J)."""
+
+ROUTING_TYPE: Final = "x-routing-type"
+"""Argument of a queue's binding to an address that has both routing types: which of them the queue has."""
+
+NO_LOCAL: Final = "x-qpid-no-local"
+"""Argument of a queue's binding: messages do not follow it that a connection with a consumer there published."""
+
+BINDING_ARGUMENTS: Final = frozenset({"x-match", FILTER, REPLACEMENT_KEY, ROUTING_TYPE, NO_LOCAL})
+"""Arguments that tell the binding something; a headers exchange never compares them with the message's headers."""
+
 
 def arguments_text(arguments: dict[str, PropertyValue]) -> str:
     """Spell arguments so that equal tables give equal text whatever the order of their fields."""
     return repr(sorted(arguments.items(), key=lambda item: item[0])) if arguments else ""
 
 
-class Binding:
-    """An edge from ``source`` to exactly one of ``queue`` and ``exchange``."""
+def text_argument(arguments: dict[str, PropertyValue], name: str) -> str | None:
+    """Return a binding argument that must be text, ``None`` when absent. Raises :class:`InvalidArgument`."""
+    value = arguments.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidArgument(f"binding argument '{name}' must be text, not {value!r}")
+    return value
 
-    __slots__ = ("arguments", "exchange", "key", "queue", "routing_key", "source")
+
+class Binding:
+    """An edge from ``source`` to exactly one of ``queue`` and ``exchange``.
+
+    ``selector``: the compiled filter, ``None`` when every message may follow; ``replacement_key``: the routing key from
+    here on, ``None`` to keep it; ``no_local``: not for who publishes and consumes on one connection. Raises
+    :class:`InvalidArgument` for a filter that is no selector.
+    """
+
+    __slots__ = (
+        "arguments",
+        "exchange",
+        "key",
+        "no_local",
+        "queue",
+        "replacement_key",
+        "routing_key",
+        "selector",
+        "source",
+    )
 
     def __init__(
         self,
@@ -39,7 +82,17 @@ class Binding:
         self.exchange = exchange
         self.routing_key = routing_key
         self.arguments = arguments
+        self.selector = compile_filter(text_argument(arguments, FILTER) or "", f"binding argument '{FILTER}'")
+        self.no_local = arguments.get(NO_LOCAL) is True
+        self.replacement_key = text_argument(arguments, REPLACEMENT_KEY)
         self.key: BindingKey = (self.destination_kind, self.destination_name, routing_key, arguments_text(arguments))
+
+    def local(self, message: Message) -> bool:
+        """Say whether ``no_local`` keeps a message off: its publisher's connection consumes from the queue."""
+        connection = message.origin.connection
+        if not self.no_local or connection is None or self.queue is None:
+            return False
+        return any(consumer.session.connection_identity is connection for consumer in self.queue.consumers)
 
     @property
     def destination_kind(self) -> str:

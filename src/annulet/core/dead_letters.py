@@ -230,7 +230,7 @@ class DeadLetters(Forwarder):
         reached: dict[Queue, None] = {}
         for key in keys:
             if exchange.internal:  # closed to publishers, not to the broker
-                queues = Walk(host.exchanges, host.queues).follow(exchange, key, copy)
+                queues = Walk(host).follow(exchange, key, copy)
             else:
                 queues = host.targets(copy, host.route(exchange_name, key))
             reached.update(dict.fromkeys(queues))

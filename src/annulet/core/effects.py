@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
@@ -48,6 +49,15 @@ class Effects:
 
     def queue_deleted(self, queue: Queue) -> None:
         """A queue is gone, by command, auto-delete or expiry."""
+
+    def queue_created(self, queue: Queue) -> None:
+        """The core made a durable queue by itself (auto-create, retroactive address): write it down, set its id."""
+
+    def address_created(self, address: Address) -> None:
+        """The core made a durable address by itself: write it down."""
+
+    def address_blocked(self, name: str, *, blocked: bool) -> None:
+        """An address with the full policy BLOCK filled up, or has room again: hold its publishers back meanwhile."""
 
     def exchange_deleted(self, name: str) -> None:
         """An exchange is gone, by command or auto-delete."""

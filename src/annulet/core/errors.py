@@ -25,3 +25,15 @@ class AccessRefused(CoreError):
 
 class ResourceLocked(CoreError):
     """An exclusive queue belongs to another connection (AMQP 0-9-1: 405)."""
+
+
+class LimitExceeded(CoreError):
+    """A queue or address is full and refuses; the message went to none of its queues (Broker-J: all or nothing).
+
+    AMQP 0-9-1: ``basic.nack`` where publishes are confirmed, else ``basic.return`` 506; AMQP 1.0: ``rejected`` with
+    ``amqp:resource-limit-exceeded``.
+    """
+
+
+class TransactionRefused(CoreError):
+    """A commit was refused as a whole: nothing was sent, nothing settled (AMQP 0-9-1: 406; AMQP 1.0: rollback)."""

@@ -30,6 +30,9 @@ from annulet.core.schedule import ScheduleIndex
 from annulet.core.settings import MOVE_TO_TAIL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from annulet.core.address_limits import AddressAccounts
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
     from annulet.core.session import Session
@@ -80,6 +83,8 @@ class Holdings:
         self.delivering_bytes = 0
         self.next_sequence = 1
         self.next_due_place = DUE_PLACES_FROM
+        self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
+        self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
@@ -200,6 +205,8 @@ class Holdings:
             self.keys.withdraw(entry)
         if entry.indexed and self.expiry is not None:
             self.expiry.note_removed()
+        if self.accounts is not None:
+            self.accounts.released(entry.message)
 
     def remove_scheduled(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the schedule, and finish it."""
@@ -223,6 +230,8 @@ class Holdings:
             self.keys.forget(entry)
         if entry.indexed and self.expiry is not None:
             self.expiry.note_removed()
+        if self.accounts is not None:
+            self.accounts.released(entry.message)
         if reason is not RemovalReason.ACKNOWLEDGED:
             if reason in LOSSES:
                 self._note_loss(entry, reason, now, replaced_by)

@@ -1,36 +1,320 @@
-"""Publishing: a message into all queues its route leads to."""
+"""Publishing: a message into all queues its route leads to, or into none of them.
+
+Most routes are static: their queues refuse nothing and nobody on the way counts, copies or asks. A message of such a
+route goes straight into its queues. Every other send is planned first: filters, turns, diverts, duplicates and limits
+are decided for all of its copies, and only then anything is changed.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
+from annulet.core.address_limits import AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
+from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED
+from annulet.core.errors import LimitExceeded
+from annulet.core.exchanges.address import Address
+from annulet.core.ledger import LossLedger, LossRecord
+from annulet.core.planning import DROPPED, DUPLICATE, ROUTED, Claims, Leg
+from annulet.core.reasons import RemovalReason
+from annulet.core.routing import Route, Walk, address_of_key
 from annulet.core.routing_graph import RoutingGraph
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.core.address_settings import AddressSettingsRepository, ResolvedSettings
+    from annulet.core.effects import Effects
     from annulet.core.message import Message
-    from annulet.core.routing import Route
+    from annulet.core.queue import Queue
 
 
 class Publishing(RoutingGraph):
-    """A routing graph that messages are published to."""
+    """A routing graph that messages are published to.
 
-    def publish(self, message: Message, route: Route, now: int) -> int:
+    ``duplicates_dropped`` counts the messages that duplicate detection kept out.
+    """
+
+    def __init__(
+        self, name: str, effects: Effects, ledger: LossLedger, address_settings: AddressSettingsRepository
+    ) -> None:
+        super().__init__(name, effects)
+        self.ledger = ledger
+        self.address_settings = address_settings
+        self.accounts = AddressAccounts(effects)
+        self.duplicates = DuplicateCaches()
+        self.duplicates_dropped = 0
+
+    # ------------------------------------------------------------------ sending
+
+    def publish(
+        self,
+        message: Message,
+        route: Route,
+        now: int,
+        *,
+        duplicate_id: str = "",
+        further_keys: tuple[str, ...] = (),
+        forwarded: bool = False,
+    ) -> int:
         """Put a message into every queue of its route, once each, and store it when it is durable.
 
-        Returns how many queues it reached: 0 means unroutable. A route of an older generation is looked up anew.
+        ``duplicate_id``: the sender's id, for an address that has seen it before; ``further_keys``: routing keys the
+        sender added (RabbitMQ's CC and BCC); ``forwarded``: the broker sends it on, so nothing may refuse it. Returns
+        how many queues it was routed to: 0 means unroutable; a duplicate and what a full address drops count as
+        routed. A route of an older generation is looked up anew. Raises :class:`LimitExceeded`; then no queue has it.
         """
-        fresh = route.static and route.generation == self.generation
-        queues = route.queues if fresh else self.targets(message, route)
+        if duplicate_id or further_keys or not route.static or route.generation != self.generation:
+            current = self.renewed(route)
+            if current is None:
+                return 0
+            if duplicate_id or further_keys or not current.static:
+                legs = self.plan(
+                    message,
+                    current,
+                    Claims(),
+                    duplicate_id=duplicate_id,
+                    further_keys=further_keys,
+                    forwarded=forwarded,
+                )
+                return self.apply(legs, now)
+            route = current
+        queues = route.queues
         if len(queues) == 1:
             queue = queues[0]
             entry = queue.enqueue(message, now)
             if message.durable and queue.durable and entry.state != REMOVED:
                 self.effects.store(message, [entry])
             return 1
+        self.enqueue_all(message, queues, now)
+        return len(queues)
+
+    def send_to_address(
+        self,
+        name: str,
+        message: Message,
+        now: int,
+        routing_type: str = "",
+        *,
+        duplicate_id: str = "",
+        forwarded: bool = False,
+    ) -> int:
+        """Send a message to a node by name: an address or exchange, ``address::queue``, or a queue.
+
+        An exchange goes by the message's routing key. Returns as :meth:`publish`; a name that is nowhere is 0.
+        """
+        route = self.route_to(name, message.origin.routing_key, routing_type)
+        return self.publish(message, route, now, duplicate_id=duplicate_id, forwarded=forwarded)
+
+    def route_to(self, name: str, routing_key: str, routing_type: str = "") -> Route:
+        """Return the route to a node by name. Raises :class:`AccessRefused` for an internal exchange."""
+        node = self.exchanges.get(name) if name else None
+        if node is None:
+            return self.route("", name, routing_type)
+        return self.route(name, name if isinstance(node, Address) else routing_key, routing_type)
+
+    def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
+        """Put a message into these queues, whoever else has it, and store it once for those that survive."""
         entries = [queue.enqueue(message, now) for queue in queues]
         if message.durable:
             stored = [entry for entry in entries if entry.queue.durable and entry.state != REMOVED]
             if stored:
                 self.effects.store(message, stored)
-        return len(entries)
+
+    # ------------------------------------------------------------------ planned sends
+
+    def plan(
+        self,
+        message: Message,
+        route: Route,
+        claims: Claims,
+        *,
+        duplicate_id: str = "",
+        further_keys: tuple[str, ...] = (),
+        forwarded: bool = False,
+    ) -> list[Leg]:
+        """Decide where a message and the copies diverts make of it go; nothing changes but whose turn it is.
+
+        ``claims`` grows by what the legs will take. Raises :class:`LimitExceeded`.
+        """
+        legs: list[Leg] = []
+        applied: set[str] = set()
+        rescued = False  # a message nobody takes goes to the dead-letter address once
+        waiting: deque[tuple[Message, Route, tuple[str, ...]]] = deque([(message, route, further_keys)])
+        while waiting:
+            sent, way, keys = waiting.popleft()
+            walk, leg = self._walk(sent, way, keys, applied, duplicate_id)
+            legs.append(leg)
+            self._judge(leg, claims, forwarded=forwarded)
+            if leg.fate != ROUTED:
+                continue
+            for diversion in walk.diversions:
+                routing_type = diversion.divert.routing_type_for(way.routing_type)
+                for target in diversion.divert.forwarding_addresses:
+                    onward = self.route_to(target, sent.origin.routing_key, routing_type)
+                    waiting.append((diversion.copy(sent, onward.exchange, onward.routing_key), onward, ()))
+            if not leg.queues and not walk.diversions and not rescued:
+                rescued = True
+                rescue = self._rescue(sent, way)
+                if rescue is not None:
+                    waiting.append((rescue[0], rescue[1], ()))
+        return legs
+
+    def apply(self, legs: list[Leg], now: int) -> int:
+        """Carry out a plan. Returns how many queues the message was routed to, as :meth:`publish`."""
+        reached = 0
+        for leg in legs:
+            reached += len(leg.queues)
+            if leg.fate == ROUTED:
+                self._enter(leg, now)
+                continue
+            reached += not leg.queues
+            if leg.fate == DUPLICATE:
+                self.duplicates_dropped += 1
+            else:
+                self._drop(leg, now)
+        return reached
+
+    def _walk(
+        self, message: Message, route: Route, further_keys: tuple[str, ...], applied: set[str], duplicate_id: str
+    ) -> tuple[Walk, Leg]:
+        walk = Walk(self, routing_type=route.routing_type, applied=applied)
+        if route.static and not further_keys:
+            queues = route.queues
+        else:
+            start = self.exchanges[route.exchange]
+            queues = walk.follow(start, route.routing_key, message)
+            for key in further_keys:
+                queues = walk.follow(start, key, message)
+        return walk, Leg(message, route.address, queues, duplicate_id)
+
+    def _judge(self, leg: Leg, claims: Claims, *, forwarded: bool) -> None:
+        """Say what becomes of a leg, and claim what it will take. Raises :class:`LimitExceeded`."""
+        duplicate_id = leg.duplicate_id
+        if duplicate_id and (
+            self.duplicates.has(leg.address, duplicate_id) or claims.has_identifier(leg.address, duplicate_id)
+        ):
+            leg.fate = DUPLICATE
+            return
+        size = len(leg.message.body)
+        account = self.accounts.by_address.get(leg.address) if leg.queues else None
+        if account is not None:
+            more = claims.of_account(account)
+            if account.drops(size, more.messages, more.bytes):
+                leg.account = account
+                leg.fate = DROPPED
+                return
+            refusal = "" if forwarded else account.refusal(size, more.messages, more.bytes)
+            if refusal:
+                account.refused += 1
+                raise LimitExceeded(refusal)
+            leg.account = account
+        if not forwarded:
+            for queue in leg.queues:
+                if queue.may_refuse:
+                    more = claims.of_queue(queue)
+                    refusal = queue.refusal(leg.message, more.messages, more.bytes)
+                    if refusal:
+                        raise LimitExceeded(refusal)
+        claims.add(leg)
+
+    def _enter(self, leg: Leg, now: int) -> None:
+        message, queues = leg.message, leg.queues
+        if message.expires_at and self.settings_of(leg.address).no_expiry:
+            message.expires_at = 0
+        if leg.account is not None and queues:
+            self.accounts.charge(leg.account, message, len(queues))
+        self.enqueue_all(message, queues, now)
+        if leg.duplicate_id and queues:
+            settings = self.settings_of(leg.address)
+            size = settings.id_cache_size
+            self.duplicates.add(leg.address, leg.duplicate_id, size)
+            if size > 0 and settings.persist_id_cache:
+                self.effects.duplicate_noted(leg.address, leg.duplicate_id, size)
+
+    def _drop(self, leg: Leg, now: int) -> None:
+        message = leg.message
+        assert leg.account is not None
+        leg.account.dropped += 1
+        self.ledger.add(
+            LossRecord(
+                queue=leg.address,
+                sequence=0,  # it never entered a queue
+                reason=RemovalReason.OVERFLOW,
+                key="",
+                size=len(message.body),
+                priority=message.priority,
+                accepted_at=message.accepted_at,
+                at=now,
+                publisher=message.origin.publisher,
+                replaced_by=0,
+                rule="address-full-policy drop",
+            )
+        )
+
+    def _rescue(self, message: Message, route: Route) -> tuple[Message, Route] | None:
+        """Return the copy of an unroutable message for the dead-letter address, where its address wants that."""
+        settings = self.settings_of(route.address)
+        target = settings.dead_letter_address
+        if not settings.send_to_dla_on_no_route or not target or target == route.address:
+            return None
+        onward = self.route_to(target, message.origin.routing_key)
+        copy = copy_for(message, {ORIGINAL_ADDRESS: route.address}, onward.exchange, onward.routing_key)
+        return copy, onward
+
+    # ------------------------------------------------------------------ what addresses have settings for
+
+    def settings_of(self, address: str) -> ResolvedSettings:
+        """Return the settings of an address, merged from all that match it."""
+        return self.address_settings.resolve(address)
+
+    def decides_per_message(self, route: Route) -> bool:
+        """Say whether limits of an address or queue, or a dead-letter address, have a say in each message."""
+        settings = self.settings_of(route.address)
+        if self.limit_address(route.address) is not None or settings.no_expiry:
+            return True
+        if not route.queues:
+            return settings.send_to_dla_on_no_route
+        return any(queue.may_refuse for queue in route.queues)
+
+    def limit_address(self, address: str) -> AddressAccount | None:
+        """Open, change or close the account of an address after its settings; ``None`` when it needs none."""
+        settings = self.settings_of(address)
+        limits = AddressLimits(
+            max_bytes=settings.max_size_bytes,
+            max_messages=settings.max_size_messages,
+            policy=settings.address_full_policy,
+            reject_threshold=settings.max_size_bytes_reject_threshold,
+        )
+        known = address in self.accounts.by_address
+        account = self.accounts.account_for(address, limits)
+        if account is not None and not known:
+            for queue in self.queues.values():
+                queue.accounts = self.accounts
+            for message, queues in self._held_of(address).items():
+                self.accounts.charge(account, message, queues)
+        return account
+
+    def _held_of(self, address: str) -> dict[Message, int]:
+        """Return the messages sent to an address that queues hold, each with how many do. O(messages)."""
+        held: dict[Message, int] = {}
+        for queue in self.queues.values():
+            here = {entry.message for entry in [*queue.order.entries(), *queue.schedule.entries(), *queue.delivering]}
+            for message in here:
+                origin = message.origin
+                if (origin.exchange or address_of_key(origin.routing_key)) == address:
+                    held[message] = held.get(message, 0) + 1
+        return held
+
+    # ------------------------------------------------------------------ duplicates
+
+    def restore_duplicates(self, address: str, duplicate_ids: Iterable[str]) -> None:
+        """Put back the ids an address had accepted before the broker ended, oldest first."""
+        self.duplicates.restore(address, duplicate_ids, self.settings_of(address).id_cache_size)
+
+    def forget_duplicates(self, address: str) -> None:
+        """Drop the ids of an address that lost its last queue."""
+        if self.duplicates.forget(address):
+            self.effects.duplicates_forgotten(address)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.addresses import AddressPatterns, is_wildcard
 from annulet.core.arguments import Arguments, parse_alternate_exchange
 from annulet.core.bindings import Binding, BindingKey
+from annulet.core.diverts import DivertTable
 from annulet.core.equivalence import require_same
 from annulet.core.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed
-from annulet.core.exchanges import EXCHANGE_TYPES, DirectExchange, Exchange
+from annulet.core.exchanges import EXCHANGE_TYPES, Address, DirectExchange, Exchange
+from annulet.core.exchanges.address import ROUTING_TYPES_ARGUMENT, parse_routing_types
 from annulet.core.routing import Route, Walk
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from annulet.core.effects import Effects
     from annulet.core.message import Message
     from annulet.core.queue import Queue
+    from annulet.selector.selector import Selector
 
 ROUTES_MAX: Final = 10_000
 """Routes remembered per virtual host, about 4 MB. When it is full all are forgotten: routing keys that never repeat
@@ -36,9 +40,10 @@ STANDARD_EXCHANGES: Final = (
 
 
 class RoutingGraph:
-    """The nodes of a virtual host with their bindings.
+    """The nodes of a virtual host with their bindings: exchanges and addresses share one namespace, ``exchanges``.
 
     ``generation`` grows with every change of the graph; routes of an older generation are looked up anew.
+    ``filters``: the compiled selector of every queue that has one.
     """
 
     def __init__(self, name: str, effects: Effects) -> None:
@@ -46,9 +51,15 @@ class RoutingGraph:
         self.effects = effects
         self.exchanges: dict[str, Exchange] = {"": DirectExchange("", durable=True)}
         self.queues: dict[str, Queue] = {}
+        self.addresses: dict[str, Address] = {}  # those among ``exchanges``
+        self.filters: dict[Queue, Selector] = {}
+        self.diverts = DivertTable()
         self.generation = 0
+        self.latest = 0  # the latest time a caller gave, for what happens without one, milliseconds since 1970
+        self._wildcards = AddressPatterns()
         self._bindings_to_queue: dict[Queue, dict[tuple[str, BindingKey], Binding]] = {}
         self._routes: dict[tuple[str, str], Route] = {}
+        self._typed_routes: dict[tuple[str, str, str], Route] = {}  # of sends that name a routing type
         for exchange_name, type_name in STANDARD_EXCHANGES:
             self.exchanges[exchange_name] = EXCHANGE_TYPES[type_name](exchange_name, durable=True)
 
@@ -92,6 +103,9 @@ class RoutingGraph:
             require_same("auto_delete", what, auto_delete, existing.auto_delete)
             require_same("internal", what, internal, existing.internal)
             require_same("alternate-exchange", what, alternate, existing.alternate)
+            if isinstance(existing, Address):
+                wanted = parse_routing_types((arguments or {}).get(ROUTING_TYPES_ARGUMENT))
+                require_same(ROUTING_TYPES_ARGUMENT, what, ",".join(wanted), ",".join(existing.routing_types))
             return existing
         self._refuse_reserved("exchange", name)
         exchange = exchange_class(
@@ -103,7 +117,12 @@ class RoutingGraph:
             arguments=arguments,
         )
         self.exchanges[name] = exchange
-        self._graph_changed()
+        self.graph_changed()
+        if isinstance(exchange, Address):
+            self.addresses[name] = exchange
+            if is_wildcard(name):
+                self._wildcards.add(name)
+            self.address_added(exchange)
         return exchange
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
@@ -124,6 +143,27 @@ class RoutingGraph:
                 "unbind them or delete without if-unused"
             )
         self._drop_exchange(exchange)
+
+    def address_added(self, address: Address) -> None:
+        """An address is new: what its settings ask for is set up. Nothing, for a bare graph."""
+
+    def address_dropped(self, address: Address) -> None:
+        """An address is gone, its bindings not yet. Nothing, for a bare graph."""
+
+    def before_routing(self) -> None:
+        """Called before a route is looked up anew. Nothing, for a bare graph."""
+
+    def queue_joined(self, address: Address, binding: Binding) -> None:
+        """A queue became one of an address's: it gets what a retroactive address kept. Nothing, for a bare graph."""
+
+    def binding_removed(self, binding: Binding) -> None:
+        """A binding is gone: what was kept for the queues behind it may go too. Nothing, for a bare graph."""
+
+    def wildcards_for(self, name: str) -> list[Address]:
+        """Return the addresses with wildcards that ``name`` fits, except itself."""
+        if not self._wildcards:
+            return []
+        return [self.addresses[pattern] for pattern in self._wildcards.fitting(name)]
 
     # ------------------------------------------------------------------ bindings
 
@@ -166,12 +206,16 @@ class RoutingGraph:
 
     # ------------------------------------------------------------------ routes
 
-    def route(self, exchange_name: str, routing_key: str) -> Route:
+    def route(self, exchange_name: str, routing_key: str, routing_type: str = "") -> Route:
         """Return where messages for this exchange and key go, from memory while the graph does not change.
 
-        Raises :class:`NotFound`, and :class:`AccessRefused` for an internal exchange.
+        ``routing_type``: only queues of an address that have this one, empty for both. Raises :class:`NotFound`, and
+        :class:`AccessRefused` for an internal exchange.
         """
-        route = self._routes.get((exchange_name, routing_key))
+        if routing_type:
+            route = self._typed_routes.get((exchange_name, routing_key, routing_type))
+        else:
+            route = self._routes.get((exchange_name, routing_key))
         if route is not None:
             return route
         exchange = self.exchange_for(exchange_name)
@@ -180,24 +224,47 @@ class RoutingGraph:
                 f"cannot publish to internal exchange '{exchange_name}' in vhost '{self.name}'; "
                 "publish to one that is bound to it"
             )
-        walk = Walk(self.exchanges, self.queues)
+        self.before_routing()
+        walk = Walk(self, routing_type=routing_type, looking=True)
         queues = walk.follow(exchange, routing_key, None)
-        route = Route(exchange_name, routing_key, queues, self.generation, static=walk.static)
-        if len(self._routes) >= ROUTES_MAX:
+        route = Route(exchange_name, routing_key, queues, self.generation, routing_type=routing_type)
+        route.static = walk.static and not self.decides_per_message(route)
+        if len(self._routes) + len(self._typed_routes) >= ROUTES_MAX:
             self._routes.clear()
-        self._routes[(exchange_name, routing_key)] = route
+            self._typed_routes.clear()
+        if routing_type:
+            self._typed_routes[(exchange_name, routing_key, routing_type)] = route
+        else:
+            self._routes[(exchange_name, routing_key)] = route
         return route
 
+    def decides_per_message(self, route: Route) -> bool:
+        """Say whether something else than the graph has a say in each message of a route. No, for a bare graph."""
+        del route
+        return False
+
+    def renewed(self, route: Route) -> Route | None:
+        """Return the route as the graph is now; ``None`` when its exchange is gone or takes no publishes any more."""
+        if route.generation == self.generation:
+            return route
+        exchange = self.exchanges.get(route.exchange)
+        if exchange is None or exchange.internal:
+            return None
+        return self.route(route.exchange, route.routing_key, route.routing_type)
+
     def targets(self, message: Message, route: Route) -> list[Queue]:
-        """Return the queues one message goes to now. Not to be changed. Empty if its exchange is gone."""
-        if route.generation != self.generation:
-            exchange = self.exchanges.get(route.exchange)
-            if exchange is None or exchange.internal:  # gone, or made anew as one nobody may publish to
-                return []
-            route = self.route(route.exchange, route.routing_key)
-        if route.static:
-            return route.queues
-        return Walk(self.exchanges, self.queues).follow(self.exchanges[route.exchange], route.routing_key, message)
+        """Return the queues one message would go to now. Not to be changed. Empty if its exchange is gone.
+
+        Limits and duplicates are not asked, and no anycast queue's turn is used up. What a divert would copy is not
+        in it.
+        """
+        current = self.renewed(route)
+        if current is None:
+            return []
+        if current.static:
+            return current.queues
+        walk = Walk(self, routing_type=current.routing_type, looking=True)
+        return walk.follow(self.exchanges[current.exchange], current.routing_key, message)
 
     # ------------------------------------------------------------------ the graph
 
@@ -215,7 +282,9 @@ class RoutingGraph:
         binding.source.add(binding)
         if binding.queue is not None:
             self._bindings_to_queue[binding.queue][(binding.source.name, binding.key)] = binding
-        self._graph_changed()
+        self.graph_changed()
+        if isinstance(binding.source, Address):
+            self.queue_joined(binding.source, binding)
         return binding
 
     def _unbind(self, wanted: Binding) -> Binding | None:
@@ -226,7 +295,8 @@ class RoutingGraph:
         source.remove(binding)
         if binding.queue is not None:
             del self._bindings_to_queue[binding.queue][(source.name, binding.key)]
-        self._graph_changed()
+        self.graph_changed()
+        self.binding_removed(binding)
         if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
             self._drop_exchange(source)
         return binding
@@ -234,17 +304,23 @@ class RoutingGraph:
     def _drop_exchange(self, exchange: Exchange) -> None:
         """Take an exchange out of the graph. Sources it was bound to may lose their last binding and go too."""
         del self.exchanges[exchange.name]
+        address = self.addresses.pop(exchange.name, None)
+        if address is not None:
+            self._wildcards.remove(exchange.name)
+            self.address_dropped(address)
         for binding in list(exchange.bindings.values()):
             self._unbind(binding)
         for source in list(self.exchanges.values()):
             for binding in [edge for edge in source.bindings.values() if edge.exchange is exchange]:
                 self._unbind(binding)
-        self._graph_changed()
+        self.graph_changed()
         self.effects.exchange_deleted(exchange.name)
 
-    def _graph_changed(self) -> None:
+    def graph_changed(self) -> None:
+        """Forget all routes: what they say may not hold any more."""
         self.generation += 1
         self._routes.clear()
+        self._typed_routes.clear()
 
     def _refuse_default(self, exchange_name: str) -> None:
         if not exchange_name:

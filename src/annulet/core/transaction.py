@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.errors import CoreError, LimitExceeded, TransactionRefused
+from annulet.core.planning import DUPLICATE, Claims
+
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
+    from annulet.core.planning import Leg
     from annulet.core.routing import Route
     from annulet.core.session import Session
     from annulet.core.virtual_host import VirtualHost
 
 SETTLEMENT_BYTES: Final = 16
 """What a settlement takes in a log that writes (queue, record) as two 64-bit numbers."""
+
+
+class Send:
+    """One message of a transaction."""
+
+    __slots__ = ("duplicate_id", "further_keys", "message", "route")
+
+    def __init__(self, message: Message, route: Route, duplicate_id: str, further_keys: tuple[str, ...]) -> None:
+        self.message = message
+        self.route = route
+        self.duplicate_id = duplicate_id
+        self.further_keys = further_keys
 
 
 class Transaction:
@@ -27,7 +43,7 @@ class Transaction:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._sends: list[tuple[Message, Route]] = []
+        self._sends: list[Send] = []
         self._settlements: list[tuple[int, QueueEntry]] = []
         self._rejections: list[tuple[int, QueueEntry, bool]] = []
 
@@ -42,14 +58,19 @@ class Transaction:
 
         0: the commit needs no disk.
         """
-        sends = sum(len(message.header) + len(message.body) + 1 for message, _ in self._sends if message.durable)
+        sends = 0
+        for send in self._sends:
+            if send.message.durable:
+                sends += len(send.message.header) + len(send.message.body) + 1
         settled = sum(1 for _, entry in self._settlements if entry.message.record)
         settled += sum(1 for _, entry, requeue in self._rejections if entry.message.record and not requeue)
         return sends + settled * SETTLEMENT_BYTES
 
-    def send(self, message: Message, route: Route) -> None:
-        """Collect a message; it goes to the queues its route leads to at commit."""
-        self._sends.append((message, route))
+    def send(
+        self, message: Message, route: Route, *, duplicate_id: str = "", further_keys: tuple[str, ...] = ()
+    ) -> None:
+        """Collect a message; it goes to the queues its route leads to at commit. Keywords: ``VirtualHost.publish``."""
+        self._sends.append(Send(message, route, duplicate_id, further_keys))
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
@@ -62,35 +83,73 @@ class Transaction:
     def commit(self, host: VirtualHost, now: int) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
 
-        What the effects raise passes through after :meth:`Effects.abort_transaction`.
+        Everything that could refuse a send is asked before anything is done, with what the earlier sends of the
+        transaction take counted in. Raises :class:`TransactionRefused` for a full queue or address and for a duplicate
+        id: then nothing was sent, and the deliveries are unsettled as after :meth:`rollback`. What the effects raise
+        passes through after :meth:`Effects.abort_transaction`.
         """
+        try:
+            plans = self._plan(host)
+        except CoreError:
+            self.rollback()
+            raise
         sends, settlements, rejections = self._sends, self._settlements, self._rejections
         self._sends, self._settlements, self._rejections = [], [], []
         host.effects.begin_transaction()
         try:
-            unroutable = self._apply(host, now, sends, settlements, rejections)
+            unroutable = self._publish(host, now, sends, plans)
+            self._settle(now, settlements, rejections)
         except BaseException:
             host.effects.abort_transaction()
             raise
         host.effects.end_transaction()
         return unroutable
 
-    def _apply(
+    def _plan(self, host: VirtualHost) -> list[list[Leg] | None]:
+        """Decide every send that is not simple; ``None`` stands for those that nothing can refuse."""
+        claims = Claims()
+        plans: list[list[Leg] | None] = []
+        for number, send in enumerate(self._sends, 1):
+            route = host.renewed(send.route)
+            if route is None or (route.static and not send.duplicate_id and not send.further_keys):
+                plans.append(None)
+                continue
+            try:
+                legs = host.plan(
+                    send.message, route, claims, duplicate_id=send.duplicate_id, further_keys=send.further_keys
+                )
+            except LimitExceeded as error:
+                raise TransactionRefused(
+                    f"transaction refused, nothing of it was done: send {number}: {error}"
+                ) from error
+            if any(leg.fate == DUPLICATE for leg in legs):
+                raise TransactionRefused(
+                    f"transaction refused, nothing of it was done: send {number} to '{route.address}' has duplicate id "
+                    f"'{send.duplicate_id}', which that address has accepted before; leave out what was sent already"
+                )
+            plans.append(legs)
+        return plans
+
+    def _publish(self, host: VirtualHost, now: int, sends: list[Send], plans: list[list[Leg] | None]) -> list[Message]:
+        unroutable: list[Message] = []
+        for send, legs in zip(sends, plans, strict=True):
+            reached = host.publish(send.message, send.route, now) if legs is None else host.apply(legs, now)
+            if reached == 0:
+                unroutable.append(send.message)
+        return unroutable
+
+    def _settle(
         self,
-        host: VirtualHost,
         now: int,
-        sends: list[tuple[Message, Route]],
         settlements: list[tuple[int, QueueEntry]],
         rejections: list[tuple[int, QueueEntry, bool]],
-    ) -> list[Message]:
-        unroutable = [message for message, route in sends if host.publish(message, route, now) == 0]
+    ) -> None:
         session = self.session
         session.acknowledge_entries([entry for _, entry in settlements], now)
         for requeue in (True, False):
             entries = [entry for _, entry, back in rejections if back is requeue]
             if entries:
                 session.reject_entries(entries, now, requeue=requeue)
-        return unroutable
 
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""

@@ -7,7 +7,7 @@ from annulet.core.routing_graph import STANDARD_EXCHANGES
 
 
 def test_the_kinds_of_the_standard_are_there():
-    assert set(exchanges.EXCHANGE_TYPES) == {"direct", "fanout", "topic", "headers"}
+    assert set(exchanges.EXCHANGE_TYPES) == {"address", "direct", "fanout", "topic", "headers"}
 
 
 def test_every_exchange_a_virtual_host_begins_with_has_a_kind():

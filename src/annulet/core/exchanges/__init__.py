@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.core.exchanges.address import Address
 from annulet.core.exchanges.direct import DirectExchange
 from annulet.core.exchanges.exchange import Exchange
 from annulet.core.exchanges.fanout import FanoutExchange
@@ -11,11 +12,20 @@ from annulet.core.exchanges.headers import HeadersExchange
 from annulet.core.exchanges.topic import TopicExchange
 
 EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
+    "address": Address,
     "direct": DirectExchange,
     "fanout": FanoutExchange,
     "headers": HeadersExchange,
     "topic": TopicExchange,
 }
-"""Exchange classes by the type name clients declare (AMQP 0-9-1 §3.1.3)."""
+"""Node classes by the type name clients declare (AMQP 0-9-1 §3.1.3; ``address`` is ours)."""
 
-__all__ = ["EXCHANGE_TYPES", "DirectExchange", "Exchange", "FanoutExchange", "HeadersExchange", "TopicExchange"]
+__all__ = [
+    "EXCHANGE_TYPES",
+    "Address",
+    "DirectExchange",
+    "Exchange",
+    "FanoutExchange",
+    "HeadersExchange",
+    "TopicExchange",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.bindings import Binding
+from annulet.core.bindings import BINDING_ARGUMENTS, Binding
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges.exchange import Exchange
 from annulet.core.message import PropertyValue
@@ -34,11 +34,11 @@ class HeadersPattern:
             raise InvalidArgument(f"invalid x-match field value {mode!r}; expected one of {', '.join(MATCH_MODES)}")
         assert isinstance(mode, str)
         self.match_all = mode.startswith("all")
-        # x-match itself never counts; other x- headers count only when the mode says so (RabbitMQ 3.10)
+        # what tells the binding something never counts; other x- headers only when the mode says so (RabbitMQ 3.10)
         self.wanted = [
             (name, value)
             for name, value in arguments.items()
-            if name != "x-match" and (mode.endswith("-with-x") or not name.startswith("x-"))
+            if name not in BINDING_ARGUMENTS and (mode.endswith("-with-x") or not name.startswith("x-"))
         ]
 
     def fits(self, headers: dict[str, PropertyValue]) -> bool:

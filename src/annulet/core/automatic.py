@@ -1,0 +1,67 @@
+"""Queues and addresses that come when somebody asks for them and go when nobody uses them any more (Artemis §3.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.core.address_settings import ResolvedSettings
+    from annulet.core.exchanges.address import Address
+    from annulet.core.queue import Queue
+
+NEVER: Final = 0
+"""No time: what it is asked for does not happen as things are."""
+
+
+class Lifetime:
+    """How a queue came to be, which decides whether the broker may take it away."""
+
+    __slots__ = ("address", "auto_created", "configured", "created_at")
+
+    def __init__(self, address: str, *, auto_created: bool, configured: bool, created_at: int) -> None:
+        self.address = address  # whose settings say when it goes
+        self.auto_created = auto_created  # the broker made it because somebody named it
+        self.configured = configured  # the configuration or the broker itself needs it: never taken away
+        self.created_at = created_at  # milliseconds since 1970
+
+
+def was_used(queue: Queue) -> bool:
+    """Say whether a queue ever had a consumer or a message."""
+    return queue.had_consumer or queue.counters.messages_added > 0
+
+
+def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -> int:
+    """Return when an unused queue goes (milliseconds since 1970); :data:`NEVER` while a condition fails.
+
+    It goes when it was made automatically (or ``auto-delete-created-queues``), has no consumer or lease, holds at most
+    ``auto-delete-queues-message-count`` messages (-1: any number), was ever used (or
+    ``auto-delete-queues-skip-usage-check``), and ``auto-delete-queues-delay`` has passed since its last use.
+    """
+    wanted = settings.auto_delete_queues if lifetime.auto_created else settings.auto_delete_created_queues
+    if not wanted or lifetime.configured or queue.owner is not None or queue.users:
+        return NEVER
+    held = queue.order.count + queue.schedule.count + len(queue.delivering)
+    if 0 <= settings.auto_delete_queues_message_count < held:
+        return NEVER
+    if not was_used(queue) and not settings.auto_delete_queues_skip_usage_check:
+        return NEVER
+    return max(queue.last_used_at, lifetime.created_at) + settings.auto_delete_queues_delay
+
+
+def address_due_at(address: Address, settings: ResolvedSettings, now: int) -> int:
+    """Return when an automatic address without queues goes; :data:`NEVER` for others. Notes when it lost its last."""
+    if not address.auto_created or not settings.auto_delete_addresses:
+        return NEVER
+    if not address.had_queue and not settings.auto_delete_addresses_skip_usage_check:
+        return NEVER
+    if address.queues():
+        address.unused_since = 0
+        return NEVER
+    if address.unused_since == 0:
+        address.unused_since = now
+    return address.unused_since + settings.auto_delete_addresses_delay
+
+
+def sooner(first: int, second: int) -> int:
+    """Return the earlier of two times of which :data:`NEVER` is none."""
+    return min(first, second) if first and second else first or second

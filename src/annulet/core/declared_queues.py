@@ -1,0 +1,256 @@
+"""The queues of a virtual host: declaring, changing and deleting them, and who may consume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.address_settings import PolicyRepository, ResolvedQueue, refresh, resolve_queue
+from annulet.core.arguments import Arguments, parse_queue_arguments
+from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
+from annulet.core.equivalence import require_same, require_same_settings
+from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from annulet.core.filters import compile_filter
+from annulet.core.forwarding import Forwarder
+from annulet.core.publishing import Publishing
+from annulet.core.queue import Queue
+
+if TYPE_CHECKING:
+    from annulet.core.address_settings import AddressPattern, AddressSettingsRepository, Policy
+    from annulet.core.effects import Effects
+    from annulet.core.ledger import LossLedger
+    from annulet.core.settings import QueueSettings
+
+
+SELECTOR_PLACE: Final = "queue setting 'selector'"
+
+
+class DeclaredQueues(Publishing):
+    """Nodes that messages are published to, with the queues behind them."""
+
+    def __init__(
+        self,
+        name: str,
+        effects: Effects,
+        ledger: LossLedger,
+        address_settings: AddressSettingsRepository,
+        policies: PolicyRepository | None = None,
+    ) -> None:
+        super().__init__(name, effects, ledger, address_settings)
+        self.forwarder = Forwarder()  # what leaves a queue for another address goes through it
+        self.policies = PolicyRepository() if policies is None else policies
+        self._lifetimes: dict[Queue, Lifetime] = {}
+        self._declared: dict[Queue, ResolvedQueue] = {}
+        self.address_settings.listeners.append(self.address_settings_changed)
+        self.policies.listeners.append(self.policy_changed)
+
+    # ------------------------------------------------------------------ queues
+
+    def queue_for(self, name: str, owner: object | None = None) -> Queue:
+        """Return a queue that ``owner``'s connection may use. Raises :class:`NotFound`, :class:`ResourceLocked`."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        if queue.owner is not None and queue.owner is not owner:
+            raise ResourceLocked(
+                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}': "
+                "it belongs to another connection"
+            )
+        return queue
+
+    def declare_queue(  # noqa: PLR0913 - one keyword per property
+        self,
+        name: str,
+        *,
+        now: int,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: object | None = None,
+        arguments: Arguments | None = None,
+        queue_id: int = 0,
+        server_named: bool = False,
+        address: str = "",
+        auto_created: bool = False,
+        configured: bool = False,
+    ) -> Queue:
+        """Create a queue, or check that the existing one is the same.
+
+        ``owner``: the connection an exclusive queue belongs to. ``server_named``: the broker chose the name, which may
+        then start with ``amq.``. ``address``: whose settings it takes; its own name unless given. ``auto_created``,
+        ``configured``: see :class:`~annulet.core.automatic.Lifetime`. Raises :class:`ResourceLocked`,
+        :class:`PreconditionFailed`, :class:`InvalidArgument`, :class:`AccessRefused`.
+        """
+        self.latest = max(self.latest, now)
+        given: Arguments = {} if arguments is None else arguments
+        if name in self.queues:
+            queue = self.queue_for(name, owner)
+            what = f"queue '{name}' in vhost '{self.name}'"
+            require_same("durable", what, durable, queue.durable)
+            require_same("auto_delete", what, auto_delete, queue.auto_delete)
+            require_same("exclusive", what, owner is not None, queue.owner is not None)
+            declared = self._declared[queue].arguments
+            require_same_settings(what, parse_queue_arguments(given, name), parse_queue_arguments(declared, name))
+            queue.last_used_at = now
+            return queue
+        if not server_named:
+            self._refuse_reserved("queue", name)
+        resolved = resolve_queue(name, address or name, given, self.address_settings, self.policies)
+        selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
+        queue = Queue(
+            name,
+            resolved.settings,
+            self.effects,
+            self.ledger,
+            durable=durable,
+            auto_delete=auto_delete,
+            owner=owner,
+            queue_id=queue_id,
+            forwarder=self.forwarder,
+        )
+        queue.last_used_at = now
+        queue.origins = resolved.origins
+        self._declared[queue] = resolved
+        if self.accounts.by_address:
+            queue.accounts = self.accounts
+        self.queues[name] = queue
+        if selector is not None:
+            self.filters[queue] = selector
+        self._lifetimes[queue] = Lifetime(
+            address or name, auto_created=auto_created, configured=configured, created_at=now
+        )
+        self._bindings_to_queue[queue] = {}
+        self.graph_changed()
+        return queue
+
+    def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:
+        """Change the settings of a live queue, here and not on the queue: routes depend on its filter and limits.
+
+        Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, and what
+        :meth:`Queue.update` raises for settings that cannot change.
+        """
+        if 0 <= settings.max_consumers < queue.users:
+            raise PreconditionFailed(
+                f"max-consumers of queue '{queue.name}' in vhost '{self.name}' cannot be {settings.max_consumers}: "
+                f"it has {queue.users} consumers; cancel some first"
+            )
+        selector = compile_filter(settings.selector, SELECTOR_PLACE)
+        queue.update(settings, now)
+        self._declared[queue] = replace(self._declared[queue], settings=settings)
+        if selector is None:
+            self.filters.pop(queue, None)
+        else:
+            self.filters[queue] = selector
+        self.graph_changed()
+
+    def delete_queue(self, queue: Queue, now: int, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue with its bindings, messages and consumers. Returns how many messages were pending.
+
+        Raises :class:`PreconditionFailed` when ``if_unused`` and it has consumers, or ``if_empty`` and messages pend.
+        """
+        if queue.deleted:
+            return 0
+        what = f"queue '{queue.name}' in vhost '{self.name}'"
+        if if_unused and queue.users:
+            raise PreconditionFailed(
+                f"{what} in use: it has {queue.consumers.count} consumers and {len(queue.leases)} leases; end them or "
+                "delete without if-unused"
+            )
+        queue.tick(now)
+        if if_empty and queue.order.count:
+            raise PreconditionFailed(
+                f"{what} not empty: it holds {queue.order.count} messages; purge it or delete without if-empty"
+            )
+        for binding in self.bindings_of_queue(queue):
+            self._unbind(binding)
+        del self.queues[queue.name]
+        del self._bindings_to_queue[queue]
+        del self._lifetimes[queue]
+        del self._declared[queue]
+        self.filters.pop(queue, None)
+        self.graph_changed()
+        if queue.name not in self.exchanges:  # an address of this name keeps its ids for its other queues
+            self.forget_duplicates(queue.name)
+        pending = queue.delete(now)
+        self.effects.queue_deleted(queue)
+        return pending
+
+    # ------------------------------------------------------------------ where settings come from
+
+    def resolved_for(self, queue: Queue) -> ResolvedQueue:
+        """Return the settings of a queue with the origin of each, and what was set aside."""
+        return self._declared[queue]
+
+    def address_settings_changed(self, pattern: AddressPattern) -> None:
+        """Let the queues and the addresses follow a change of address settings at once."""
+        self._refresh([queue for queue in self.queues.values() if pattern.matches(self._lifetimes[queue].address)])
+        for address in list(self.duplicates.addresses()):
+            if pattern.matches(address):
+                self.duplicates.resize(address, self.settings_of(address).id_cache_size)
+        for address in list(self.accounts.by_address):
+            if pattern.matches(address):
+                self.limit_address(address)
+        self.graph_changed()
+
+    def policy_changed(self, policy: Policy) -> None:
+        """Let the queues follow a change of policies at once."""
+        del policy  # another may apply in its place, to queues it never matched
+        self._refresh(list(self.queues.values()))
+
+    def _refresh(self, queues: list[Queue]) -> None:
+        for queue in queues:
+            current = self._declared[queue]
+            fresh = refresh(current, self.address_settings, self.policies)
+            if fresh.settings != current.settings:
+                self.update_queue(queue, fresh.settings, self.latest)
+            queue.origins = fresh.origins
+            self._declared[queue] = fresh
+
+    # ------------------------------------------------------------------ consumers
+
+    def check_consumer(self, queue: Queue, *, exclusive: bool) -> None:
+        """Check that one more consumer may be attached. Raises :class:`AccessRefused` (AMQP 0-9-1 §1.8.3.3)."""
+        if any(consumer.exclusive for consumer in queue.consumers):
+            raise AccessRefused(
+                f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; "
+                "cancel that one first"
+            )
+        if exclusive and queue.users:
+            raise AccessRefused(
+                f"queue '{queue.name}' in vhost '{self.name}' has {queue.consumers.count} consumers and "
+                f"{len(queue.leases)} leases; exclusive use needs a queue without any"
+            )
+        if 0 <= queue.settings.max_consumers <= queue.users:
+            raise AccessRefused(
+                f"queue '{queue.name}' in vhost '{self.name}' has {queue.users} consumers and max-consumers is "
+                f"{queue.settings.max_consumers}; cancel one first"
+            )
+
+    def consumer_removed(self, queue: Queue, now: int) -> bool:
+        """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.
+
+        A session that closes returns its deliveries first. Returns whether the queue was deleted.
+        """
+        if queue.deleted or queue.users:
+            return False
+        if (queue.auto_delete and queue.had_consumer) or self._abandoned(queue, now):
+            self.delete_queue(queue, now)
+            return True
+        return False
+
+    def connection_closed(self, owner: object, now: int) -> list[Queue]:
+        """Delete the exclusive queues of a connection that ended, and return them."""
+        owned = [queue for queue in self.queues.values() if queue.owner is owner]
+        for queue in owned:
+            self.delete_queue(queue, now)
+        return owned
+
+    def _abandoned(self, queue: Queue, now: int) -> bool:
+        due_at = queue_due_at(queue, self._lifetimes[queue], self.settings_of(self._lifetimes[queue].address))
+        return due_at != NEVER and due_at <= now
+
+    def unused_at(self, queue: Queue) -> int:
+        """Return when a queue goes for lack of use if nothing happens; 0 for never."""
+        at = queue_due_at(queue, self._lifetimes[queue], self.settings_of(self._lifetimes[queue].address))
+        if queue.settings.expires >= 0 and not queue.users:
+            at = sooner(at, queue.last_used_at + queue.settings.expires)
+        return at

@@ -1,0 +1,285 @@
+"""Nodes of a virtual host by name: addresses, their rings and diverts, and what an unknown name becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, parse_address_name
+from annulet.core.bindings import ROUTING_TYPE
+from annulet.core.declared_queues import DeclaredQueues
+from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.exchanges import Address
+from annulet.core.exchanges.address import ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
+from annulet.core.filters import Verdicts
+from annulet.core.retroactive import copy_of, newest, ring_name
+
+if TYPE_CHECKING:
+    from annulet.core.address_settings import AddressPattern, AddressSettingsRepository, PolicyRepository
+    from annulet.core.bindings import Binding
+    from annulet.core.diverts import Divert
+    from annulet.core.effects import Effects
+    from annulet.core.exchanges.exchange import Exchange
+    from annulet.core.ledger import LossLedger
+    from annulet.core.queue import Queue
+
+
+class NodeReference:
+    """What a name leads to: publish to ``exchange`` with ``routing_key``; consume from ``queue`` or subscribe.
+
+    ``queue`` is the one queue a consumer reads, ``None`` for a node to subscribe to; ``node`` the exchange or address,
+    ``None`` when a queue was named. ``created``: the name was unknown and automatic creation made it.
+    """
+
+    __slots__ = ("created", "exchange", "node", "queue", "routing_key", "routing_type")
+
+    def __init__(
+        self,
+        exchange: str,
+        routing_key: str,
+        *,
+        queue: Queue | None = None,
+        node: Exchange | None = None,
+        routing_type: str = "",
+        created: bool = False,
+    ) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queue = queue
+        self.node = node
+        self.routing_type = routing_type
+        self.created = created
+
+
+class Nodes(DeclaredQueues):
+    """Queues and exchanges with addresses: the whole namespace of a virtual host."""
+
+    def __init__(
+        self,
+        name: str,
+        effects: Effects,
+        ledger: LossLedger,
+        address_settings: AddressSettingsRepository,
+        policies: PolicyRepository | None = None,
+    ) -> None:
+        super().__init__(name, effects, ledger, address_settings, policies)
+        self._rings_due: dict[str, None] = {}  # addresses whose rings are not yet what their settings say
+
+    # ------------------------------------------------------------------ addresses
+
+    def declare_address(
+        self, name: str, routing_types: tuple[str, ...] = (), *, durable: bool = True, auto_created: bool = False
+    ) -> Address:
+        """Create an address, or check that the existing one is the same.
+
+        ``routing_types``: anycast, multicast or both; empty takes what is there, or ``default-address-routing-type``
+        for a new one. Raises :class:`PreconditionFailed` when an exchange has the name or the types differ,
+        :class:`InvalidArgument` for a name with ``::``, :class:`AccessRefused` for reserved names.
+        """
+        existing = self.exchanges.get(name)
+        if not routing_types and isinstance(existing, Address):
+            return existing
+        if QUALIFIER in name:
+            raise InvalidArgument(
+                f"address name '{name}' contains '{QUALIFIER}', which separates an address from its queue; leave it out"
+            )
+        types = routing_types or (self.settings_of(name).default_address_routing_type,)
+        address = self.declare_exchange(
+            name, Address.type_name, durable=durable, arguments={ROUTING_TYPES_ARGUMENT: ",".join(types)}
+        )
+        assert isinstance(address, Address)
+        if existing is None:
+            address.auto_created = auto_created
+        return address
+
+    def address_for(self, name: str) -> Address:
+        """Return an address. Raises :class:`NotFound`."""
+        address = self.addresses.get(name)
+        if address is None:
+            raise NotFound(f"no address '{name}' in vhost '{self.name}'; declare it, or allow auto-create-addresses")
+        return address
+
+    def delete_address(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an address with its bindings and its rings; its queues stay. Raises as ``delete_exchange``."""
+        self.address_for(name)
+        self.delete_exchange(name, if_unused=if_unused)
+
+    def attach_queue(self, queue: Queue, address_name: str, routing_type: str = "") -> Binding:
+        """Make a queue one of an address's; the address is created if need be.
+
+        ``routing_type``: anycast or multicast; empty is the address's only one, or ``default-queue-routing-type``.
+        Raises :class:`InvalidArgument` for a type the address does not have.
+        """
+        address = self.declare_address(
+            address_name, (routing_type,) if self._unknown(address_name, routing_type) else ()
+        )
+        wanted = routing_type
+        if not wanted and len(address.routing_types) > 1:
+            wanted = self.settings_of(address_name).default_queue_routing_type.lower()
+        return self.bind_queue(queue, address_name, "", {ROUTING_TYPE: wanted} if wanted else {})
+
+    def _unknown(self, address_name: str, routing_type: str) -> bool:
+        return bool(routing_type) and address_name not in self.exchanges
+
+    # ------------------------------------------------------------------ diverts
+
+    def add_divert(self, divert: Divert) -> None:
+        """Let a divert take part in routing. Raises :class:`PreconditionFailed` when its name is taken."""
+        if self.diverts.add(divert):
+            self.graph_changed()
+
+    def remove_divert(self, name: str) -> None:
+        """Take a divert out. Raises :class:`NotFound`."""
+        self.diverts.remove(name)
+        self.graph_changed()
+
+    # ------------------------------------------------------------------ retroactive addresses
+
+    def address_added(self, address: Address) -> None:
+        """Have the rings of a new address set up before its first message."""
+        self._rings_due[address.name] = None
+
+    def address_dropped(self, address: Address) -> None:
+        """Delete what an address kept for queues to come."""
+        for ring in list(address.rings.values()):
+            self.delete_queue(ring, self.latest)
+        address.rings.clear()
+        self.forget_duplicates(address.name)
+
+    def address_settings_changed(self, pattern: AddressPattern) -> None:
+        """Have the rings follow as well."""
+        self._rings_due.update(dict.fromkeys(name for name in self.addresses if pattern.matches(name)))
+        super().address_settings_changed(pattern)
+
+    def before_routing(self) -> None:
+        """Bring the rings up to date before a route is looked up."""
+        if self._rings_due:
+            self.settle_rings(self.latest)
+
+    def settle_rings(self, now: int) -> None:
+        """Create, resize or delete the rings of addresses that are new or whose settings changed."""
+        while self._rings_due:
+            name = next(iter(self._rings_due))
+            del self._rings_due[name]
+            address = self.addresses.get(name)
+            if address is not None:
+                count = self.settings_of(name).retroactive_message_count
+                for routing_type in address.routing_types:
+                    self._settle_ring(address, routing_type, count, now)
+
+    def _settle_ring(self, address: Address, routing_type: str, count: int, now: int) -> None:
+        name = ring_name(address.name, routing_type)
+        ring = self.queues.get(name)  # one that recovery brought back belongs to its address again
+        if count <= 0:
+            if ring is not None:
+                address.rings.pop(routing_type, None)
+                self.delete_queue(ring, now)
+            return
+        if ring is None:
+            ring = self.declare_queue(
+                name,
+                now=now,
+                durable=address.durable,
+                arguments={"x-ring-size": count, "x-ring-trim": "now"},
+                server_named=True,
+                configured=True,
+            )
+            if ring.durable:
+                self.effects.queue_created(ring)
+        elif ring.settings.ring_size != count:
+            self.update_queue(ring, replace(ring.settings, ring_size=count, ring_trim_now=True), now)
+        address.rings[routing_type] = ring
+        self.graph_changed()
+
+    def queue_joined(self, address: Address, binding: Binding) -> None:
+        """Give a queue that becomes one of an address's what the address kept, as far as filters let it in."""
+        queue = binding.queue
+        address.had_queue = True
+        self.before_routing()
+        if queue is None or not address.rings:
+            return
+        ring = address.rings.get(address.routing_type_of(binding))
+        if ring is None:
+            return
+        selector = self.filters.get(queue)
+        for message in newest(ring, ring.settings.ring_size):
+            verdicts = Verdicts(message)
+            if verdicts.admits(binding.selector) and verdicts.admits(selector):
+                self.enqueue_all(copy_of(message), [queue], self.latest)
+
+    # ------------------------------------------------------------------ names
+
+    def resolve_node(
+        self,
+        name: str,
+        now: int,
+        *,
+        owner: object | None = None,
+        routing_type: str = "",
+        create: bool = True,
+    ) -> NodeReference:
+        """Return what a name leads to, for protocols that name an address only (design §2).
+
+        In this order: ``address::queue``; spellings such as ``/queues/q``, ``/exchanges/e/key``, ``topic://t``; an
+        existing queue; an existing node; with ``create`` what the address settings make of it. ``routing_type``: what
+        the client asks for (anycast: a queue, multicast: a topic); empty takes what is there. Raises
+        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` when what is there is of the other type.
+        """
+        parsed = parse_address_name(name)
+        wanted = parsed.routing_type or (parse_routing_type(routing_type, "routing type") if routing_type else "")
+        if parsed.kind == TO_EXCHANGE:
+            return NodeReference(parsed.name, parsed.routing_key, node=self.exchange_for(parsed.name))
+        if parsed.address:
+            return self._qualified_node(parsed, owner)
+        found = self._existing_node(parsed, owner, wanted)
+        if found is not None:
+            return found
+        if create:
+            return self._create_node(parsed.name, now, wanted, queue_only=parsed.kind == TO_QUEUE)
+        raise NotFound(f"no queue, exchange or address '{parsed.name}' in vhost '{self.name}'; declare it first")
+
+    def _qualified_node(self, parsed: AddressName, owner: object | None) -> NodeReference:
+        queue = self.queue_for(parsed.name, owner)
+        address = self.exchanges.get(parsed.address)
+        if parsed.address != parsed.name and not (isinstance(address, Address) and queue in address.queues()):
+            raise NotFound(
+                f"queue '{parsed.name}' in vhost '{self.name}' is not one of address '{parsed.address}'; bind it "
+                "there first, or name the queue alone"
+            )
+        return NodeReference("", f"{parsed.address}{QUALIFIER}{parsed.name}", queue=queue)
+
+    def _existing_node(self, parsed: AddressName, owner: object | None, wanted: str) -> NodeReference | None:
+        name = parsed.name
+        node = self.exchanges.get(name) if name and parsed.kind != TO_QUEUE else None
+        if name in self.queues and not (wanted == MULTICAST and node is not None):
+            if wanted == MULTICAST:
+                raise PreconditionFailed(
+                    f"'{name}' in vhost '{self.name}' is a queue, not a topic; consume from it as a queue, or declare "
+                    "an address of that name"
+                )
+            return NodeReference("", name, queue=self.queue_for(name, owner), routing_type=wanted)
+        if node is None:
+            return None
+        if isinstance(node, Address) and wanted and wanted not in node.routing_types:
+            raise PreconditionFailed(
+                f"address '{name}' in vhost '{self.name}' is {' and '.join(node.routing_types)} only, not {wanted}; "
+                f"ask for {node.routing_types[0]} or declare it with both"
+            )
+        return NodeReference(name, name, node=node, routing_type=wanted)
+
+    def _create_node(self, name: str, now: int, wanted: str, *, queue_only: bool) -> NodeReference:
+        """Create a queue, or for a client that asks for a topic an address, if the settings allow it."""
+        settings = self.settings_of(name)
+        multicast = wanted == MULTICAST and not queue_only
+        if not (settings.auto_create_addresses if multicast else settings.auto_create_queues):
+            raise NotFound(
+                f"no {'address' if multicast else 'queue'} '{name}' in vhost '{self.name}', and address settings say "
+                f"auto-create-{'addresses' if multicast else 'queues'} = false; declare it first"
+            )
+        if multicast:
+            address = self.declare_address(name, (MULTICAST,), auto_created=True)
+            self.effects.address_created(address)
+            return NodeReference(name, name, node=address, routing_type=wanted, created=True)
+        queue = self.declare_queue(name, now=now, durable=True, auto_created=True)
+        self.effects.queue_created(queue)
+        return NodeReference("", name, queue=queue, routing_type=ANYCAST, created=True)

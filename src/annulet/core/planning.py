@@ -1,0 +1,88 @@
+"""What a send will do, decided before any of it is done, so that it happens as a whole or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.core.address_limits import AddressAccount
+    from annulet.core.message import Message
+    from annulet.core.queue import Queue
+
+ROUTED: Final = "routed"
+"""It goes to its queues; without any it is unroutable."""
+
+DUPLICATE: Final = "duplicate"
+"""Its address has accepted a message with its duplicate id: it goes nowhere, and the sender need not know."""
+
+DROPPED: Final = "dropped"
+"""Its address is full and its policy is DROP."""
+
+
+class Leg:
+    """One message on its way from one address to queues: a send has one, and one more for each copy of a divert."""
+
+    __slots__ = ("account", "address", "duplicate_id", "fate", "message", "queues")
+
+    def __init__(self, message: Message, address: str, queues: list[Queue], duplicate_id: str) -> None:
+        self.message = message
+        self.address = address
+        self.queues = queues
+        self.duplicate_id = duplicate_id
+        self.account: AddressAccount | None = None  # where it counts; None for an address without limits
+        self.fate = ROUTED
+
+    def __repr__(self) -> str:
+        return f"<Leg {self.address!r} {self.fate} to {len(self.queues)} queues>"
+
+
+class Amount:
+    """Messages and their body bytes that were let in but are not there yet."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.bytes = 0
+
+    def add(self, size: int) -> None:
+        """Count one more message."""
+        self.messages += 1
+        self.bytes += size
+
+
+class Claims:
+    """What the earlier legs of a send, or of a transaction, take from the limits once they are applied."""
+
+    __slots__ = ("_accounts", "_identifiers", "_queues")
+
+    def __init__(self) -> None:
+        self._queues: dict[Queue, Amount] = {}
+        self._accounts: dict[AddressAccount, Amount] = {}
+        self._identifiers: set[tuple[str, str]] = set()
+
+    def of_queue(self, queue: Queue) -> Amount:
+        """Return what was let into a queue."""
+        return self._queues.get(queue, NOTHING)
+
+    def of_account(self, account: AddressAccount) -> Amount:
+        """Return what was let into an address."""
+        return self._accounts.get(account, NOTHING)
+
+    def has_identifier(self, address: str, duplicate_id: str) -> bool:
+        """Say whether an earlier leg carries this duplicate id to this address."""
+        return (address, duplicate_id) in self._identifiers
+
+    def add(self, leg: Leg) -> None:
+        """Claim what a leg will take."""
+        size = len(leg.message.body)
+        for queue in leg.queues:
+            if queue.may_refuse:
+                self._queues.setdefault(queue, Amount()).add(size)
+        if leg.account is not None:
+            self._accounts.setdefault(leg.account, Amount()).add(size)
+        if leg.duplicate_id:
+            self._identifiers.add((leg.address, leg.duplicate_id))
+
+
+NOTHING: Final = Amount()
