@@ -6,9 +6,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from annulet.admin import metrics
+from annulet.broker.history import HistoryRecorder
+from annulet.core.audit import AuditEntry
+from annulet.store.history import History
 from tests.admin.conftest import REMOTE, Site
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prometheus_client.core import Metric
 
 
@@ -51,8 +56,25 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_connections")] == 0
     assert samples[key("annulet_logins_refused_total")] == 1
     assert samples[key("annulet_bound", name="memory_limit_bytes")] == site.broker.configuration.memory_limit_bytes
+    assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0
+
+
+async def test_what_the_history_wrote_and_could_not_write(site: Site, tmp_path: Path) -> None:
+    samples = await scrape(site)
+    names = ("history_failed", "history_batches_total", "history_failures_total", "audited_operations_total")
+    assert [samples[key(f"annulet_{name}")] for name in names] == [0, 0, 0, 0], "a broker in memory has none"
+    recorder = HistoryRecorder(History(tmp_path / "history.sqlite"))
+    site.broker.history = recorder
+    recorder.pending.paused[1] = True
+    recorder.write_now(1)
+    recorder.history.close()
+    recorder.pending.paused[1] = True
+    recorder.write_now(1)
+    site.broker.audit.add(AuditEntry(1, "/", "anna", "purge", "q"))
+    samples = await scrape(site)
+    assert [samples[key(f"annulet_{name}")] for name in names] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("queues", "omitted"), [(2, 0), (3, 0), (4, 1)])

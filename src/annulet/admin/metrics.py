@@ -22,6 +22,8 @@ from annulet.admin.access import broker_of, peer_is_local, require_user
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
+from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 
 if TYPE_CHECKING:
@@ -122,11 +124,24 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
+        "history_failed": (
+            "1 while losses, duplicate ids and delivery counts cannot be written down",
+            broker.history is not None and broker.history.failed,
+        ),
     }
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
         "commit_batches": ("Group commits written", broker.commit.batches),
+        "history_batches": (
+            "Batches of losses, duplicate ids and delivery counts written down",
+            0 if broker.history is None else broker.history.batches,
+        ),
+        "history_failures": (
+            "Batches of these that could not be written and are tried again",
+            0 if broker.history is None else broker.history.failures,
+        ),
+        "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **{
@@ -142,6 +157,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "heartbeat_seconds": configuration.heartbeat,
         "handshake_timeout_seconds": configuration.handshake_timeout,
         "ledger_records_max": LEDGER_RECORDS_MAX,
+        "audit_entries_max": AUDIT_ENTRIES_MAX,
+        "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
     snapshot.log = {
@@ -207,7 +224,9 @@ class BrokerCollector(Collector):
 
     def _ledgers(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("annulet_ledger_records", "Losses with a record", labels=["vhost"])
-        total = CounterMetricFamily("annulet_ledger_losses", "Losses since start", labels=["vhost"])
+        total = CounterMetricFamily(
+            "annulet_ledger_losses", "Losses, with those of earlier runs that survived", labels=["vhost"]
+        )
         forgotten = CounterMetricFamily(
             "annulet_ledger_forgotten", "Losses whose record fell out of the bound", labels=["vhost"]
         )
