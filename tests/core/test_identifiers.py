@@ -11,6 +11,7 @@ from annulet.core.identifiers import (
     MessageLookup,
     address_of,
     lookup_for,
+    message_selector,
     refuse_per_delivery,
 )
 from annulet.core.message import ContentView, Message, Origin, StandardProperties
@@ -157,6 +158,26 @@ def test_what_a_view_raises_is_passed_on():
 def test_selectors_on_deliveries_are_refused_with_a_remedy(name):
     with pytest.raises(InvalidArgument, match=f"filter names {name}.*max-delivery-attempts"):
         refuse_per_delivery(compile_selector(f"a = 1 OR {name} IS NULL"), "filter")
+
+
+def test_a_client_gives_a_selector_as_an_argument():
+    selector = message_selector("color = 'red'")
+    assert selector is compile_selector("color='red'")
+    assert message_selector("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("color = ", r"^invalid x-selector: character 9: found the end, expected .*literal"),
+        ("a = 1\nand = 2", r"^invalid x-selector: line 2, character 5: found ="),
+        ("  ", r"^invalid x-selector: character 3: found nothing"),
+        ("JMSRedelivered", r"^x-selector names JMSRedelivered"),
+    ],
+)
+def test_a_bad_one_is_an_invalid_argument_that_says_where(text, problem):
+    with pytest.raises(InvalidArgument, match=problem):
+        message_selector(text, "x-selector")
 
 
 def test_other_selectors_are_not_refused():

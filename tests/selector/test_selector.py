@@ -102,9 +102,8 @@ def is_nan(value):
 def combine(operator, left, right):
     if not is_number(left) or not is_number(right) or (operator in "/%" and right == 0):
         return None
-    if operator in "/%" and type(left) is type(right) is int:
-        quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
-        outcome = quotient if operator == "/" else left - quotient * right
+    if operator == "%" and type(left) is type(right) is int:
+        outcome = int(abs(left) % abs(right) * (-1 if left < 0 else 1))
     else:
         outcome = {
             "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right, "/": lambda: left / right,

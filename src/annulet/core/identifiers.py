@@ -11,7 +11,8 @@ from typing import Final, TypeAlias
 
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import Message, PropertyValue, StandardProperties
-from annulet.selector.selector import Selector
+from annulet.selector.errors import SelectorError
+from annulet.selector.selector import Selector, compile_selector
 
 PERSISTENT: Final = "PERSISTENT"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
@@ -29,6 +30,23 @@ PER_DELIVERY: Final = frozenset({"JMSRedelivered", "JMSXDeliveryCount", "amqp.de
 
 Reader: TypeAlias = Callable[[Message], PropertyValue]
 PropertyReader: TypeAlias = Callable[[StandardProperties], str]
+
+
+def message_selector(text: str, argument: str = "selector") -> Selector | None:
+    """Return the selector a client gave as ``argument``; ``None`` for an empty text, which selects everything.
+
+    Raises:
+        InvalidArgument: the text is no selector, with its place and what was expected there, or names a field of
+            deliveries.
+    """
+    if not text:
+        return None
+    try:
+        selector = compile_selector(text)
+    except SelectorError as error:
+        raise InvalidArgument(f"invalid {argument}: {error.place}: {error.problem}") from error
+    refuse_per_delivery(selector, argument)
+    return selector
 
 
 def refuse_per_delivery(selector: Selector, argument: str = "selector") -> None:

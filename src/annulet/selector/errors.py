@@ -33,10 +33,15 @@ class SelectorError(ValueError):
         return self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
 
     @property
+    def place(self) -> str:
+        """The place for people, counted from 1; with the line when there are several."""
+        character = f"character {self.column}"
+        return f"line {self.line}, {character}" if "\n" in self.text else character
+
+    @property
     def summary(self) -> str:
         """The error in one line, without the text: for reply texts that protocols limit to 255 octets."""
-        place = f"character {self.column}" if "\n" not in self.text else f"line {self.line}, character {self.column}"
-        return f"selector: {place}: {self.problem}"
+        return f"selector: {self.place}: {self.problem}"
 
     def __str__(self) -> str:
         """Return the summary, the offending line and a caret under the place."""

@@ -139,7 +139,7 @@ def as_number(value: object) -> object:
 
 
 def calculated(operator: str, left: object, right: object) -> int | float | None:
-    """Apply ``+ - * / %`` as Java does: whole numbers divide to whole numbers, cut towards zero.
+    """Apply ``+ - * / %``. Division is never cut (7 / 2 is 3.5, as in Artemis), a remainder has the dividend's sign.
 
     Unknown when a side is no number, for division by zero, and when the result is not a number.
     """
@@ -148,14 +148,13 @@ def calculated(operator: str, left: object, right: object) -> int | float | None
     if right == 0 and operator in {"/", "%"}:
         return None
     try:
-        value = (
-            _whole(operator, left, right)
-            if isinstance(left, int) and isinstance(right, int)
-            else _approximate(operator, left, right)
-        )
+        if isinstance(left, int) and isinstance(right, int):
+            value = _whole(operator, left, right)
+        else:
+            value = _approximate(operator, float(left), float(right))
     except (OverflowError, ValueError):
         return None  # a whole number beyond a double, or the remainder of an infinity: no value to go on with
-    return None if value != value else value  # noqa: PLR0124 - only NaN differs from itself
+    return None if math.isnan(value) else value
 
 
 def opposite(value: object) -> int | float | None:
@@ -166,6 +165,8 @@ def opposite(value: object) -> int | float | None:
 
 
 def _whole(operator: str, left: int, right: int) -> int | float:
+    if operator == "/":
+        return left / right
     if operator == "+":
         value = left + right
     elif operator == "-":
@@ -173,20 +174,17 @@ def _whole(operator: str, left: int, right: int) -> int | float:
     elif operator == "*":
         value = left * right
     else:
-        value = abs(left) // abs(right)
-        if (left < 0) != (right < 0):
+        value = abs(left) % abs(right)
+        if left < 0:
             value = -value
-        if operator == "%":
-            value = left - value * right
     return value if INTEGER_MIN <= value <= INTEGER_MAX else float(value)
 
 
-def _approximate(operator: str, left: int | float, right: int | float) -> float:
-    first, second = float(left), float(right)
+def _approximate(operator: str, left: float, right: float) -> float:
     if operator == "+":
-        return first + second
+        return left + right
     if operator == "-":
-        return first - second
+        return left - right
     if operator == "*":
-        return first * second
-    return first / second if operator == "/" else math.fmod(first, second)
+        return left * right
+    return left / right if operator == "/" else math.fmod(left, right)
