@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
-from annulet.core.message import ContentView, Message, Origin, PropertyValue, StandardProperties
+from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session
-from annulet.core.settings import UNLIMITED, QueueSettings
+from annulet.core.settings import UNLIMITED, ConsumerSettings, QueueSettings
 
 NOW = 1_000_000
 
@@ -28,6 +30,20 @@ class TableView(ContentView):
     def application_property(self, message: Message, name: str) -> PropertyValue:
         return self.application.get(name)
 
+    def given_priority(self, message: Message) -> int:
+        value = self.application.get("given_priority", -1)
+        assert isinstance(value, int)
+        return value
+
+    def deliver_at(self, message: Message) -> int:
+        return message.deliver_at
+
+    def schedule_id(self, message: Message) -> str:
+        return str(self.application.get("schedule_id", ""))
+
+    def duplicate_id(self, message: Message) -> str:
+        return str(self.application.get("duplicate_id", ""))
+
 
 def make_message(
     body: str | bytes = b"",
@@ -35,13 +51,25 @@ def make_message(
     durable: bool = False,
     accepted_at: int = NOW,
     expires_at: int = 0,
+    deliver_at: int = 0,
+    priority: int = DEFAULT_PRIORITY,
     publisher: str = "guest@test",
+    connection: object | None = None,
     **application: PropertyValue,
 ) -> Message:
     """A message whose keyword arguments are its application properties."""
     content = body.encode() if isinstance(body, str) else body
-    origin = Origin("", "", publisher, TableView(application))
-    return Message(b"", content, origin, durable=durable, accepted_at=accepted_at, expires_at=expires_at)
+    origin = Origin("", "", publisher, TableView(application), connection)
+    return Message(
+        b"",
+        content,
+        origin,
+        durable=durable,
+        priority=priority,
+        accepted_at=accepted_at,
+        expires_at=expires_at,
+        deliver_at=deliver_at,
+    )
 
 
 class RecordingSession(Session):
@@ -70,6 +98,7 @@ class RecordingSession(Session):
         exclusive: bool = False,
         priority: int = 0,
         now: int = NOW,
+        **settings: Any,
     ) -> Consumer:
         """Attach a consumer with its own window."""
         consumer = Consumer(
@@ -80,6 +109,7 @@ class RecordingSession(Session):
             auto_acknowledge=auto_acknowledge,
             exclusive=exclusive,
             priority=priority,
+            settings=ConsumerSettings(**settings),
         )
         self.attach(consumer, now)
         return consumer
@@ -96,6 +126,10 @@ class RecordingEffects(Effects):
         self.deleted_queues: list[str] = []
         self.deleted_exchanges: list[str] = []
         self.cancelled: list[str] = []
+        self.wakes: list[int] = []
+        self.blocked: list[tuple[str, bool]] = []
+        self.paused: list[tuple[str, bool]] = []
+        self.changed: list[tuple[str, int, int]] = []  # queue, sequence, delivery count
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         self.stored.append((message, entries))
@@ -108,6 +142,18 @@ class RecordingEffects(Effects):
 
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         self.losses.append((queue.name, entry.message.body.decode(), reason))
+
+    def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
+        self.changed.append((queue.name, entry.sequence, entry.delivery_count))
+
+    def wake_at(self, at: int) -> None:
+        self.wakes.append(at)
+
+    def publishers_blocked(self, queue: Queue) -> None:
+        self.blocked.append((queue.name, queue.blocked))
+
+    def queue_paused(self, queue: Queue) -> None:
+        self.paused.append((queue.name, queue.paused))
 
     def begin_transaction(self) -> None:
         self.calls.append(("begin", None))
@@ -142,6 +188,11 @@ def make_queue(
         ring_size=ring, last_value_key=key, keep_per_key=keep, message_ttl=ttl, ring_trim_now=trim_now
     )
     return Queue(name, settings, RecordingEffects() if effects is None else effects, durable=durable)
+
+
+def queue_of(effects: Effects | None = None, **settings: Any) -> Queue:
+    """A queue with any settings, by the names of ``QueueSettings``."""
+    return Queue("q", QueueSettings(**settings), RecordingEffects() if effects is None else effects)
 
 
 def send(queue: Queue, *bodies: str, now: int = NOW) -> list[QueueEntry]:

@@ -1,0 +1,70 @@
+"""Who must go."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.eviction import COMPACTION_MINIMUM, EvictionIndex
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import (
+    LARGEST,
+    LEAST_IMPORTANT,
+    LEAST_RECENT_KEY,
+    NEWEST,
+    OLDEST,
+    OVERFLOW_RING,
+    SOONEST_TO_EXPIRE,
+)
+from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, removed
+
+
+def send_sized(queue, *sizes):
+    for index, size in enumerate(sizes):
+        queue.enqueue(make_message(str(index) * size, expires_at=NOW + 100 - index, k=index % 2), NOW)
+
+
+@pytest.mark.parametrize(
+    ("rule", "left"),
+    [(LEAST_IMPORTANT, "234"), (OLDEST, "234"), (NEWEST, "012"), (LARGEST, "134"), (SOONEST_TO_EXPIRE, "012")],
+)
+def test_each_rule_names_its_victim(rule, left):
+    queue = queue_of(max_length=3, overflow=OVERFLOW_RING, evict=rule)
+    send_sized(queue, 3, 1, 5, 2, 2)
+    assert "".join(body[0] for body in pending(queue)) == left
+    assert removed(queue, RemovalReason.OVERFLOW) == 2
+
+
+def test_on_a_priority_queue_the_least_important_goes_then_the_oldest_the_newcomer_included():
+    queue = queue_of(priorities=10, ring_size=3)
+    for body, priority in [("a9", 9), ("b0", 0), ("c0", 0), ("d0", 0)]:
+        queue.enqueue(make_message(body, priority=priority), NOW)
+    assert pending(queue) == ["a9", "c0", "d0"]
+    queue = queue_of(priorities=10, ring_size=1)
+    for body, priority in [("a4", 4), ("b9", 9), ("c3", 3)]:
+        queue.enqueue(make_message(body, priority=priority), NOW)
+    assert pending(queue) == ["b9"]
+
+
+def test_on_a_sorted_queue_the_oldest_goes():
+    queue = queue_of(sort_key="k", ring_size=2)
+    for key in (5, 9, 1):
+        queue.enqueue(make_message(str(key), k=key), NOW)
+    assert pending(queue) == ["1", "9"]
+
+
+def test_the_key_whose_last_message_is_oldest_goes_first():
+    queue = queue_of(last_value_key="k", keep_per_key=3, max_length=3, overflow=OVERFLOW_RING, evict=LEAST_RECENT_KEY)
+    for body in ("a1", "b1", "a2", "c1", "c2"):
+        queue.enqueue(make_message(body, k=body[0]), NOW)
+    assert pending(queue) == ["a2", "c1", "c2"]  # b was heard of last before a's second message
+
+
+def test_the_index_does_not_grow_with_what_was_delivered():
+    queue, session = queue_of(ring_size=10, evict=LARGEST), RecordingSession()
+    session.consume(queue, auto_acknowledge=True)
+    for number in range(1000):
+        queue.enqueue(make_message(str(number)), NOW)
+    index = queue.evictions
+    assert isinstance(index, EvictionIndex)
+    assert len(index._heap) <= 2 * 10 + COMPACTION_MINIMUM + 1
+    assert index.first() is None
