@@ -1,0 +1,76 @@
+"""Matchers: asked once, remembered, forgotten in time."""
+
+from __future__ import annotations
+
+from annulet.core.matching import RETIRED_MAX
+from tests.core.helpers import NOW, RecordingSession, make_message, queue_of, send
+
+
+def test_equal_selectors_are_one_question_and_each_message_is_asked_once():
+    queue = queue_of()
+    for number in range(20):
+        queue.enqueue(make_message(str(number), n=number), NOW)
+    sessions = [RecordingSession(str(index)) for index in range(5)]
+    for session in sessions:
+        session.consume(queue, selector="n < 10", messages=1)
+    for session in sessions:
+        session.close(NOW)
+    for session in [RecordingSession() for _ in range(3)]:
+        session.consume(queue, selector="n < 10")
+    assert len(queue.matchers) == 1
+    assert queue.matchers.evaluations == 20
+
+
+def test_no_local_keeps_a_connections_own_messages_from_its_consumers():
+    queue, mine, other = queue_of(), object(), object()
+    session, neighbour = RecordingSession("mine"), RecordingSession("other")
+    session.connection_identity, neighbour.connection_identity = mine, other
+    session.consume(queue, no_local=True)
+    queue.enqueue(make_message("own", connection=mine), NOW)
+    queue.enqueue(make_message("other", connection=other), NOW)
+    assert session.received == ["other"]
+    neighbour.consume(queue)
+    assert neighbour.received == ["own"]
+
+
+def test_a_queue_may_ask_it_of_all_its_consumers():
+    queue, mine = queue_of(no_local=True), object()
+    session = RecordingSession()
+    session.connection_identity = mine
+    session.consume(queue)
+    queue.enqueue(make_message("own", connection=mine), NOW)
+    assert session.received == []
+
+
+def test_who_refused_a_message_for_itself_does_not_get_it_again():
+    queue, one, two = queue_of(), RecordingSession("1"), RecordingSession("2")
+    consumer = one.consume(queue, messages=1)
+    send(queue, "a", "b")
+    queue.return_entries([one.unacknowledged.pop(1)], NOW, exclude=consumer)
+    assert one.received == ["a", "b"]
+    two.consume(queue)
+    assert two.received == ["a"]
+
+
+def test_a_replay_period_reaches_back_so_far_and_no_farther():
+    queue, session = queue_of(), RecordingSession()
+    for age in (100, 50, 10):
+        queue.enqueue(make_message(str(age), accepted_at=NOW - age), NOW - age)
+    session.consume(queue, "back", replay_period=50)
+    assert session.received == ["50", "10"]
+    fresh = RecordingSession()
+    fresh.consume(queue, replay_period=0)
+    send(queue, "new")
+    assert sorted(session.received + fresh.received) == ["10", "50", "new"]
+
+
+def test_answers_to_retired_questions_are_forgotten_before_their_bits_serve_others():
+    queue = queue_of()
+    for number in range(10):
+        queue.enqueue(make_message(str(number), n=number), NOW)
+    for limit in range(3 * RETIRED_MAX):
+        session = RecordingSession()
+        consumer = session.consume(queue, selector=f"n = {limit}", messages=1)
+        assert session.received == ([str(limit)] if limit < 10 else [])
+        session.close_consumer(consumer.tag, NOW)
+        assert len(queue.matchers) <= RETIRED_MAX + 1
