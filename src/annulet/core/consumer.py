@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.identifiers import message_selector
 from annulet.core.settings import UNLIMITED, ConsumerSettings
-from annulet.selector.selector import compile_selector
 
 if TYPE_CHECKING:
     from annulet.core.order import Order
@@ -92,7 +92,7 @@ class Consumer:
         self.exclusive = exclusive
         self.priority = priority
         self.settings = settings
-        self.selector = compile_selector(settings.selector) if settings.selector else None
+        self.selector = message_selector(settings.selector, "selector")
         self.cancelled = False
         self.held = 0  # deliveries of this queue that are neither settled nor back
         self.required = 0  # bits of the matchers that must admit its messages

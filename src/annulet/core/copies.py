@@ -51,6 +51,12 @@ class Copies:
             if unseen.count > 2 * (queue.order.count + len(queue.delivering)) + PRUNE_MINIMUM:
                 self._prune(consumer)
 
+    def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
+        """Let ``entry`` stand for ``former`` with those who have not seen that yet. O(n) for each reader."""
+        for consumer in self._queue.consumers.readers():
+            if consumer.unseen is not None and former in consumer.unseen.held():
+                consumer.unseen.reinsert(entry)
+
     def serve(self, now: int, *, consumers_too: bool) -> None:
         """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
         for consumer in self._queue.consumers.readers():

@@ -75,6 +75,7 @@ class Holdings:
         self.consumers = CompetingDispatch(live_max_of(settings))
         self.matchers = Matchers()
         self.gate = Gate()
+        self.gate.open = settings.consumers_before_dispatch <= 1
         self.schedule = ScheduleIndex()
         self.delivering: set[QueueEntry] = set()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment

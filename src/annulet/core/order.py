@@ -57,6 +57,10 @@ class Order:
         """Return the pending entries in order of dispatch. O(n log n) at worst."""
         raise NotImplementedError
 
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed and not swept out yet."""
+        raise NotImplementedError
+
 
 class FifoOrder(Order):
     """Arrivals at the tail, returned entries at their original place: O(1), a return O(log returned)."""
@@ -125,6 +129,10 @@ class FifoOrder(Order):
             return tail
         return sorted([*(entry for entry in self._returned if entry.state == PENDING), *tail])
 
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed and not swept out yet."""
+        return {*self._tail, *self._returned}
+
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
@@ -183,3 +191,7 @@ class RankedOrder(Order):
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
         return sorted([entry for entry in self._heap if entry.state == PENDING])
+
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed and not swept out yet."""
+        return set(self._heap)

@@ -57,7 +57,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.insert(replacement, arrival=True)
     queue.index_expiry(replacement)
     if queue.copies is not None:
-        queue.copies.arrived(replacement)
+        queue.copies.revised(entry, replacement)
     if former.record:
         queue.effects.store(message, [replacement])
         queue.settle_record(entry)

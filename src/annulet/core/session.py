@@ -185,6 +185,7 @@ class Session:
         if self.closed:
             return
         self.closed = True
+        self.writable = False  # a consumer that ends may free what the next one, which ends as well, would be handed
         for tag in list(self.consumers):
             self.detach(tag, now)
         entries = list(self.unacknowledged.values())
