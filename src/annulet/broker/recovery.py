@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import expect_leased
+from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.message import ContentView, Message, Origin
+from annulet.core.routing import address_of_key
 from annulet.store.history_batch import EntryState
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
     from annulet.store.interface import Log, RecoveredMessage, RecoveryProgress
 
 logger = structlog.get_logger(__name__)
@@ -100,96 +103,102 @@ def restore_definitions(broker: Broker) -> None:
 
 
 def restore_history(broker: Broker) -> None:
-    """Put the losses of earlier runs into the ledgers, and the operations into the audit trail."""
+    """Put back the losses of earlier runs, the duplicate ids of addresses and the audit trail."""
     if broker.history is None:
         return
     history = broker.history.history
     for host in broker.hosts.values():
         host.ledger.restore(*history.losses(host.name))
+    for host_name, address, ids in history.duplicates():
+        if host_name in broker.hosts:
+            broker.hosts[host_name].restore_duplicates(address, ids)
     broker.audit.restore(*history.audit())
 
 
 async def restore_messages(broker: Broker) -> None:
     """Put the log's live messages back into their queues, in their order, with what is remembered of them."""
     log = broker.log
-    queues: dict[int, Queue] = {
-        queue.queue_id: queue for host in broker.hosts.values() for queue in host.queues.values() if queue.queue_id
-    }
-    expect_leased(broker.catalogue, queues)
-    redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in queues}
-    states = {} if broker.history is None else broker.history.history.entry_states()
-    reader = MessageReader()
-    count = orphans = 0
+    restorer = MessageRestorer(broker)
+    count = 0
     last = time.monotonic()
     for recovered in log.recovered():
-        message = reader.message(recovered)
-        for queue_id, sequence in recovered.targets:
-            queue = queues.get(queue_id)
-            if queue is None:  # deleted, but the crash came before the log knew
-                log.settle(recovered.record, queue_id)
-                orphans += 1
-            else:
-                seen = not log.clean or sequence <= redelivered_upto[queue_id]
-                state = states[queue_id].pop(sequence, NEW_ENTRY) if queue_id in states else NEW_ENTRY
-                queue.restore(
-                    message,
-                    sequence,
-                    redelivered=seen,
-                    delivery_count=state.delivery_count,
-                    deliver_at=state.deliver_at,
-                )
+        restorer.restore(recovered)
         count += 1
         if count % RESTORE_SLICE == 0:
             await asyncio.sleep(0)
             if time.monotonic() - last >= PROGRESS_SECONDS:
                 last = time.monotonic()
                 logger.info("restoring messages", restored=count)
-    if orphans:
+    if restorer.orphans:
         # Durably, before anybody declares: a catalogue that was lost gives the same ids to other queues.
         await broker.commit.durable()
-        logger.warning("messages of unknown queues dropped", count=orphans)
-    if reader.unreadable:
-        logger.warning("delays of messages with malformed headers ignored", count=reader.unreadable)
-    for queue in queues.values():
-        queue.finish_restore(log.next_sequences.get(queue.queue_id, 1))
-    _restore_pauses(broker, queues)
-    _forget_settled(broker, states)
+        logger.warning("messages of unknown queues dropped", count=restorer.orphans)
+    restorer.finish()
+    if restorer.unreadable:
+        logger.warning("messages with malformed headers, nothing in them counts", count=restorer.unreadable)
     if count:
         logger.info("messages restored", count=count, clean=log.clean)
 
 
-def _restore_pauses(broker: Broker, queues: dict[int, Queue]) -> None:
-    if broker.history is None:
-        return
-    for queue_id in broker.history.history.paused_queues():
-        queue = queues.get(queue_id)
-        if queue is None:  # deleted, but the crash came before the history knew
-            broker.history.pending.forget_queue(queue_id)
-        else:
-            queue.pause(broker.clock())
+class MessageRestorer:
+    """Makes messages of what the log recovered, and entries of them with what the history remembers."""
 
-
-def _forget_settled(broker: Broker, states: dict[int, dict[int, EntryState]]) -> None:
-    """Drop what the history holds of entries that did not come back: the crash came before it knew."""
-    if broker.history is not None:
-        gone = ((queue_id, sequence) for queue_id, entries in states.items() for sequence in entries)
-        broker.history.pending.entries.update(dict.fromkeys(gone))
-
-
-def _redelivered_upto(broker: Broker, queue_id: int) -> int:
-    counters = broker.catalogue.queue_counters(queue_id)
-    return 0 if counters is None else counters.get(REDELIVERED_UPTO, 0)
-
-
-class MessageReader:
-    """Makes messages of what the log recovered; those with one origin share it."""
-
-    def __init__(self) -> None:
-        self.unreadable = 0  # messages whose headers are malformed, so that nothing in them counts
+    def __init__(self, broker: Broker) -> None:
+        self.orphans = 0  # (queue, message) pairs whose queue is gone
+        self.unreadable = 0  # messages whose headers are malformed
+        self._broker = broker
+        self._queues: dict[int, Queue] = {}
+        self._hosts: dict[int, VirtualHost] = {}  # by queue id
+        for host in broker.hosts.values():
+            for queue in host.queues.values():
+                if queue.queue_id:
+                    self._queues[queue.queue_id] = queue
+                    self._hosts[queue.queue_id] = host
+        expect_leased(broker.catalogue, self._queues)
+        self._redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in self._queues}
+        history = None if broker.history is None else broker.history.history
+        self._states = {} if history is None else history.entry_states()
+        self._uncovered = history.next_record() if history is not None else 0
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
 
-    def message(self, recovered: RecoveredMessage) -> Message:
-        """Return the message as it was when it was stored."""
+    def restore(self, recovered: RecoveredMessage) -> None:
+        """Put one message back into all queues that hold it."""
+        log = self._broker.log
+        message = self._message(recovered)
+        for queue_id, sequence in recovered.targets:
+            queue = self._queues.get(queue_id)
+            if queue is None:  # deleted, but the crash came before the log knew
+                log.settle(recovered.record, queue_id)
+                self.orphans += 1
+                continue
+            seen = not log.clean or sequence <= self._redelivered_upto[queue_id]
+            states = self._states.get(queue_id)
+            state = NEW_ENTRY if states is None else states.pop(sequence, NEW_ENTRY)
+            queue.restore(
+                message,
+                sequence,
+                redelivered=seen,
+                delivery_count=state.delivery_count,
+                deliver_at=state.deliver_at,
+            )
+
+    def finish(self) -> None:
+        """End the recovery of all queues, and drop what the history holds of entries that did not come back."""
+        broker = self._broker
+        for queue in self._queues.values():
+            queue.finish_restore(broker.log.next_sequences.get(queue.queue_id, 1))
+        if broker.history is None:
+            return
+        for queue_id in broker.history.history.paused_queues():
+            if queue_id in self._queues:
+                self._queues[queue_id].pause(broker.clock())
+            else:  # deleted, but the crash came before the history knew
+                broker.history.pending.forget_queue(queue_id)
+        settled = ((queue_id, sequence) for queue_id, states in self._states.items() for sequence in states)
+        broker.history.pending.entries.update(dict.fromkeys(settled))
+
+    def _message(self, recovered: RecoveredMessage) -> Message:
+        """Return the message as it was when it was stored. Messages of one origin share it."""
         place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
         origin = self._origins.get(place)
         if origin is None:
@@ -207,9 +216,33 @@ class MessageReader:
         message.record = recovered.record
         try:
             message.deliver_at = origin.view.deliver_at(message)
-        except RemoteProtocolError:  # a version that did not look at the headers let it in; it is delivered at once
+            if self._broker.history is not None and recovered.record >= self._uncovered:
+                self._note_duplicate(message, recovered.targets)
+        except RemoteProtocolError:  # a version that did not look at the headers let it in
             self.unreadable += 1
         return message
+
+    def _note_duplicate(self, message: Message, targets: list[tuple[int, int]]) -> None:
+        """Remember the duplicate id of a message that the log holds, if the crash came before the history knew it.
+
+        The sender was not told, and will send again what must not be taken twice.
+        """
+        origin = message.origin
+        duplicate_id = origin.view.duplicate_id(message)
+        if not duplicate_id or origin.view.application_property(message, ORIGINAL_ADDRESS) is not None:
+            return  # none, or a copy the broker made: its sender sent it somewhere else
+        address = origin.exchange or address_of_key(origin.routing_key)
+        for host in {self._hosts[queue_id] for queue_id, _ in targets if queue_id in self._hosts}:
+            settings = host.settings_of(address)
+            size = settings.id_cache_size
+            if size > 0 and settings.persist_id_cache and not host.duplicates.has(address, duplicate_id):
+                host.restore_duplicates(address, [duplicate_id])
+                host.effects.duplicate_noted(address, duplicate_id, size)
+
+
+def _redelivered_upto(broker: Broker, queue_id: int) -> int:
+    counters = broker.catalogue.queue_counters(queue_id)
+    return 0 if counters is None else counters.get(REDELIVERED_UPTO, 0)
 
 
 def save_counters(broker: Broker) -> None:

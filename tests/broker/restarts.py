@@ -1,0 +1,35 @@
+"""Short words for tests that stop or kill a broker and look at what the next one finds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pamqp import commands
+
+from annulet.broker.broker import Broker
+from annulet.core.queue import Queue
+from tests.broker.amqp091.peer import Peer
+
+
+def queue_of(broker: Broker, name: str = "q") -> Queue:
+    return broker.hosts["/"].queues[name]
+
+
+def contents(queue: Queue) -> list[bytes]:
+    return [entry.message.body for entry in queue.browse()]
+
+
+async def publish_all(broker: Broker, peer: Peer, *messages: bytes) -> None:
+    await peer.send(1, *messages)
+    await broker.commit.durable()
+
+
+async def leave(peer: Peer) -> None:
+    await peer.send(0, commands.Connection.Close(200, "", 0, 0))
+
+
+async def crash(broker: Broker, directory: Path, copy: Path) -> None:
+    """Copy the directory as it is now: what a broker finds that was killed here."""
+    await broker.commit.durable()
+    shutil.copytree(directory, copy)
