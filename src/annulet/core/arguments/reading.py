@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from annulet.core.arguments.combinations import REFUSED
 from annulet.core.arguments.peers import (
     ALIASES,
     DEAD_LETTER_SUFFIX,
@@ -111,6 +112,18 @@ def implied(values: Values) -> Values:
 def build(values: Values) -> QueueSettings:
     """Return settings with these values and defaults for the rest."""
     return dataclasses.replace(QueueSettings(), **values)
+
+
+def refuse_contradiction_within(values: Values) -> None:
+    """Refuse values for many queues that contradict each other whatever a queue declares (:class:`InvalidArgument`).
+
+    One that only lacks what a queue may bring is fine: a multiplier without a delay, a threshold without a limit.
+    """
+    settings = build(values)
+    for combination in REFUSED:
+        involved = set(combination.involved(settings))
+        if combination.holds(settings) and not involved <= set(combination.yields):
+            raise InvalidArgument(combination.text(settings))
 
 
 def nearest(name: str) -> str:

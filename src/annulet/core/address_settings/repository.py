@@ -1,0 +1,175 @@
+"""The address settings of a virtual host: set by pattern, merged field by field for an address, with their origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from annulet.core.address_settings.fields import (
+    ADDRESS_SETTINGS,
+    MULTICAST,
+    PAGE,
+    AddressSettings,
+    parse_address_settings,
+    setting_name,
+)
+from annulet.core.address_settings.patterns import DEFAULT_SYNTAX, AddressPattern, WildcardSyntax
+from annulet.core.arguments.table import BY_FIELD
+from annulet.core.errors import NotFound
+from annulet.core.message import PropertyValue
+from annulet.core.settings import UNLIMITED, QueueSettings
+
+RESOLVED_MAX: Final = 10_000
+"""Addresses whose merged settings are remembered, about 10 MB; when it is full all are forgotten."""
+
+DEFAULT_ORIGIN: Final = "default"
+
+QUEUE_DEFAULTS: Final = QueueSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSettings:
+    """What holds for one address. Times in milliseconds, sizes in bytes of bodies, -1 is off.
+
+    The defaults are Artemis's, but for two: nothing limits delivery attempts, and no address is full, until somebody
+    says so. ``queue`` has what was said about queues, by field of ``QueueSettings``; ``origins`` the pattern that each
+    value came from, by field, nothing for defaults.
+    """
+
+    max_size_bytes: int = UNLIMITED
+    max_size_messages: int = UNLIMITED
+    address_full_policy: str = PAGE
+    max_size_bytes_reject_threshold: int = UNLIMITED
+    auto_create_queues: bool = True
+    auto_create_addresses: bool = True
+    auto_delete_queues: bool = True
+    auto_delete_addresses: bool = True
+    auto_delete_created_queues: bool = False
+    auto_delete_queues_delay: int = 0
+    auto_delete_queues_message_count: int = 0
+    auto_delete_queues_skip_usage_check: bool = False
+    auto_delete_addresses_delay: int = 0
+    auto_delete_addresses_skip_usage_check: bool = False
+    auto_create_dead_letter_resources: bool = False
+    dead_letter_queue_prefix: str = "DLQ."
+    dead_letter_queue_suffix: str = ""
+    auto_create_expiry_resources: bool = False
+    expiry_queue_prefix: str = "EXP."
+    expiry_queue_suffix: str = ""
+    send_to_dla_on_no_route: bool = False
+    retroactive_message_count: int = 0
+    default_queue_routing_type: str = MULTICAST
+    default_address_routing_type: str = MULTICAST
+    id_cache_size: int = 20_000
+    persist_id_cache: bool = True
+    no_expiry: bool = False
+    queue: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def dead_letter_address(self) -> str:
+        """Where dead letters of the address's queues go, empty for nowhere."""
+        address = self.queue.get("dead_letter_address", "")
+        assert isinstance(address, str)
+        return address
+
+    @property
+    def expiry_address(self) -> str:
+        """Where expired messages of the address's queues go, empty for nowhere."""
+        address = self.queue.get("expiry_address", "")
+        assert isinstance(address, str)
+        return address
+
+
+ADDRESS_FIELDS: Final = tuple(setting.field for setting in ADDRESS_SETTINGS)
+
+
+class AddressSettingsRepository:
+    """All address settings of a virtual host. Each field of an address has the value of the most specific pattern that
+    sets it; see :class:`AddressPattern` for which one that is."""
+
+    def __init__(self, syntax: WildcardSyntax = DEFAULT_SYNTAX) -> None:
+        self.syntax = syntax
+        self.listeners: list[Callable[[AddressPattern], None]] = []
+        """Called with the pattern after each change; ``pattern.matches(address)`` tells who is concerned."""
+        self._entries: dict[str, tuple[AddressPattern, AddressSettings]] = {}
+        self._ordered: list[tuple[AddressPattern, AddressSettings]] = []
+        self._resolved: dict[str, ResolvedSettings] = {}
+
+    def set(self, pattern: str, settings: AddressSettings | Mapping[str, PropertyValue]) -> None:
+        """Let ``settings`` hold for the pattern, in place of what held before.
+
+        Raises :class:`InvalidArgument` for a wrong pattern or setting; nothing is changed then.
+        """
+        compiled = AddressPattern(pattern, self.syntax)
+        checked = settings if isinstance(settings, AddressSettings) else parse_address_settings(settings)
+        self._entries[pattern] = (compiled, checked)
+        self._changed(compiled)
+
+    def remove(self, pattern: str) -> None:
+        """Forget what holds for the pattern. Raises :class:`NotFound`, with the nearest pattern there is."""
+        entry = self._entries.pop(pattern, None)
+        if entry is None:
+            near = get_close_matches(pattern, self._entries, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {len(self._entries)}"
+            raise NotFound(f"no address settings for the pattern '{pattern}'; {hint}")
+        self._changed(entry[0])
+
+    def get(self, pattern: str) -> AddressSettings | None:
+        """Return what was set for exactly this pattern."""
+        entry = self._entries.get(pattern)
+        return None if entry is None else entry[1]
+
+    def patterns(self) -> list[str]:
+        """Return all patterns, the most specific first."""
+        return [pattern.text for pattern, _ in self._ordered]
+
+    def matching(self, address: str) -> list[str]:
+        """Return the patterns that match an address, the most specific first."""
+        return [pattern.text for pattern, _ in self._ordered if pattern.matches(address)]
+
+    def resolve(self, address: str) -> ResolvedSettings:
+        """Return what holds for an address. Costs one look-up when it was asked since the last change."""
+        resolved = self._resolved.get(address)
+        if resolved is None:
+            resolved = self._merge(address)
+            if len(self._resolved) >= RESOLVED_MAX:
+                self._resolved.clear()
+            self._resolved[address] = resolved
+        return resolved
+
+    def explain(self, address: str) -> dict[str, tuple[Any, str]]:
+        """Return each setting of an address by its canonical name: the value, and its pattern or "default".
+
+        Settings of queues are there when a pattern says something about them.
+        """
+        resolved = self.resolve(address)
+        explained = {
+            setting_name(name): (getattr(resolved, name), resolved.origins.get(name, DEFAULT_ORIGIN))
+            for name in ADDRESS_FIELDS
+        }
+        for name, value in resolved.queue.items():
+            if name in BY_FIELD:
+                explained[setting_name(name)] = (value, resolved.origins[name])
+        return explained
+
+    def _changed(self, pattern: AddressPattern) -> None:
+        self._ordered = sorted(self._entries.values(), key=lambda entry: entry[0].specificity)
+        self._resolved.clear()
+        for listener in self.listeners:
+            listener(pattern)
+
+    def _merge(self, address: str) -> ResolvedSettings:
+        values: dict[str, Any] = {}
+        queue: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        for pattern, settings in self._ordered:
+            if not pattern.matches(address):
+                continue
+            for name, value in settings.values.items():
+                if name not in origins:
+                    origins[name] = pattern.text
+                    (queue if hasattr(QUEUE_DEFAULTS, name) else values)[name] = value
+        return ResolvedSettings(queue=queue, origins=origins, **values)
