@@ -8,7 +8,9 @@ from pathlib import Path
 from pamqp import commands
 
 from annulet.broker.broker import Broker
+from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import Peer
 
 
@@ -33,3 +35,14 @@ async def crash(broker: Broker, directory: Path, copy: Path) -> None:
     """Copy the directory as it is now: what a broker finds that was killed here."""
     await broker.commit.durable()
     shutil.copytree(directory, copy)
+
+
+def send_with_id(broker: Broker, duplicate_id: str, body: bytes = b"", *, exchange: str = "", key: str = "q") -> int:
+    """Send a persistent message that carries its id, as a connection does. Returns the duplicates dropped so far."""
+    host = broker.hosts["/"]
+    properties = BasicProperties()
+    properties.headers = {"_AMQ_DUPL_ID": duplicate_id}
+    origin = Origin(exchange, key, "guest@test", VIEW)
+    message = Message(encode_properties(properties), body, origin, durable=True, accepted_at=broker.clock())
+    host.publish(message, host.route(exchange, key), broker.clock(), duplicate_id=duplicate_id)
+    return host.duplicates_dropped

@@ -10,15 +10,14 @@ import structlog
 from pamqp import commands
 
 from annulet import testing
-from annulet.broker.broker import Broker
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.core.audit import AuditEntry
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import RemovalReason
 from annulet.store.errors import HistoryError
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, persistent, publish
-from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
+from tests.broker.restarts import contents, crash, leave, publish_all, queue_of, send_with_id
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
 
@@ -215,17 +214,6 @@ async def test_a_message_with_malformed_headers_is_delivered_at_once(tmp_path: P
         async with testing.broker(http=False, data_dir=tmp_path) as running:
             assert contents(queue_of(running.broker)) == [b"a"]
     assert [line["count"] for line in lines if "malformed" in line["event"]] == [1]
-
-
-def send_with_id(broker: Broker, duplicate_id: str, body: bytes = b"", *, exchange: str = "", key: str = "q") -> int:
-    """Send a persistent message that carries its id, as a connection does. Returns the duplicates dropped so far."""
-    host = broker.hosts["/"]
-    properties = BasicProperties()
-    properties.headers = {"_AMQ_DUPL_ID": duplicate_id}
-    origin = Origin(exchange, key, "guest@test", VIEW)
-    message = Message(encode_properties(properties), body, origin, durable=True, accepted_at=broker.clock())
-    host.publish(message, host.route(exchange, key), broker.clock(), duplicate_id=duplicate_id)
-    return host.duplicates_dropped
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
