@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.consumer import Consumer
 from annulet.core.dispatch import CompetingDispatch
-from tests.core.helpers import RecordingSession, make_queue, send
+from tests.core.helpers import NOW, RecordingSession, make_queue, queue_of, send
 
 
 def test_equal_consumers_take_turns_and_lower_priority_waits_for_blocked_ones():
@@ -30,3 +30,17 @@ def test_the_turn_stays_with_the_same_consumer_when_another_leaves(leaves, follo
     assert "".join(dispatch.choose(0).tag for _ in range(3)) == following
     with pytest.raises(ValueError, match="not attached"):
         dispatch.remove(consumers[leaves])
+
+
+def test_live_and_former_consumers_are_named_without_an_election():
+    queue, one, two = queue_of(single_active_consumer=True), RecordingSession("1"), RecordingSession("2")
+    first = one.consume(queue, "first")
+    send(queue, "a")
+    second = two.consume(queue, "second")
+    assert (queue.consumers.live, queue.consumers.former) == ([first], [])
+    one.detach("first", NOW)
+    assert (queue.consumers.live, queue.consumers.former) == ([], [first])
+    queue.acknowledge(one.unacknowledged.pop(1))
+    assert (queue.consumers.live, queue.consumers.former) == ([], [])
+    send(queue, "b")
+    assert queue.consumers.live == [second]

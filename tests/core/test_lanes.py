@@ -27,6 +27,13 @@ def test_a_consumer_gets_what_it_selects_from_behind_what_it_does_not():
     assert pending(queue) == []
 
 
+def test_a_snapshot_holds_every_entry_of_every_lane():
+    queue, session = queue_of(), RecordingSession()
+    session.consume(queue, selector="color = 'x'")
+    coloured(queue, "r1", "b1", "r2")
+    assert sorted(queue.order.snapshot()) == queue.order.entries()
+
+
 def test_order_and_ring_go_across_lanes():
     queue = queue_of(ring_size=3)
     session = RecordingSession()

@@ -74,3 +74,26 @@ def test_answers_to_retired_questions_are_forgotten_before_their_bits_serve_othe
         assert session.received == ([str(limit)] if limit < 10 else [])
         session.close_consumer(consumer.tag, NOW)
         assert len(queue.matchers) <= RETIRED_MAX + 1
+
+
+def test_an_objection_is_named_without_an_answer_being_remembered():
+    queue, session = queue_of(), RecordingSession()
+    queue.pause(NOW)
+    consumer = session.consume(queue, selector="n < 10")
+    high, low = (queue.enqueue(make_message("m", n=number), NOW) for number in (20, 5))
+    objection = queue.matchers.objection(consumer, high)
+    assert objection is not None
+    assert objection.selector is consumer.selector
+    assert queue.matchers.objection(consumer, low) is None
+    assert (queue.matchers.evaluations, high.evaluated) == (0, 0)
+    queue.resume(NOW)
+    assert queue.matchers.objection(consumer, high) is objection
+
+
+def test_selectors_are_asked_again_about_a_message_whose_priority_changed():
+    queue, session = queue_of(), RecordingSession()
+    session.consume(queue, selector="JMSPriority > 5")
+    (entry,) = send(queue, "a")
+    assert session.received == []
+    queue.reprioritise(entry, 9, NOW)
+    assert session.received == ["a"]

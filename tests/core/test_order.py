@@ -32,6 +32,7 @@ def test_order_is_that_of_a_sorted_list(commands):
             order.discard(entry)
         assert list(order.entries()) == model
         assert order.count == len(model)
+        assert sorted(entry for entry in order.snapshot() if entry.state != REMOVED) == model
         assert order.first() is (model[0] if model else None)
 
 

@@ -20,6 +20,7 @@ def test_a_scheduled_message_waits_for_its_time_and_then_stands_before_the_backl
     send(queue, "now")
     assert effects.wakes == [NOW + 20, NOW + 10]
     assert queue.next_due_at() == NOW + 10
+    assert [appointment.at for appointment in sorted(queue.schedule.snapshot())] == [NOW + 10, NOW + 20]
     queue.tick(NOW + 9)
     assert pending(queue) == ["now"]
     queue.tick(NOW + 10)

@@ -115,6 +115,16 @@ class CompetingDispatch:
         self._elect()
         return consumer in self._live
 
+    @property
+    def live(self) -> list[Consumer]:
+        """Those that hold a live place now, without an election; empty when all are served."""
+        return list(self._live)
+
+    @property
+    def former(self) -> list[Consumer]:
+        """Those that are gone and still hold what a successor has to wait for."""
+        return [consumer for consumer in self._former if consumer.held]
+
     def readers(self) -> list[Consumer]:
         """Return those that read without taking, by priority and attachment, browsers last."""
         readers = [consumer for level in self._levels for consumer in level if consumer.copies]

@@ -93,6 +93,13 @@ class Lanes(Order):
             merged.extend(lane.order.entries())
         return sorted(merged)
 
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries in no particular order, removed ones perhaps among them."""
+        collected: list[QueueEntry] = []
+        for lane in self._lanes.values():
+            collected.extend(lane.order.snapshot())
+        return collected
+
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number."""
         lane = self._lane_for(None, None, 0, 0)

@@ -125,6 +125,18 @@ class Matchers:
                 entry.blocked |= bit
         return not entry.blocked & required
 
+    def objection(self, consumer: Consumer, entry: QueueEntry) -> Matcher | None:
+        """Return the matcher of a consumer that does not admit an entry, ``None`` when all do.
+
+        For questions people ask: unlike :meth:`ask` it remembers no answer and counts none.
+        """
+        for bit in self._bits_of(consumer.required):
+            matcher = self._by_bit[bit]
+            admitted = not entry.blocked & bit if entry.evaluated & bit else matcher.admits(entry)
+            if not admitted:
+                return matcher
+        return None
+
     def _new(self, selector: Selector | None, connection: object | None) -> Matcher:
         matcher = Matcher(self._bit(), selector, connection)
         self._by_bit[matcher.bit] = matcher

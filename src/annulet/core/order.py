@@ -61,6 +61,13 @@ class Order:
         """Return all entries, those included that were removed and not swept out yet."""
         raise NotImplementedError
 
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries in no particular order, removed ones perhaps among them.
+
+        A copy of references and nothing else, so that a million of them hold nobody up: sort and sift in slices.
+        """
+        raise NotImplementedError
+
 
 class FifoOrder(Order):
     """Arrivals at the tail, returned entries at their original place: O(1), a return O(log returned)."""
@@ -133,6 +140,10 @@ class FifoOrder(Order):
         """Return all entries, those included that were removed and not swept out yet."""
         return {*self._tail, *self._returned}
 
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries, arrivals in order, removed ones perhaps among them."""
+        return [*self._returned, *self._tail]
+
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
@@ -195,3 +206,7 @@ class RankedOrder(Order):
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
         return set(self._heap)
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries in no particular order, removed ones perhaps among them."""
+        return list(self._heap)

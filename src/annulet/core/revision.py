@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
 
+
 def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -> None:
     """Raise :class:`InvalidArgument` naming the setting when one would change that belongs to what the queue is."""
     for field in fields(current):
@@ -48,8 +49,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.next_sequence += 1
     replacement.redelivered = entry.redelivered
     replacement.delivery_count = entry.delivery_count
-    replacement.evaluated = entry.evaluated
-    replacement.blocked = entry.blocked
+    # selectors may ask for the priority, so they are asked again; who refused it for itself still does
+    replacement.blocked = entry.blocked & ~entry.evaluated
     queue.withdraw(entry)
     if queue.keys is not None:
         queue.keys.accept(replacement)

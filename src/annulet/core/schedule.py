@@ -94,6 +94,10 @@ class ScheduleIndex:
         appointment = self._appointments.get(entry)
         return 0 if appointment is None else appointment.at
 
+    def snapshot(self) -> list[Appointment]:
+        """Return the appointments in no particular order: a copy of references, which the caller sorts in slices."""
+        return list(self._appointments.values())
+
     def entries(self) -> list[QueueEntry]:
         """Return the scheduled entries, the next to fall due first."""
         return [appointment.entry for appointment in sorted(self._appointments.values())]
