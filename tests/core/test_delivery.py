@@ -1,0 +1,44 @@
+"""Who is handed what, and by pull."""
+
+from __future__ import annotations
+
+from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, send
+
+
+def test_consumer_priority_decides_among_those_who_may_have_the_message():
+    queue, low, high = queue_of(), RecordingSession("low"), RecordingSession("high")
+    low.consume(queue, priority=0)
+    high.consume(queue, priority=9, selector="k = 'b'")
+    send(queue, "a", "b", "c")
+    assert (low.received, high.received) == (["a", "c"], ["b"])
+
+
+def test_turns_go_on_across_lanes():
+    queue, one, two = queue_of(), RecordingSession("1"), RecordingSession("2")
+    for session in (one, two):
+        session.consume(queue, selector="k IS NOT NULL")
+    send(queue, "a", "b", "c", "d")
+    assert (one.received, two.received) == (["a", "c"], ["b", "d"])
+
+
+def test_an_expired_message_at_the_head_of_a_lane_is_removed_not_delivered():
+    queue, session = queue_of(group_mode="sticky"), RecordingSession()
+    queue.enqueue(make_message("old", expires_at=NOW + 5, JMSXGroupID="a"), NOW)
+    queue.enqueue(make_message("new", JMSXGroupID="a"), NOW)
+    session.consume(queue, now=NOW + 5)
+    assert session.received == ["new"]
+
+
+def test_a_pull_takes_no_more_than_the_queue_lets_out():
+    queue = queue_of(in_flight_max=2)
+    send(queue, "a", "b", "c")
+    assert [entry.message.body for entry in queue.acquire(10, -1, NOW)] == [b"a", b"b"]
+    assert pending(queue) == ["c"]
+
+
+def test_a_pull_stops_at_its_bytes_and_its_last_sequence():
+    queue = queue_of(priorities=10)
+    for body, priority in [("aa", 0), ("bb", 9), ("cc", 0)]:
+        queue.enqueue(make_message(body, priority=priority), NOW)
+    assert [entry.message.body for entry in queue.acquire(10, 3, NOW)] == [b"bb"]
+    assert [entry.message.body for entry in queue.acquire(10, -1, NOW, last_sequence=2)] == [b"aa"]

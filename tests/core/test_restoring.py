@@ -1,0 +1,59 @@
+"""Recovery puts back what was there, in every state, and trims nothing."""
+
+from __future__ import annotations
+
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
+from annulet.core.invariants import check_invariants
+from tests.core.helpers import NOW, make_message, pending, queue_of
+
+
+def test_messages_take_their_ranks_again():
+    queue = queue_of(priorities=10)
+    for sequence, priority in [(3, 1), (5, 9), (9, 1)]:
+        queue.restore(make_message(f"{sequence}", priority=priority), sequence, redelivered=True)
+    queue.finish_restore(20)
+    assert pending(queue) == ["5", "3", "9"]
+    assert queue.next_sequence == 20
+    check_invariants(queue)
+
+
+def test_a_schedule_and_a_redelivery_delay_go_on():
+    queue = queue_of(last_value_key="k")
+    fresh = queue.restore(make_message("new", deliver_at=NOW + 10, k="a"), 1, redelivered=True)
+    back = queue.restore(make_message("old", k="a"), 2, redelivered=True, delivery_count=2, deliver_at=NOW + 5)
+    queue.finish_restore(3)
+    assert (fresh.state, back.state, back.delivery_count) == (SCHEDULED, SCHEDULED, 2)
+    queue.tick(NOW + 5)
+    assert back.state == PENDING
+    queue.tick(NOW + 10)
+    assert (back.state, fresh.state) == (REMOVED, PENDING)
+    check_invariants(queue)
+
+
+def test_an_overdue_schedule_fires_with_the_first_tick():
+    queue = queue_of()
+    queue.restore(make_message("late", deliver_at=NOW - 10), 1, redelivered=False)
+    queue.restore(make_message("plain"), 2, redelivered=False)
+    queue.finish_restore(3)
+    queue.tick(NOW)
+    assert pending(queue) == ["late", "plain"]
+
+
+def test_leased_messages_are_in_delivery():
+    queue = queue_of(group_mode="shared")
+    queue.expect_leased([2])
+    queue.restore(make_message("a", JMSXGroupID="g"), 1, redelivered=True)
+    entry = queue.restore(make_message("b", JMSXGroupID="g"), 2, redelivered=True)
+    queue.finish_restore(3)
+    assert entry.state == DELIVERING
+    assert queue.leased_entries() == [entry]
+    check_invariants(queue)
+
+
+def test_lowered_limits_trim_nothing_at_recovery():
+    queue = queue_of(ring_size=1, max_length=1, overflow="block")
+    for sequence in (1, 2, 3):
+        queue.restore(make_message(str(sequence)), sequence, redelivered=False)
+    queue.finish_restore(4)
+    assert queue.order.count == 3
+    assert queue.blocked

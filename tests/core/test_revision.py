@@ -1,0 +1,63 @@
+"""Changing a live queue and a waiting message."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from annulet.core.errors import InvalidArgument
+from annulet.core.invariants import check_invariants
+from annulet.core.settings import QueueSettings
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, send
+
+
+def filled(effects=None, **settings):
+    queue = queue_of(effects, priorities=10, **settings)
+    for body, priority in [("a5", 5), ("b6", 6), ("c1", 1)]:
+        message = make_message(body, priority=priority, k=body[0])
+        message.record = 0 if effects is None else ord(body[0])
+        queue.enqueue(message, NOW)
+    return queue
+
+
+def test_a_new_priority_puts_a_message_at_the_tail_of_its_new_level():
+    queue = filled()
+    moved = queue.reprioritise(queue.order.entries()[2], 6, NOW)
+    assert pending(queue) == ["b6", "c1", "a5"]
+    assert moved.message.priority == 6
+    check_invariants(queue)
+
+
+def test_it_is_stored_anew_before_the_old_record_is_settled():
+    effects = RecordingEffects()
+    queue = filled(effects)
+    queue.reprioritise(queue.order.entries()[2], 9, NOW)
+    assert [call for call in effects.calls if call[0] in ("store", "settle")] == [("store", b"c1"), ("settle", b"c1")]
+
+
+def test_what_is_in_delivery_or_has_it_already_stays():
+    queue, session = filled(), RecordingSession()
+    session.consume(queue, messages=1)
+    held = next(iter(queue.delivering))
+    assert queue.reprioritise(held, 1, NOW) is None
+    assert queue.reprioritise(queue.order.entries()[0], 5, NOW) is None
+    assert pending(queue) == ["a5", "c1"]
+
+
+def test_its_key_stays_its_own():
+    queue = filled(last_value_key="k")
+    queue.reprioritise(queue.order.entries()[2], 9, NOW)
+    assert queue.key_count == 3
+    queue.enqueue(make_message("c2", k="c"), NOW)
+    assert pending(queue) == ["b6", "a5", "c2"]
+
+
+def test_what_a_queue_is_cannot_change_and_what_it_allows_can():
+    queue = queue_of(group_mode="sticky", max_length=5, overflow="ring")
+    with pytest.raises(InvalidArgument, match=r"queue 'q': group-mode is 'sticky' and cannot be changed to 'shared'"):
+        queue.update(dataclasses.replace(queue.settings, group_mode="shared"), NOW)
+    queue.update(dataclasses.replace(queue.settings, max_length=1), NOW)
+    send(queue, "a", "b")
+    assert pending(queue) == ["b"]
+    assert queue.settings != QueueSettings()
