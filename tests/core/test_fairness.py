@@ -58,3 +58,10 @@ def test_keys_of_which_nothing_is_left_are_forgotten():
     fairness = queue.lanes.fairness
     assert not fairness._keys
     assert not fairness.ring
+
+
+def test_who_pulls_takes_turns_as_well():
+    queue = queue_of(fair_key="k")
+    send(queue, "x1", "y1", "x2", "x3", "y2")
+    pulled = [queue.acquire(1, -1, NOW)[0].message.body.decode() for _ in range(5)]
+    assert pulled == ["x1", "y1", "x2", "y2", "x3"]

@@ -149,3 +149,15 @@ def test_who_pulls_leaves_owned_groups_alone():
     entry, _ = two.get(queue, NOW, auto_acknowledge=False)
     assert entry.message.body == b"b1"
     assert two.get(queue, NOW, auto_acknowledge=False) is None
+
+
+def test_after_a_reset_old_deliveries_neither_hold_nor_free_the_new_assignment():
+    queue = queue_of(group_mode="shared")
+    one, two, three = (RecordingSession(name) for name in "123")
+    one.consume(queue, messages=1)
+    fill(queue, "a1")
+    queue.reset_groups(NOW)
+    two.consume(queue, auto_acknowledge=True)
+    three.consume(queue, auto_acknowledge=True)
+    fill(queue, "a2", "a3")
+    assert (two.received, three.received) == (["a2"], ["a3"])

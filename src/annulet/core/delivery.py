@@ -73,30 +73,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
 
 def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
     """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
-    shelves = [shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers)]
-    fairness = lanes.fairness
-    if fairness is None:
-        return _first_on(shelves)
-    for key in fairness.ring:
-        best: QueueEntry | None = None
-        for shelf in shelves:
-            head = lanes.first_of(key, shelf)
-            if head is not None and (best is None or head < best):
-                best = head
-        if best is not None:
-            return best
-    return None
-
-
-def _first_on(shelves: list[Shelf]) -> QueueEntry | None:
-    best: QueueEntry | None = None
-    for shelf in shelves:
-        lane = shelf.first()
-        if lane is not None:
-            head = lane.order.first()
-            if head is not None and (best is None or head < best):
-                best = head
-    return best
+    return lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers)])
 
 
 def _has_taker(shelf: Shelf, consumers: list[Consumer]) -> bool:
@@ -140,7 +117,9 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     if consumer.auto_acknowledge:
         consumer.session.deliver_settled(consumer, entry)
         if lanes is not None:
+            entry.consumer = consumer
             lanes.released(entry)
+            entry.consumer = None
             queue.group_firsts.discard(entry)
         queue.finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
         return

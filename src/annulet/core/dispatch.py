@@ -64,7 +64,7 @@ class CompetingDispatch:
                 self.count -= 1
                 if consumer in self._live:
                     del self._live[consumer]
-                    if self.live_max == 1 and consumer.held:
+                    if consumer.held:
                         self._former.append(consumer)
                 return
         raise ValueError(f"consumer {consumer.tag!r} is not attached")

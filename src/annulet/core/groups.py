@@ -44,13 +44,15 @@ ASSIGNMENTS_MAX: Final = 100_000
 class Group:
     """One group, or one bucket of groups."""
 
-    __slots__ = ("in_delivery", "lanes", "name", "owner", "owner_gone", "pending", "unmarked")
+    __slots__ = ("former", "holders", "in_delivery", "lanes", "name", "owner", "parked", "pending", "unmarked")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.owner: Consumer | None = None
-        self.owner_gone = False  # it left and still holds messages of the group
+        self.parked = False  # nobody may have more until ``former`` holds nothing of the group
+        self.former: Consumer | None = None  # who left with deliveries; None = who pulled some
         self.in_delivery = 0
+        self.holders: dict[Consumer | None, int] = {}  # deliveries by who holds them
         self.pending = 0
         self.lanes: list[Lane] = []
         self.unmarked = False  # assigned, and no message delivered since: the next one is the first
@@ -59,6 +61,26 @@ class Group:
     def idle(self) -> bool:
         """Say whether nothing of the group is in the queue."""
         return self.in_delivery == 0 and self.pending == 0
+
+    def hold(self, consumer: Consumer | None) -> None:
+        """Count a delivery."""
+        self.in_delivery += 1
+        self.holders[consumer] = self.holders.get(consumer, 0) + 1
+
+    def let_go(self, consumer: Consumer | None) -> None:
+        """Count the end of a delivery."""
+        self.in_delivery -= 1
+        count = self.holders[consumer] - 1
+        if count:
+            self.holders[consumer] = count
+        else:
+            del self.holders[consumer]
+
+    def free(self) -> None:
+        """End the assignment."""
+        self.owner = None
+        self.former = None
+        self.parked = False
 
 
 class GroupTable:
@@ -101,41 +123,47 @@ class GroupTable:
         return sequence in (CLOSING_SEQUENCE, CLOSING_SEQUENCE_UNSIGNED) and not isinstance(sequence, bool)
 
     def taken(self, group: Group, consumer: Consumer | None, entry: QueueEntry) -> bool:
-        """Note that ``consumer`` got a message of the group. Returns whether the owner changed.
+        """Note that ``consumer`` got a message of the group. Returns whether the group's place changed.
 
-        ``None`` took it by pull: it owns nothing, and a shared group waits for it.
+        ``None`` took it by pull: it owns nothing, but a shared group waits for it.
         """
-        group.in_delivery += 1
-        before = group.owner
+        group.hold(consumer)
         if consumer is None:
-            if self.shared and not group.owner_gone:
-                group.owner_gone = True
+            if self.shared and not group.parked:
+                group.parked = True
                 return True
             return False
-        if group.owner is None:
+        before = group.owner
+        if before is None:
             group.owner = consumer
             group.unmarked = True
         if not self.shared and self.closes(entry):
-            group.owner = None
+            group.free()
         return group.owner is not before
 
-    def released(self, group: Group) -> bool:
-        """Note that a delivery of the group was settled or came back. Returns whether the owner changed."""
-        group.in_delivery -= 1
-        if group.in_delivery or not (self.shared or group.owner_gone):
+    def released(self, group: Group, consumer: Consumer | None) -> bool:
+        """Note that a delivery to ``consumer`` was settled or came back. Returns whether the group's place changed."""
+        group.let_go(consumer)
+        if group.parked:
+            waits_for = group.former
+        elif self.shared and group.owner is not None:
+            waits_for = group.owner
+        else:
             return False
-        changed = group.owner is not None or group.owner_gone
-        group.owner = None
-        group.owner_gone = False
-        return changed
+        if waits_for in group.holders:
+            return False
+        group.free()
+        return True
 
     def dismiss(self, consumer: Consumer) -> list[Group]:
         """A consumer goes: free its groups, or park those of which it still holds messages."""
         changed = []
         for group in self.groups.values():
             if group.owner is consumer:
-                group.owner = None
-                group.owner_gone = group.in_delivery > 0
+                group.free()
+                if consumer in group.holders:
+                    group.former = consumer
+                    group.parked = True
                 changed.append(group)
         return changed
 
@@ -144,12 +172,12 @@ class GroupTable:
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
         changed = [group for group in groups if group.owner is not None]
         for group in changed:
-            group.owner = None
+            group.free()
         return changed
 
     def forget_if_idle(self, group: Group) -> None:
         """Drop a group that nobody owns and of which nothing is in the queue."""
-        if group.owner is None and not group.owner_gone and group.idle:
+        if group.owner is None and not group.parked and group.idle:
             self.groups.pop(group.name, None)
 
     def _given_name(self, message: Message) -> str:

@@ -115,25 +115,28 @@ class Lanes(Order):
         """Return the shelves that hold something which somebody may take."""
         return [shelf for shelf in self._shelves.values() if not shelf.parked]
 
-    def first_of(self, key: FairKey, shelf: Shelf) -> QueueEntry | None:
-        """Return the first entry of a fair key on a shelf."""
-        best: QueueEntry | None = None
-        for lane in key.lanes:
-            if lane.shelf is shelf:
-                head = lane.order.first()
-                if head is not None and (best is None or head < best):
-                    best = head
-        return best
-
     def first_free(self) -> QueueEntry | None:
-        """Return the first entry that whoever pulls may have: no consumer owns its group, no cap holds it back."""
+        """Return the next entry for who pulls: unowned, below its key's cap, and on a fair queue its key's turn."""
+        shelves = [shelf for shelf in self._shelves.values() if shelf.owner is None and not shelf.parked]
+        return self.first_on(shelves)
+
+    def first_on(self, shelves: list[Shelf]) -> QueueEntry | None:
+        """Return the first entry on some shelves; on a fair queue the first of the key whose turn it is."""
         best: QueueEntry | None = None
-        for shelf in self._shelves.values():
-            if shelf.owner is None and not shelf.parked:
+        if self.fairness is None:
+            for shelf in shelves:
                 lane = shelf.first()
                 head = None if lane is None else lane.order.first()
                 if head is not None and (best is None or head < best):
                     best = head
+            return best
+        for key in self.fairness.ring:
+            for lane in key.lanes:
+                head = lane.order.first()
+                if head is not None and lane.shelf in shelves and (best is None or head < best):
+                    best = head
+            if best is not None:
+                break
         return best
 
     def resort(self, entry: QueueEntry) -> None:
@@ -163,7 +166,7 @@ class Lanes(Order):
             return
         group = lane.group
         if group is not None and self.groups is not None:
-            if self.groups.released(group):
+            if self.groups.released(group, entry.consumer):
                 self.reshelve(group.lanes)
             self.groups.forget_if_idle(group)
         key = lane.fair
@@ -263,7 +266,7 @@ class Lanes(Order):
         parked = False
         if lane.group is not None:
             owner = lane.group.owner
-            parked = lane.group.owner_gone
+            parked = lane.group.parked
         if lane.fair is not None and self.fairness is not None and self.fairness.capped(lane.fair):
             parked = True
         key: ShelfKey = (owner, lane.evaluated, lane.blocked, parked)
