@@ -35,8 +35,8 @@ def accepted_rows() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name in sorted(WITHOUT_EFFECT):
         yield f"| {code(name)} | any value, without effect | tunes how Artemis works inside |"
-    for name, (values, reason) in ONLY_DEFAULT.items():
-        yield f"| {code(name)} | only {code(values[0])} | {reason} |"
+    for name, (value, reason) in ONLY_DEFAULT.items():
+        yield f"| {code(name)} | only {code(value)} | {reason} |"
 
 
 def refreshed(text: str) -> str:

@@ -35,6 +35,7 @@ def test_a_definition_has_arguments_with_and_without_prefix():
         ("x" * 1025, {}, 0, "at most 1024 characters"),
         (".*", {"max-lenght": 5}, 0, "policy 'p': unknown queue argument 'max-lenght'; did you mean 'x-max-length'"),
         (".*", {"sort-key": "s", "priorities": 3}, 0, "policy 'p': 'x-sort-key' .*one order"),
+        (".*", {"selector": "a ="}, 0, "policy 'p': argument 'selector' is no selector"),
         (".*", {"max-length": 5, "resume-length": 6}, 0, "at most 'x-max-length'"),
         (".*", {"x-qpid-dlq-enabled": True}, 0, "give 'x-dead-letter-address'"),
         (".*", {}, "high", "'priority' must be an integer"),

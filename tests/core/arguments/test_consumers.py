@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.arguments.consumers import CONSUMER_ARGUMENTS, parse_consumer_arguments, parse_consumer_priority
+from annulet.core.arguments.consumers import (
+    CONSUMER_ARGUMENTS,
+    REFUSED_CONSUMER_NAMES,
+    parse_consumer_arguments,
+    parse_consumer_priority,
+)
 from annulet.core.errors import InvalidArgument
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT, ConsumerSettings
+from tests.core.arguments.page import PAGE
 
 
 @pytest.mark.parametrize(
@@ -64,3 +70,9 @@ def test_a_priority_alone():
     for refused in ({"x-priority": "high"}, {"x-browse": True}, {"selector": "a = 1"}):
         with pytest.raises(InvalidArgument):
             parse_consumer_priority(refused)
+
+
+def test_the_page_shows_every_argument():
+    text = PAGE.read_text()
+    section = text[text.index("## Consumer arguments") : text.index("## Interactions")]
+    assert [name for name in (*CONSUMER_ARGUMENTS, *REFUSED_CONSUMER_NAMES) if f"`{name}`" not in section] == []

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from annulet.core.arguments.combinations import refusal_for
-from annulet.core.arguments.queues import describe, parse_queue_arguments
+from annulet.core.arguments.queues import describe, parse_queue_arguments, read_declaration
 from annulet.core.arguments.table import BY_FIELD, COUNTED, Kind
 from annulet.core.errors import InvalidArgument
 from annulet.core.settings import QueueSettings
@@ -92,6 +92,7 @@ def test_accepted(arguments, settings):
         ({"exclusive": True}, "x-exclusive-consumer"), ({"x-durable": True}, "declare the queue with the flag durable"),
         ({"x-priority": 3}, "'x-priorities' or 'x-max-priority'"), ({"x-delay": 3}, "header of messages"),
         ({"max-size-bytes": 3}, "address setting"),
+        ({"x-selector": "a = "}, "argument 'x-selector' is no selector"), ({"filter": 5}, "'filter' must be a text"),
     ],
     ids=str,
 )  # fmt: skip
@@ -105,6 +106,13 @@ def test_a_contradiction_names_arguments_values_and_the_way_out():
         InvalidArgument, match=r"^'x-sort-key' \('k'\) with 'x-priorities' \(3\): .*leave out 'x-sort-key'"
     ):
         parse_queue_arguments({"x-sort-key": "k", "x-priorities": 3})
+
+
+def test_a_declaration_is_compared_whether_or_not_it_is_complete():
+    assert read_declaration({"x-overflow": "reject-publish"}) == QueueSettings(overflow="reject")
+    assert read_declaration({"x-max-length": 3}) == parse_queue_arguments({"max-length": 3, "x-overflow": "drop-head"})
+    with pytest.raises(InvalidArgument, match="did you mean"):
+        read_declaration({"x-overflw": "reject"})
 
 
 EDGES = {
@@ -132,6 +140,8 @@ def possible(field: dataclasses.Field) -> list:
         return list(setting.choices)
     if setting.kind in COUNTED:
         return [field.default, setting.least, setting.least + 1, setting.most]
+    if setting.kind is Kind.SELECTOR:
+        return ["", "a = 1"]
     return ["", "a", "ü" * 127]
 
 

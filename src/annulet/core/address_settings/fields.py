@@ -107,20 +107,16 @@ WITHOUT_EFFECT: Final = frozenset(
 )
 """Names that tune how Artemis works inside: accepted, so that its configuration can be taken over."""
 
-ONLY_DEFAULT: Final[dict[str, tuple[tuple[PropertyValue, ...], str]]] = {
-    "redistribution-delay": ((UNLIMITED,), "there is no cluster to redistribute in"),
-    "slow-consumer-threshold": ((UNLIMITED,), "slow consumers are not cut; limit what they may hold by their prefetch"),
-    "page-limit-bytes": (
-        (UNLIMITED,),
-        "paged messages have no limit of their own; choose another 'address-full-policy'",
-    ),
-    "page-limit-messages": (
-        (UNLIMITED,),
-        "paged messages have no limit of their own; choose another 'address-full-policy'",
-    ),
-    "config-delete-queues": (("off", "OFF"), "a queue is deleted by who declared it or by an operator"),
-    "config-delete-addresses": (("off", "OFF"), "an address is deleted by who declared it or by an operator"),
-    "config-delete-diverts": (("off", "OFF"), "a divert is deleted by who declared it or by an operator"),
+ONLY_DEFAULT: Final = {
+    "redistribution-delay": ("-1", "there is no cluster to redistribute in"),
+    "slow-consumer-threshold": ("-1", "slow consumers are not cut; limit what they may hold by their prefetch"),
+    "page-limit-bytes": ("-1", "paged messages have no limit of their own; choose another 'address-full-policy'"),
+    "page-limit-messages": ("-1", "paged messages have no limit of their own; choose another 'address-full-policy'"),
+    "config-delete-queues": ("off", "a queue is deleted by who declared it or by an operator"),
+    "config-delete-addresses": ("off", "an address is deleted by who declared it or by an operator"),
+    "config-delete-diverts": ("off", "a divert is deleted by who declared it or by an operator"),
+    "enable-metrics": ("true", "there are metrics of every queue"),
+    "enable-ingress-timestamp": ("false", "messages are delivered with the properties they came with"),
 }
 """Names of Artemis that are not available: their default is accepted, for the same reason, and nothing else."""
 
@@ -226,8 +222,8 @@ def _read_value(name: str, value: PropertyValue) -> Values:
         return {}
     if name in ONLY_DEFAULT:
         allowed, reason = ONLY_DEFAULT[name]
-        if isinstance(value, bool) or value not in allowed:
-            raise InvalidArgument(f"argument '{name}' must be {shown(allowed[0])}, not {shown(value)}: {reason}")
+        if str(value).lower() != allowed:
+            raise InvalidArgument(f"argument '{name}' must be {allowed}, not {shown(value)}: {reason}")
         return {}
     raise InvalidArgument(_unknown(name))
 

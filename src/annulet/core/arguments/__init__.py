@@ -9,7 +9,7 @@ from __future__ import annotations
 from annulet.core.arguments.combinations import REFUSED, Combination, refusal_for
 from annulet.core.arguments.consumers import parse_consumer_arguments, parse_consumer_priority
 from annulet.core.arguments.exchanges import parse_alternate_exchange
-from annulet.core.arguments.queues import describe, parse_queue_arguments
+from annulet.core.arguments.queues import describe, parse_queue_arguments, read_declaration
 from annulet.core.arguments.table import CHANGEABLE
 from annulet.core.arguments.values import Arguments
 
@@ -23,5 +23,6 @@ __all__ = [
     "parse_consumer_arguments",
     "parse_consumer_priority",
     "parse_queue_arguments",
+    "read_declaration",
     "refusal_for",
 ]

@@ -18,12 +18,21 @@ def parse_queue_arguments(arguments: Arguments, name: str = "") -> QueueSettings
     not named it. Raises :class:`InvalidArgument` for an unknown name, a wrong type, a value out of range, two names of
     one setting with different values, and combinations of :data:`~annulet.core.arguments.combinations.REFUSED`.
     """
-    values = read_arguments(arguments, name).values
-    settings = build({**values, **implied(values)})
+    settings = read_declaration(arguments, name)
     refusal = refusal_for(settings)
     if refusal is not None:
         raise InvalidArgument(refusal.text(settings))
     return settings
+
+
+def read_declaration(arguments: Arguments, name: str = "") -> QueueSettings:
+    """Return what arguments say by themselves, to compare two declarations; it need not make sense alone.
+
+    ``x-overflow`` without a limit is complete where a policy gives the limit. Raises :class:`InvalidArgument` as
+    :func:`parse_queue_arguments` does, but for combinations.
+    """
+    values = read_arguments(arguments, name).values
+    return build({**values, **implied(values)})
 
 
 def describe(settings: QueueSettings) -> Arguments:

@@ -22,6 +22,7 @@ from annulet.core.arguments.values import (
     read_text,
     read_weights,
 )
+from annulet.core.filters import compile_filter
 from annulet.core.message import PropertyValue
 
 PREFIX: Final = "x-"
@@ -54,7 +55,7 @@ class Kind(Enum):
     CHOICE = "choice"
     PROPERTY = "property"
     NAME = "name"
-    TEXT = "text"
+    SELECTOR = "selector"
     WEIGHTS = "list of integers"
 
 
@@ -118,8 +119,10 @@ class Setting:
             return read_factor(name, value, self.least, self.most)
         if kind is Kind.WEIGHTS:
             return read_weights(name, value, LEVELS_MAX, WEIGHT_MAX)
-        if kind is Kind.TEXT:
-            return read_text(name, value)
+        if kind is Kind.SELECTOR:
+            text = read_text(name, value)
+            compile_filter(text, f"argument '{name}'")  # a policy for many queues must fail before it reaches them
+            return text
         what = "a message property" if kind is Kind.PROPERTY else "a node"
         return read_name(name, value, what, empty=self.field not in NEVER_EMPTY)
 
@@ -140,6 +143,7 @@ OFF: Final = "off"
 
 LATER_ARRIVALS: Final = "applies to what arrives from then on"
 AT_ONCE: Final = "applies at once"
+TIMES: Final = "applies at once, to what waits as well"
 NEXT_DELIVERY: Final = "applies to the next delivery"
 NEXT_RETURN: Final = "applies to the next return"
 NEXT_REMOVAL: Final = "applies to what leaves from then on"
@@ -182,7 +186,7 @@ RETENTION: Final = (
         0,
         MILLISECONDS_MAX,
         off=True,
-        changed=LATER_ARRIVALS,
+        changed=TIMES,
     ),
     Setting("max_length", Kind.MESSAGES, "limit in messages", off=True, changed=AT_ONCE),
     Setting("max_bytes", Kind.BYTES, "limit in bytes of bodies", off=True, also=("max-length-bytes",), changed=AT_ONCE),
@@ -233,17 +237,25 @@ DISPATCH: Final = (
     Setting("non_destructive", Kind.SWITCH, "every consumer reads every message"),
     Setting(
         "selector",
-        Kind.TEXT,
+        Kind.SELECTOR,
         "messages that do not match never enter",
         also=("filter", "filter-string", "filter-jms-selector"),
-        changed=LATER_ARRIVALS,
+        changed=TIMES,
     ),
-    Setting("no_local", Kind.SWITCH, "consumers get nothing of their own connection", changed=NEXT_DELIVERY),
+    Setting(
+        "no_local",
+        Kind.SWITCH,
+        "consumers get nothing of their own connection",
+        changed="for consumers that attach from then on",
+    ),
     Setting(
         "purge_on_no_consumers", Kind.SWITCH, "holds nothing while nobody consumes", changed="when the last one goes"
     ),
     Setting(
-        "consumers_before_dispatch", Kind.CONSUMERS, "dispatch starts with this many", changed="when the gate closed"
+        "consumers_before_dispatch",
+        Kind.CONSUMERS,
+        "dispatch starts with this many",
+        changed="a closed gate follows, an open one stays open",
     ),
     Setting(
         "delay_before_dispatch",
@@ -252,7 +264,7 @@ DISPATCH: Final = (
         0,
         MILLISECONDS_MAX,
         off=True,
-        changed="when the gate closed",
+        changed="a closed gate follows, an open one stays open",
     ),
     Setting("fair_key", Kind.PROPERTY, "property whose values take turns"),
     Setting("fair_quantum", Kind.BYTES, "bytes of a turn; 0 is one message"),
@@ -262,7 +274,6 @@ DISPATCH: Final = (
         "in delivery for each value of `fair-key`",
         1,
         off=True,
-        changed=NEXT_DELIVERY,
     ),
     Setting("in_flight_max", Kind.MESSAGES, "in delivery for the queue", 1, off=True, changed=NEXT_DELIVERY),
 )
@@ -286,7 +297,7 @@ TIME: Final = (
         MILLISECONDS_MAX,
         off=True,
         also=("min-expiry-delay",),
-        changed=LATER_ARRIVALS,
+        changed=TIMES,
     ),
     Setting(
         "max_ttl",
@@ -296,7 +307,7 @@ TIME: Final = (
         MILLISECONDS_MAX,
         off=True,
         also=("max-expiry-delay",),
-        changed=LATER_ARRIVALS,
+        changed=TIMES,
     ),
     Setting(
         "expires",
