@@ -31,6 +31,7 @@ async def test_filters_and_order(site: Site) -> None:
     for query, expected in (
         ("queue=ring", ["ring", "ring"]),
         ("reason=purged", ["other"]),
+        ("reason=dead-lettered", []),
         ("vhost=other", ["other"]),
         (f"since={start + 20}", ["other", "ring"]),
         (f"until={start + 10}", ["ring"]),

@@ -94,7 +94,7 @@ def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tup
 def _read_reason(text: str | None) -> RemovalReason | None:
     if text is None:
         return None
-    known = {reason.value: reason for reason in LOSSES}
+    known = {reason.value: reason for reason in (*LOSSES, RemovalReason.DEAD_LETTERED)}  # dead letters nobody got
     if text not in known:
         raise ResourceError(400, f"query parameter reason={text!r} is no loss{nearest_name(text, known)}")
     return known[text]
