@@ -106,19 +106,13 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
 def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Give an entry that is out of the order to a consumer."""
     queue.counters.messages_delivered += 1
-    queue.ranker.served(entry)
-    lanes = queue.lanes
-    if lanes is not None:
-        lanes.taken(entry, consumer)
-        lane = entry.lane
-        if lane is not None and lane.group is not None and lane.group.unmarked:
-            lane.group.unmarked = False
-            queue.group_firsts.add(entry)
+    if not queue.simple:
+        _note_taken(queue, entry, consumer)
     if consumer.auto_acknowledge:
         consumer.session.deliver_settled(consumer, entry)
-        if lanes is not None:
+        if queue.lanes is not None:
             entry.consumer = consumer
-            lanes.released(entry)
+            queue.lanes.released(entry)
             entry.consumer = None
             queue.group_firsts.discard(entry)
         queue.finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
@@ -130,6 +124,18 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     queue.delivering_bytes += size
     consumer.take(size)
     consumer.session.deliver_unsettled(consumer, entry)
+
+
+def _note_taken(queue: Queue, entry: QueueEntry, consumer: Consumer) -> None:
+    """Tell order and lanes who got it, and mark the first message of a group's assignment."""
+    queue.ranker.served(entry)
+    if queue.lanes is None:
+        return
+    queue.lanes.taken(entry, consumer)
+    lane = entry.lane
+    if lane is not None and lane.group is not None and lane.group.unmarked:
+        lane.group.unmarked = False
+        queue.group_firsts.add(entry)
 
 
 def pull(
