@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from annulet.core.diverts import Divert
+from annulet.core.errors import LimitExceeded
 from annulet.core.virtual_host import VirtualHost
+from tests.core import node_helpers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending
 
 
@@ -55,3 +60,112 @@ def test_a_durable_message_is_stored_once_for_durable_queues_that_still_hold_it(
     session.consume(quick, auto_acknowledge=True)
     host.publish(make_message("B", durable=True), host.route("", "quick"), NOW)
     assert len(host.effects.stored) == 1
+
+
+def rejecting(host, name, length=1):
+    return node_helpers.declare(host, name, arguments={"x-max-length": length, "x-overflow": "reject-publish"})[0]
+
+
+def test_one_refusal_keeps_the_message_out_of_all_queues(host):
+    declare(host, "open")
+    rejecting(host, "full")
+    for name in ("open", "full"):
+        host.bind_queue(host.queues[name], "amq.fanout", "")
+    assert publish(host, "amq.fanout", "", "A") == 2
+    with pytest.raises(LimitExceeded, match="queue 'full' is full"):
+        publish(host, "amq.fanout", "", "B")
+    assert [pending(host.queues[name]) for name in ("open", "full")] == [["A"], ["A"]]
+    assert publish(host, "", "open", "C") == 1
+
+
+def test_what_the_broker_sends_on_is_never_refused(host):
+    rejecting(host, "full")
+    publish(host, "", "full", "A")
+    assert host.publish(make_message("B"), host.route("", "full"), NOW, forwarded=True) == 1
+    legs = host.plan_forward(make_message("C"), "", ("full",))
+    assert host.apply(legs, NOW) == 1
+    assert pending(host.queues["full"]) == ["A", "B", "C"]
+
+
+def test_what_the_broker_sends_on_may_go_to_an_internal_exchange_and_by_several_keys(host):
+    one, two = declare(host, "one", "two")
+    host.declare_exchange("inside", "direct", internal=True)
+    host.bind_queue(one, "inside", "1")
+    host.bind_queue(two, "inside", "2")
+    assert host.apply(host.plan_forward(make_message("A"), "inside", ("1", "2")), NOW) == 2
+    assert host.plan_forward(make_message(), "gone", ("1",)) == []
+
+
+def test_further_keys_add_queues_and_each_gets_one_copy(host):
+    declare(host, "one", "two")
+    route = host.route("", "one")
+    assert host.publish(make_message("A"), route, NOW, further_keys=("two", "one", "none")) == 2
+    assert [pending(host.queues[name]) for name in ("one", "two")] == [["A"], ["A"]]
+
+
+def test_limits_that_change_reach_the_routes(host):
+    (queue,) = declare(host, "q")
+    route = host.route("", "q")
+    assert route.static
+    host.update_queue(queue, replace(queue.settings, max_length=1, overflow="reject"), NOW)
+    assert host.publish(make_message("A"), route, NOW) == 1
+    with pytest.raises(LimitExceeded):
+        host.publish(make_message("B"), route, NOW)
+    host.update_queue(queue, replace(queue.settings, max_length=-1, overflow="none"), NOW)
+    assert host.route("", "q").static
+
+
+def test_unroutable_messages_go_to_the_dead_letter_address_once():
+    host = node_helpers.make_host(
+        {"orders": {"dead-letter-address": "dead", "send-to-dla-on-no-route": True}, "dead": {}}
+    )
+    host.declare_address("orders")
+    assert node_helpers.send(host, "orders", "A") == 0  # it leads nowhere itself
+    node_helpers.declare(host, "dead")
+    assert node_helpers.send(host, "orders", "B") == 1
+    (entry,) = host.queues["dead"].order.entries()
+    assert entry.message.header == b"{'_AMQ_ORIG_ADDRESS': 'orders'}"
+    node_helpers.declare(host, "q")
+    host.attach_queue(host.queues["q"], "orders")
+    assert node_helpers.send(host, "orders", "C") == 1
+    assert node_helpers.held(host, "dead", "q") == [["B"], ["C"]]
+
+
+def test_a_filter_that_keeps_everything_out_makes_a_message_unroutable():
+    host = node_helpers.make_host({"#": {"dead-letter-address": "dead", "send-to-dla-on-no-route": True}})
+    node_helpers.declare(host, "q", arguments={"x-selector": "colour = 'red'"})
+    node_helpers.declare(host, "dead")
+    assert node_helpers.send(host, "q", "A", colour="blue") == 1
+    assert node_helpers.send(host, "q", "B", colour="red") == 1
+    assert node_helpers.held(host, "q", "dead") == [["B"], ["A"]]
+
+
+def test_no_expiry_takes_the_life_the_sender_gave():
+    host = node_helpers.make_host({"q": {"no-expiry": True}})
+    (queue,) = node_helpers.declare(host, "q")
+    message = make_message("A", expires_at=NOW + 1)
+    host.publish(message, host.route("", "q"), NOW)
+    host.tick(NOW + 10)
+    assert pending(queue) == ["A"]
+
+
+def test_durable_copies_are_stored_for_their_own_queues():
+    host = node_helpers.make_host()
+    first, second = node_helpers.declare(host, "first", "second", durable=True)
+    host.add_divert(Divert("d", "first", ("second",)))
+    node_helpers.send(host, "first", "A", durable=True)
+    assert [[entry.queue for entry in entries] for _, entries in host.effects.stored] == [[first], [second]]
+    assert [message.origin.exchange for message, _ in host.effects.stored] == ["first", ""]
+
+
+def test_the_static_way_asks_nobody(host, monkeypatch):
+    """The cost of a send to queues that refuse nothing: no plan, no walk, no settings."""
+    first, second = declare(host, "first", "second")
+    for queue in (first, second):
+        host.bind_queue(queue, "amq.fanout", "")
+    route = host.route("amq.fanout", "")
+    asked = []
+    for name in ("plan", "apply", "settings_of", "renewed"):
+        monkeypatch.setattr(type(host), name, lambda *given, **options: asked.append(given))
+    assert host.publish(make_message("A"), route, NOW) == 2
+    assert asked == []

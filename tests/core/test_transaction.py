@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.errors import TransactionRefused
 from annulet.core.session import UnknownDeliveryTag
 from annulet.core.transaction import Transaction
 from annulet.core.virtual_host import VirtualHost
@@ -47,3 +48,66 @@ def test_rollback_gives_deliveries_back_in_order_of_their_tags(host):
     assert list(session.unacknowledged) == [1, 2, 3]
     session.close(NOW)
     assert pending(host.queues["q"]) == ["A", "B", "C"]
+
+
+def full_after(host, name, length):
+    return host.declare_queue(name, now=NOW, arguments={"x-max-length": length, "x-overflow": "reject-publish"})
+
+
+def test_a_full_queue_refuses_the_whole_transaction_counting_its_earlier_sends(host):
+    full_after(host, "small", 2)
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    host.publish(make_message("held"), host.route("", "q"), NOW)
+    host.publish(make_message("A"), host.route("", "small"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("other"), host.route("", "q"))
+    for body in "BC":
+        transaction.send(make_message(body), host.route("", "small"))
+    transaction.acknowledge(1)
+    with pytest.raises(
+        TransactionRefused, match="nothing of it was done: send 3: queue 'small' is full: with this message 3"
+    ):
+        transaction.commit(host, NOW)
+    assert pending(host.queues["small"]) == ["A"]
+    assert session.received == ["held"]
+    assert list(session.unacknowledged) == [1]
+    assert transaction.empty
+    assert host.effects.calls == []
+
+
+def test_a_transaction_that_just_fits_is_done(host):
+    full_after(host, "small", 2)
+    transaction = Transaction(RecordingSession())
+    for body in "AB":
+        transaction.send(make_message(body), host.route("", "small"))
+    transaction.send(make_message("C"), host.route("", "none"))
+    assert [message.body for message in transaction.commit(host, NOW)] == [b"C"]
+    assert pending(host.queues["small"]) == ["A", "B"]
+
+
+def test_turns_taken_while_planning_are_those_that_count(host):
+    host.declare_address("work", ("anycast",))
+    for name in ("one", "two"):
+        host.attach_queue(host.declare_queue(name, now=NOW), "work")
+    transaction = Transaction(RecordingSession())
+    for body in "ABC":
+        transaction.send(make_message(body), host.route_to("work", ""))
+    assert transaction.commit(host, NOW) == []
+    assert [pending(host.queues[name]) for name in ("one", "two")] == [["A", "C"], ["B"]]
+
+
+def test_a_route_from_before_a_change_is_looked_up_anew(host):
+    transaction = Transaction(RecordingSession())
+    transaction.send(make_message("A"), host.route("", "late"))
+    late = host.declare_queue("late", now=NOW)
+    assert transaction.commit(host, NOW) == []
+    assert pending(late) == ["A"]
+
+
+def test_further_keys_go_along(host):
+    transaction = Transaction(RecordingSession())
+    two = host.declare_queue("two", now=NOW)
+    transaction.send(make_message("A"), host.route("", "q"), further_keys=("two",))
+    assert transaction.commit(host, NOW) == []
+    assert pending(host.queues["q"]) == pending(two) == ["A"]

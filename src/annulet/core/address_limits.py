@@ -188,11 +188,11 @@ class AddressAccounts:
         account.add(message)
         self._report(account)
 
-    def join(self, message: Message) -> None:
-        """One more queue holds a message that is counted already; nothing for others."""
-        charge = self._charges.get(message)
+    def replaced(self, former: Message, message: Message) -> None:
+        """In one queue ``message`` stands for ``former``, which leaves it next: it counts where that counted."""
+        charge = self._charges.get(former)
         if charge is not None:
-            charge.queues += 1
+            self.charge(charge.account, message, 1)
 
     def counted(self, message: Message) -> bool:
         """Say whether a message is counted by an account."""

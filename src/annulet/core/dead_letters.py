@@ -33,7 +33,6 @@ from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import RemovalReason
-from annulet.core.routing import Route, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,49 +197,31 @@ class DeadLetters(Forwarder):
             priority=message.priority,
             accepted_at=now,
         )
-        queues = self._queues(copy, exchange, keys)
-        if not queues:
+        legs = self.host.plan_forward(copy, exchange, keys)
+        planned = sum(len(leg.queues) for leg in legs)
+        if not planned:
             self.messages_unroutable += 1
             self._note_loss(queue, entry, now, f"{target} leads to no queue")
             return
-        reached = [other for other in queues if not is_cycle(deaths, other.name)]
-        if len(reached) < len(queues):
+        for leg in legs:
+            leg.queues = [other for other in leg.queues if not is_cycle(deaths, other.name)]
+        reached = sum(len(leg.queues) for leg in legs)
+        if reached < planned:
             self.dead_letter_cycles += 1
             if not reached:
                 self._note_loss(queue, entry, now, f"{target} leads back to a queue it died in: a cycle")
                 return
-        self._publish(copy, reached, now)
+        self.host.apply(legs, now)
         self.messages_forwarded += 1
 
     def _destination(self, target: Target, death: DeathRecord) -> tuple[str, tuple[str, ...]]:
-        """Return exchange and keys. An address is a key of the default exchange unless an exchange has its name."""
+        """Return exchange and keys. An address is one of that name, else a queue, else an exchange."""
         if not target.address:
             return target.exchange, death.routing_keys if target.routing_key is None else (target.routing_key,)
         host = self.host
-        if target.address not in host.queues and target.address in host.exchanges:
+        if target.address in host.addresses or (target.address not in host.queues and target.address in host.exchanges):
             return target.address, death.routing_keys
         return "", (target.address,)
-
-    def _queues(self, copy: Message, exchange_name: str, keys: tuple[str, ...]) -> list[Queue]:
-        """Return the queues the copy goes to, each once."""
-        host = self.host
-        exchange = host.exchanges.get(exchange_name)
-        if exchange is None:
-            return []
-        reached: dict[Queue, None] = {}
-        for key in keys:
-            if exchange.internal:  # closed to publishers, not to the broker
-                queues = Walk(host).follow(exchange, key, copy)
-            else:
-                queues = host.targets(copy, host.route(exchange_name, key))
-            reached.update(dict.fromkeys(queues))
-        return list(reached)
-
-    def _publish(self, copy: Message, queues: list[Queue], now: int) -> None:
-        """Put the copy into these queues, whatever they would refuse a publisher: there is nobody to tell."""
-        host = self.host
-        origin = copy.origin
-        host.publish(copy, Route(origin.exchange, origin.routing_key, queues, host.generation), now)
 
     def _origin(self, exchange: str, routing_key: str, source: Origin) -> Origin:
         place = (exchange, routing_key, source.publisher, source.view)

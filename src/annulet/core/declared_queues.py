@@ -176,6 +176,11 @@ class DeclaredQueues(Publishing):
 
     # ------------------------------------------------------------------ where settings come from
 
+    def settings_address_of(self, queue: Queue) -> str:
+        """Return the address whose settings a queue goes by: the one it was declared for, else its own name."""
+        lifetime = self._lifetimes.get(queue)
+        return queue.name if lifetime is None else lifetime.address  # deleted, and its last messages are still going
+
     def resolved_for(self, queue: Queue) -> ResolvedQueue:
         """Return the settings of a queue with the origin of each, and what was set aside."""
         return self._declared[queue]

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, parse_address_name
 from annulet.core.bindings import ROUTING_TYPE
 from annulet.core.declared_queues import DeclaredQueues
+from annulet.core.diverts import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
+from annulet.core.reasons import RemovalReason
 from annulet.core.retroactive import copy_of, newest, ring_name
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from annulet.core.effects import Effects
     from annulet.core.exchanges.exchange import Exchange
     from annulet.core.ledger import LossLedger
+    from annulet.core.message import Message
     from annulet.core.queue import Queue
 
 
@@ -205,7 +208,43 @@ class Nodes(DeclaredQueues):
         for message in newest(ring, ring.settings.ring_size):
             verdicts = Verdicts(message)
             if verdicts.admits(binding.selector) and verdicts.admits(selector):
-                self.enqueue_all(copy_of(message), [queue], self.latest)
+                copy = copy_of(message)
+                account = self.accounts.by_address.get(address.name)
+                if account is not None:
+                    self.accounts.charge(account, copy, 1)
+                self.enqueue_all(copy, [queue], self.latest)
+
+    # ------------------------------------------------------------------ dead-letter and expiry queues
+
+    def ensure_target(self, queue: Queue, message: Message, target: str, reason: RemovalReason) -> None:
+        """Create the queue that ``auto-create-dead-letter-resources`` or ``auto-create-expiry-resources`` promises.
+
+        It is one of the target address's, named by prefix, original address and suffix, and takes only what was sent to
+        that original address (Artemis §8, §9). What was sent to the target itself makes none.
+        """
+        original = original_address_of(message)
+        settings = self.settings_of(self.settings_address_of(queue))
+        if reason is RemovalReason.EXPIRED:
+            wanted = settings.auto_create_expiry_resources and target == queue.settings.expiry_address
+            name = f"{settings.expiry_queue_prefix}{original}{settings.expiry_queue_suffix}"
+        else:
+            wanted = settings.auto_create_dead_letter_resources and target == queue.settings.dead_letter_address
+            name = f"{settings.dead_letter_queue_prefix}{original}{settings.dead_letter_queue_suffix}"
+        if not wanted or not original or original == target or name in self.queues:
+            return
+        if target not in self.exchanges:
+            self.effects.address_created(self.declare_address(target, (MULTICAST,), auto_created=True))
+        quoted = original.replace("'", "''")
+        made = self.declare_queue(
+            name,
+            now=self.latest,
+            durable=True,
+            arguments={"x-selector": f"{ORIGINAL_ADDRESS} = '{quoted}'"},
+            address=target,
+            auto_created=True,
+        )
+        self.effects.queue_created(made)
+        self.attach_queue(made, target)
 
     # ------------------------------------------------------------------ names
 

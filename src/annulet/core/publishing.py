@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.address_settings import AddressSettingsRepository, ResolvedSettings
+    from annulet.core.bindings import Binding
     from annulet.core.effects import Effects
     from annulet.core.message import Message
     from annulet.core.queue import Queue
@@ -155,12 +156,27 @@ class Publishing(RoutingGraph):
                 for target in diversion.divert.forwarding_addresses:
                     onward = self.route_to(target, sent.origin.routing_key, routing_type)
                     waiting.append((diversion.copy(sent, onward.exchange, onward.routing_key), onward, ()))
-            if not leg.queues and not walk.diversions and not rescued:
+            if not leg.queues and not walk.diversions and not rescued and not forwarded:
                 rescued = True
                 rescue = self._rescue(sent, way)
                 if rescue is not None:
                     waiting.append((rescue[0], rescue[1], ()))
         return legs
+
+    def plan_forward(self, message: Message, exchange_name: str, keys: tuple[str, ...]) -> list[Leg]:
+        """Decide where a message goes that the broker itself sends on: dead letters, expired and dropped ones.
+
+        Nothing refuses it, as nobody could be told, and an exchange that is closed to publishers is open to it. Empty
+        when the exchange is gone.
+        """
+        exchange = self.exchanges.get(exchange_name)
+        if exchange is None:
+            return []
+        if exchange.internal:
+            route = Route(exchange_name, keys[0], [], self.generation, static=False)
+        else:
+            route = self.route(exchange_name, keys[0])
+        return self.plan(message, route, Claims(), further_keys=keys[1:], forwarded=True)
 
     def apply(self, legs: list[Leg], now: int) -> int:
         """Carry out a plan. Returns how many queues the message was routed to, as :meth:`publish`."""
@@ -309,6 +325,12 @@ class Publishing(RoutingGraph):
         return held
 
     # ------------------------------------------------------------------ duplicates
+
+    def binding_removed(self, binding: Binding) -> None:
+        """Drop the ids of a node that lost its last queue (Artemis)."""
+        source = binding.source
+        if binding.queue is not None and not any(edge.queue is not None for edge in source.bindings.values()):
+            self.forget_duplicates(source.name)
 
     def restore_duplicates(self, address: str, duplicate_ids: Iterable[str]) -> None:
         """Put back the ids an address had accepted before the broker ended, oldest first."""

@@ -51,6 +51,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     replacement.delivery_count = entry.delivery_count
     # selectors may ask for the priority, so they are asked again; who refused it for itself still does
     replacement.blocked = entry.blocked & ~entry.evaluated
+    if queue.accounts is not None:
+        queue.accounts.replaced(former, message)
     queue.withdraw(entry)
     if queue.keys is not None:
         queue.keys.accept(replacement)

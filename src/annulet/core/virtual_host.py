@@ -41,6 +41,7 @@ class VirtualHost(Nodes):
             PolicyRepository() if policies is None else policies,
         )
         self.dead_letters = DeadLetters(self)
+        self.dead_letters.ensure_target = self.ensure_target
         self.forwarder = self.dead_letters
 
     def tick(self, now: int) -> int:

@@ -1,0 +1,40 @@
+"""What legs of a send claim from limits."""
+
+from __future__ import annotations
+
+from annulet.core.address_limits import AddressAccount, AddressLimits
+from annulet.core.planning import ROUTED, Claims, Leg
+from annulet.core.queue import Queue
+from annulet.core.settings import OVERFLOW_REJECT, QueueSettings
+from tests.core.helpers import RecordingEffects, make_message, make_queue
+
+
+def rejecting():
+    return Queue("full", QueueSettings(max_length=1, overflow=OVERFLOW_REJECT), RecordingEffects())
+
+
+def test_nothing_is_claimed_at_first():
+    claims, queue = Claims(), rejecting()
+    amount = claims.of_queue(queue)
+    assert (amount.messages, amount.bytes) == (0, 0)
+    assert not claims.has_identifier("a", "1")
+
+
+def test_legs_add_up_by_queue_account_and_id():
+    claims, queue, plain = Claims(), rejecting(), make_queue()
+    account = AddressAccount("a", AddressLimits(max_messages=5))
+    for body, mark in (("abc", "1"), ("de", "")):
+        leg = Leg(make_message(body), "a", [queue, plain], mark)
+        assert leg.fate == ROUTED
+        leg.account = account
+        claims.add(leg)
+    for amount in (claims.of_queue(queue), claims.of_account(account)):
+        assert (amount.messages, amount.bytes) == (2, 5)
+    assert claims.of_queue(plain).messages == 0  # it refuses nothing, so nobody asks
+    assert claims.has_identifier("a", "1")
+    assert not claims.has_identifier("b", "1")
+    assert not claims.has_identifier("a", "")
+
+
+def test_a_leg_says_what_it_is():
+    assert repr(Leg(make_message(), "a", [make_queue()], "")) == "<Leg 'a' routed to 1 queues>"
