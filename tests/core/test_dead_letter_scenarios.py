@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from annulet.core.consumer import Consumer
-from annulet.core.dead_letters import DeadLetters
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.queue import Queue
@@ -33,12 +32,12 @@ class Watching(RecordingSession):
 
 
 class Broker:
-    """A virtual host whose queues forward."""
+    """A virtual host, with short ways to declare, publish and look."""
 
     def __init__(self, effects: RecordingEffects | None = None) -> None:
         self.effects = RecordingEffects() if effects is None else effects
         self.host = VirtualHost("/", self.effects)
-        self.letters = DeadLetters(self.host)
+        self.letters = self.host.dead_letters
 
     def queue(self, name: str, *exchanges: str, durable: bool = False, **arguments: Any) -> Queue:
         """Declare a queue and bind it to these fanout exchanges."""
@@ -48,7 +47,6 @@ class Broker:
             durable=durable,
             arguments={f"x-{key.replace('_', '-')}": arguments[key] for key in arguments},
         )
-        queue.forwarder = self.letters
         for exchange in exchanges:
             self.host.declare_exchange(exchange, "fanout")
             self.host.bind_queue(queue, exchange, "")
@@ -73,9 +71,8 @@ class Broker:
         return [decode_properties(entry.message.header).headers or {} for entry in queue.order.entries()]
 
 
-def roll_back(broker: Broker, queue: Queue, *, messages: int = 1, now: int = NOW) -> list[str]:
+def roll_back(queue: Queue, *, messages: int = 1, now: int = NOW) -> list[str]:
     """Take messages, give them back by closing, and say what was taken."""
-    del broker
     session = RecordingSession()
     session.consume(queue, messages=messages)
     taken = list(session.received)
@@ -93,9 +90,9 @@ def test_the_last_attempt_that_comes_back_is_a_dead_letter(attempts: int) -> Non
     letters = broker.queue("DLA")
     broker.publish("ad1", "", "m")
     for _ in range(attempts - 1):
-        assert roll_back(broker, queue) == ["m"]
+        assert roll_back(queue) == ["m"]
         assert (pending(queue), pending(letters)) == (["m"], [])
-    assert roll_back(broker, queue) == ["m"]
+    assert roll_back(queue) == ["m"]
     assert (pending(queue), pending(letters)) == ([], ["m"])
     (headers,) = broker.headers(letters)
     assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q1", "ad1")
@@ -109,7 +106,7 @@ def test_without_a_queue_at_the_dead_letter_address_the_message_is_gone_with_a_r
     broker = Broker()
     queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address=target)
     broker.publish("", "q1", "m")
-    roll_back(broker, queue)
+    roll_back(queue)
     statistics = queue.statistics()
     assert (statistics.message_count, statistics.delivering_count) == (0, 0)
     assert broker.letters.messages_unroutable == 1
@@ -123,7 +120,7 @@ def test_each_queue_at_the_dead_letter_address_gets_a_copy(count: int) -> None:
     queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address="DLA")
     letters = [broker.queue(f"dlq{number}", "DLA") for number in range(count)]
     broker.publish("", "q1", "m")
-    roll_back(broker, queue)
+    roll_back(queue)
     assert [pending(target) for target in letters] == [["m"]] * count
     assert broker.letters.messages_forwarded == 1
 
@@ -138,9 +135,65 @@ def test_dead_letters_keep_their_order_and_original_ids(attempts: int) -> None:
     sequences = [entry.sequence for entry in queue.order.entries()]
     for _ in range(attempts):
         assert pending(letters) == []
-        assert roll_back(broker, queue, messages=5) == bodies
+        assert roll_back(queue, messages=5) == bodies
     assert (pending(letters), pending(queue)) == (bodies, [])
     assert [headers["_AMQ_ORIG_MESSAGE_ID"] for headers in broker.headers(letters)] == sequences
+
+
+@pytest.mark.parametrize("name", [pytest.param("prefix.address", id="D6")])
+def test_the_settings_of_the_exact_address_win_where_one_word_does_not_match_two(name: str) -> None:
+    broker = Broker()
+    settings = broker.host.address_settings
+    settings.set("*", {"max-delivery-attempts": 3, "dead-letter-address": "DLA.any"})
+    settings.set(name, {"max-delivery-attempts": 4, "dead-letter-address": "DLA.exact"})
+    queue, letters, other = broker.queue(name), broker.queue("DLA.exact"), broker.queue("DLA.any")
+    broker.publish("", name, "m")
+    for _ in range(3):
+        roll_back(queue)
+        assert (pending(queue), pending(letters)) == (["m"], [])
+    roll_back(queue)
+    assert (pending(queue), pending(letters), pending(other)) == ([], ["m"], [])
+
+
+def test_a_dead_letter_queue_is_made_for_each_address_where_the_settings_say_so() -> None:
+    broker = Broker()
+    broker.host.address_settings.set(
+        "orders.#",
+        {"dead-letter-address": "DLA", "auto-create-dead-letter-resources": True, "max-delivery-attempts": 1},
+    )
+    for name in ("orders.one", "orders.two"):
+        queue = broker.queue(name)
+        broker.publish("", name, name)
+        roll_back(queue)
+    for name in ("orders.one", "orders.two"):
+        assert pending(broker.host.queues[f"DLQ.{name}"]) == [name]
+    assert broker.letters.messages_forwarded == 2
+
+
+@pytest.mark.parametrize(("routing_type", "copies"), [("anycast", 1), ("multicast", 2)])
+def test_an_address_gives_dead_letters_to_one_queue_or_to_all(routing_type: str, copies: int) -> None:
+    broker = Broker()
+    broker.host.declare_exchange("DLA", "address", arguments={"x-routing-types": routing_type})
+    letters = [broker.queue(name) for name in ("one", "two")]
+    for queue in letters:
+        broker.host.bind_queue(queue, "DLA", "")
+    queue = broker.queue("q", max_delivery_attempts=1, dead_letter_address="DLA")
+    for number in range(4):
+        broker.publish("", "q", str(number))
+        roll_back(queue)
+    assert [target.order.count for target in letters] == [2 * copies, 2 * copies]
+    assert broker.letters.messages_forwarded == 4
+
+
+@pytest.mark.parametrize("policy", ["FAIL", "BLOCK"])
+def test_an_address_that_is_full_for_publishers_takes_dead_letters(policy: str) -> None:
+    broker = Broker()
+    broker.host.address_settings.set("DLA", {"max-size-messages": 1, "address-full-policy": policy})
+    queue = broker.queue("q", max_delivery_attempts=1, dead_letter_address="DLA")
+    letters = broker.queue("DLA")
+    broker.publish("", "q", "a", "b")
+    roll_back(queue, messages=2)
+    assert pending(letters) == ["a", "b"]
 
 
 @pytest.mark.parametrize("attempts", [pytest.param(3, id="D7")])
