@@ -73,13 +73,14 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
 
 def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
     """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
-    return lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers)])
+    ready = set(consumers)
+    return lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers, ready)])
 
 
-def _has_taker(shelf: Shelf, consumers: list[Consumer]) -> bool:
+def _has_taker(shelf: Shelf, consumers: list[Consumer], ready: set[Consumer]) -> bool:
     owner = shelf.owner
     if owner is not None:
-        return owner in consumers and not shelf.blocked & (owner.required | owner.refused)
+        return owner in ready and not shelf.blocked & (owner.required | owner.refused)
     if not shelf.blocked:
         return True
     return any(not shelf.blocked & (consumer.required | consumer.refused) for consumer in consumers)
