@@ -11,6 +11,7 @@ import structlog
 from annulet import __version__
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.authentication import Authenticator
+from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import HostEffects
@@ -18,6 +19,7 @@ from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.recovery import open_log, restore_definitions, restore_history, restore_messages, save_counters
+from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
@@ -34,6 +36,9 @@ logger = structlog.get_logger(__name__)
 
 TICK_SECONDS: Final = 0.25
 """How often expiry, the memory alarm and the log's upkeep are looked at when nothing asks for it earlier."""
+
+REFUSAL_LOG_MILLISECONDS: Final = 1000
+"""Between two log lines about refused publishes: a full queue refuses thousands a second."""
 
 DRAIN_SECONDS: Final = 5.0
 """How long a clean stop waits for clients to answer connection.close before their sockets are cut."""
@@ -77,10 +82,12 @@ class Broker:
         self.stopping = False
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
+        self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
         self.connections: set[AmqpConnection] = set()
         self.connections_accepted = 0
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
+        self.limit_refusals = 0  # publishes that a full queue or address refused
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
@@ -97,6 +104,8 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
         self._counter_rounds: CounterRounds
+        self._timers: list[WakeTimer] = []  # one for each virtual host
+        self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
@@ -167,6 +176,8 @@ class Broker:
             self._listener.close()
         if self._tick is not None:
             self._tick.cancel()
+        for timer in self._timers:
+            timer.stop()
         if self._maintenance is not None:
             await self._maintenance
         await self._close_connections()
@@ -220,7 +231,13 @@ class Broker:
 
     def add_host(self, name: str) -> VirtualHost:
         """Create a virtual host in memory; the catalogue is the caller's."""
-        host = VirtualHost(name, HostEffects(name, self.log, self.commit, self.catalogue, self.audit))
+        blocked = BlockedTargets()
+        effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
+        host = VirtualHost(name, effects)
+        effects.host = host
+        effects.timer = WakeTimer(self.loop, self.clock, host.tick)
+        self.blocked[name] = blocked
+        self._timers.append(effects.timer)
         self.hosts[name] = host
         if self.configuration.ledger_queue:
             LedgerQueue(host, self.loop, self.clock)
@@ -265,13 +282,20 @@ class Broker:
         """Say whether the message log takes another persistent message of ``size`` bytes."""
         return not self.commit.failed and self.log.has_room(size, now)
 
+    def note_limit_refusal(self, text: str, now: int) -> None:
+        """Count a publish that a full queue or address refused; log at most one a second."""
+        self.limit_refusals += 1
+        if not 0 <= now - self._refusal_logged_at < REFUSAL_LOG_MILLISECONDS:
+            self._refusal_logged_at = now
+            logger.warning("publish refused", reason=text, refused=self.limit_refusals)
+
     # ------------------------------------------------------------------ upkeep
 
     def _on_tick(self) -> None:
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
+        for timer in self._timers:
+            timer.tick()
         now = self.clock()
-        for host in self.hosts.values():
-            host.tick(now)
         if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
             self.commit.request()
         blocked = self.memory.check()

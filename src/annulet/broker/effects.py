@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from annulet.broker.blocked import BlockedTargets
 from annulet.core.audit import AuditTrail
 from annulet.core.effects import DUPLICATES_MAX, Effects
 from annulet.store.errors import CatalogueError, StoreError
@@ -17,12 +18,15 @@ from annulet.store.history_batch import EntryState, HistoryBatch
 
 if TYPE_CHECKING:
     from annulet.broker.commit import CommitPipeline
+    from annulet.broker.wake import WakeTimer
     from annulet.core.audit import AuditEntry
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
+    from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
 
@@ -39,6 +43,7 @@ class HostEffects(Effects):
         pipeline: CommitPipeline,
         catalogue: Catalogue,
         audit: AuditTrail | None = None,
+        blocked: BlockedTargets | None = None,
     ) -> None:
         self.host_name = host_name
         self.log = log
@@ -46,6 +51,9 @@ class HostEffects(Effects):
         self.history = pipeline.history
         self.catalogue = catalogue
         self.audit = AuditTrail() if audit is None else audit
+        self.blocked = BlockedTargets() if blocked is None else blocked
+        self.host: VirtualHost | None = None  # set when it is made
+        self.timer: WakeTimer | None = None  # as above; wakes it
         self._transaction = 0  # the log's id of the open transaction; 0 = none
         self._stored: dict[int, list[Message]] = {}  # by open transaction
         self._notes: dict[int, HistoryBatch] = {}  # for the history, by open transaction
@@ -174,7 +182,44 @@ class HostEffects(Effects):
             self.history.pending.audit.append(entry)
             self.pipeline.request()
 
+    # ------------------------------------------------------------------ time and publishers
+
+    def wake_at(self, at: int) -> None:
+        """Tick the virtual host when something falls due."""
+        if self.timer is not None:
+            self.timer.wake_at(at)
+
+    def publishers_blocked(self, queue: Queue) -> None:
+        """Hold back, or let go on, who publishes into a queue."""
+        self.blocked.queue_changed(queue)
+        log = logger.warning if queue.blocked else logger.info
+        log("queue blocks its publishers" if queue.blocked else "queue lets its publishers go on", queue=queue.name)
+
+    def address_blocked(self, name: str, *, blocked: bool) -> None:
+        """The same for an address."""
+        self.blocked.address_changed(name, blocked=blocked)
+        log = logger.warning if blocked else logger.info
+        log("address blocks its publishers" if blocked else "address lets its publishers go on", address=name)
+
     # ------------------------------------------------------------------ clients and definitions
+
+    def queue_created(self, queue: Queue) -> None:
+        """Write down a durable queue the core made by itself. Raises :class:`CatalogueError`."""
+        if queue.durable and self.host is not None:
+            arguments = self.host.resolved_for(queue).arguments  # and not what settings made of them: those may change
+            queue.queue_id = self.catalogue.add_queue(self.host_name, queue.name, queue.auto_delete, arguments)
+
+    def address_created(self, address: Address) -> None:
+        """Write down a durable address the core made by itself. Raises :class:`CatalogueError`."""
+        if address.durable:
+            self.catalogue.add_exchange(
+                self.host_name,
+                address.name,
+                address.type_name,
+                address.auto_delete,
+                address.internal,
+                address.arguments,
+            )
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Let the client know that its consumer is gone."""

@@ -156,9 +156,12 @@ class MessageRestorer:
                     self._hosts[queue.queue_id] = host
         expect_leased(broker.catalogue, self._queues)
         self._redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in self._queues}
+        # All that is read of the history is read now: from the first turn on it belongs to the disk thread.
         history = None if broker.history is None else broker.history.history
         self._states = {} if history is None else history.entry_states()
-        self._uncovered = history.next_record() if history is not None else 0
+        self._paused = set() if history is None else history.paused_queues()
+        self._remembered = set() if history is None else history.queue_ids()
+        self._uncovered = 0 if history is None else history.next_record()
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
 
     def restore(self, recovered: RecoveredMessage) -> None:
@@ -183,17 +186,16 @@ class MessageRestorer:
             )
 
     def finish(self) -> None:
-        """End the recovery of all queues, and drop what the history holds of entries that did not come back."""
+        """End the recovery of all queues, and drop what the history holds of what did not come back."""
         broker = self._broker
         for queue in self._queues.values():
             queue.finish_restore(broker.log.next_sequences.get(queue.queue_id, 1))
         if broker.history is None:
             return
-        for queue_id in broker.history.history.paused_queues():
-            if queue_id in self._queues:
-                self._queues[queue_id].pause(broker.clock())
-            else:  # deleted, but the crash came before the history knew
-                broker.history.pending.forget_queue(queue_id)
+        for queue_id in self._paused & self._queues.keys():
+            self._queues[queue_id].pause(broker.clock())
+        for queue_id in self._remembered - self._queues.keys():  # deleted, but the crash came before the history knew
+            broker.history.pending.forget_queue(queue_id)
         settled = ((queue_id, sequence) for queue_id, states in self._states.items() for sequence in states)
         broker.history.pending.entries.update(dict.fromkeys(settled))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands, frame
 
-from annulet.broker.amqp091.channel import TARGET_BYTES
+from annulet.broker.amqp091.publishing import TARGET_BYTES
 from annulet.broker.broker import Broker
 from annulet.store.errors import DiskFullError
 from annulet.store.interface import Batch

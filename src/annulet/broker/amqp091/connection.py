@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from annulet.broker.amqp091.publishing import PublishingSession
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.core.message import PropertyValue
@@ -47,6 +48,12 @@ HEARTBEAT_MISSES_MAX: Final = 2
 """Silent heartbeat intervals after which a peer is given up (AMQP 0-9-1 §4.2.7)."""
 
 
+FLOW_PRODUCTS: Final = ("RabbitMQ",)
+"""Clients, by the ``product`` they announce, that stop publishing at channel.flow: RabbitMQ's for Java and .NET. Others
+ignore it (pika, py-amqp), or take it for the answer to something else and break (amqplib, aiormq): RabbitMQ sends it no
+more. They are not read instead."""
+
+
 class AmqpConnection(DeclaringHandler):
     """Handles the engine's calls for one client, and owns its channels and timers."""
 
@@ -56,6 +63,8 @@ class AmqpConnection(DeclaringHandler):
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
         self.publisher = ""  # what the loss ledger names: user@peer
+        self.identity = object()  # what no-local compares; messages keep it, and so not the whole connection
+        self.obeys_flow = False  # the client stops publishing at channel.flow
         self.connected_at = 0
         self.now = broker.clock()
         self.host: VirtualHost | None = None
@@ -72,11 +81,12 @@ class AmqpConnection(DeclaringHandler):
             heartbeat=broker.configuration.heartbeat,
         )
         self._transport: asyncio.Transport | None = None
-        self._confirming: list[Channel] = []
+        self._confirming: list[PublishingSession] = []
         self._dirty = False
         self._transport_paused = False
         self._reading_paused = False
         self._blocked_told = False
+        self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._silent_checks = 0
         self._lost = False
@@ -141,7 +151,7 @@ class AmqpConnection(DeclaringHandler):
             self._dirty = True
             self.broker.flush_later(self)
 
-    def mark_confirming(self, channel: Channel) -> None:
+    def mark_confirming(self, channel: PublishingSession) -> None:
         """Have a channel's confirms sent at the end of this loop turn, as one multiple confirm."""
         self._confirming.append(channel)
         self.mark_dirty()
@@ -202,26 +212,47 @@ class AmqpConnection(DeclaringHandler):
 
     # ------------------------------------------------------------------ holding the peer back
 
+    def hold(self, channel: PublishingSession) -> None:
+        """A channel published into a queue or address that is full and blocks its publishers."""
+        self._held[channel] = None
+        self.mark_dirty()
+
+    def release(self, channel: PublishingSession) -> None:
+        """There is room again for what a channel publishes."""
+        self._held.pop(channel, None)
+        self.mark_dirty()
+
     def _pace_reading(self, transport: asyncio.Transport) -> None:
         """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
 
-        Once the connection closes its close-ok has to be read, alarm or not.
+        Publishers into a full queue are told; who only publishes is not read until there is room, and who also consumes
+        is, or its acknowledgements could never make room. Once the connection closes its close-ok has to be read.
         """
-        blocked = self.broker.memory_blocked and self.publishes and self.engine.running
+        alarmed = self.broker.memory_blocked and self.publishes and self.engine.running
+        held = bool(self._held) and not self.obeys_flow and self.engine.running
+        blocked = alarmed or held
         if blocked != self._blocked_told:
             self._blocked_told = blocked
             if blocked:
-                self.engine.send_blocked("low on memory")
+                self.engine.send_blocked("low on memory" if alarmed else self._held_reason())
             else:
                 self.engine.send_unblocked()
             self.mark_dirty()
-        paused = blocked or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+        paused = (
+            alarmed
+            or (held and not any(channel.consumers or channel.unacknowledged for channel in self.channels.values()))
+            or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+        )
         if paused != self._reading_paused:
             self._reading_paused = paused
             if paused:
                 transport.pause_reading()
             else:
                 transport.resume_reading()
+
+    def _held_reason(self) -> str:
+        names = {target.name: None for channel in self._held for target in channel.held_by}
+        return constants.reply_text(0, f"{', '.join(names)} full")  # cut to what a short string holds
 
     # ------------------------------------------------------------------ time-outs
 
@@ -297,7 +328,7 @@ class AmqpConnection(DeclaringHandler):
         self,
         mechanism: str,
         response: bytes,
-        client_properties: dict[str, PropertyValue],  # noqa: ARG002 - the engine keeps them
+        client_properties: dict[str, PropertyValue],
     ) -> str | None:
         """Check SASL credentials. ``guest`` works from loopback only."""
         peer = self._transport.get_extra_info("peername") if self._transport is not None else None
@@ -306,6 +337,7 @@ class AmqpConnection(DeclaringHandler):
         if user is None:
             return None
         self.user_name = user.name
+        self.obeys_flow = client_properties.get("product") in FLOW_PRODUCTS
         self.publisher = f"{user.name}@{address}:{peer[1]}" if peer else user.name
         return user.name
 
@@ -382,6 +414,8 @@ class AmqpConnection(DeclaringHandler):
         self.publishes = True
         try:
             self.channels[channel].publish(exchange, routing_key, mandatory, immediate, header, body)
+        except core_errors.LimitExceeded as error:
+            self.channels[channel].refuse_for_limit(str(error), exchange, routing_key, mandatory, header, body)
         except core_errors.CoreError as error:
             raise translate(error) from error
         except StoreError:  # the disk filled up, or failed, since it was asked

@@ -66,16 +66,16 @@ class DeclaringHandler(ConnectionHandler):
         channel: int,
         queue: str,
         consumer_tag: str,
-        no_local: bool,  # noqa: ARG002 - RabbitMQ's rule, see below
+        no_local: bool,
         no_ack: bool,
         exclusive: bool,
         no_wait: bool,
         arguments: dict[str, PropertyValue],
     ) -> None:
-        """basic.consume. ``no_local`` has no effect, as in RabbitMQ."""
+        """basic.consume."""
         with translated():
             topology, session = self._declare(channel)
-            topology.consume(session, queue, consumer_tag, no_ack, exclusive, no_wait, arguments)
+            topology.consume(session, queue, consumer_tag, no_local, no_ack, exclusive, no_wait, arguments)
 
     def exchange_declare(  # noqa: PLR0913, PLR0917 - a method has as many arguments as it has
         self,

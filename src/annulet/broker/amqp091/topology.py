@@ -6,12 +6,15 @@ The cold half of the channel. Rules: AMQP 0-9-1 §1.6 and §1.7, RabbitMQ's exte
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annulet.broker.amqp091.channel import AmqpConsumer, destination_of
-from annulet.core.arguments import parse_consumer_priority
-from annulet.core.consumer import CreditWindow
+from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
+from annulet.broker.amqp091.publishing import destination_of
+from annulet.core.arguments import parse_consumer_arguments
+from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
+from annulet.selector.errors import SelectorError
 from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
@@ -219,27 +222,28 @@ class Topology:
         channel: Channel,
         queue: str,
         consumer_tag: str,
+        no_local: bool,
         no_ack: bool,
         exclusive: bool,
         no_wait: bool,
         arguments: Arguments,
     ) -> None:
-        """Start a consumer. ``x-priority`` puts it before others."""
+        """Start a consumer: its arguments are a priority, a selector, or that it only browses."""
         found = self._queue(channel, queue, "read")
         tag = consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
         if tag in channel.consumers:
             raise ConnectionFault(constants.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
-        self.host.check_consumer(found, exclusive=exclusive)
-        priority = parse_consumer_priority(arguments)
-        consumer = AmqpConsumer(
-            channel,
-            found,
-            tag,
-            window=CreditWindow(channel.prefetch_count, channel.prefetch_bytes),
-            auto_acknowledge=no_ack,
-            exclusive=exclusive,
-            priority=priority,
-        )
+        settings = parse_consumer_arguments(arguments)
+        if no_local:
+            settings = replace(settings, no_local=True)
+        if exclusive or not settings.browse:  # a browser takes nothing from anybody
+            self.host.check_consumer(found, exclusive=exclusive)
+        try:
+            consumer = amqp_consumer(
+                channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings
+            )
+        except SelectorError as error:
+            raise InvalidArgument(f"consumer argument {error.summary}") from error
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)
         channel.attach(consumer, self.connection.now)
@@ -267,7 +271,7 @@ class Topology:
             entry.redelivered,
             message.origin.encoded or destination_of(message.origin),
             found.order.count,
-            message.header,
+            delivered_header(entry),
             message.body,
         )
 

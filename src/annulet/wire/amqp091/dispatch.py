@@ -120,6 +120,10 @@ def _cancel_ok(_handler: ConnectionHandler, _channel: int, _method: Method) -> N
     """Clients may answer the server's basic.cancel (RabbitMQ's consumer cancel notification); nothing waits for it."""
 
 
+def _flow_ok(_handler: ConnectionHandler, _channel: int, _method: Method) -> None:
+    """The client has read the server's channel.flow (§1.5.2.3); what it publishes shows whether it obeys."""
+
+
 def _get(handler: ConnectionHandler, channel: int, method: Method) -> None:
     handler.get(channel, method.text("queue"), method.flag("no_ack"))
 
@@ -159,6 +163,7 @@ def _tx_rollback(handler: ConnectionHandler, channel: int, _method: Method) -> N
 
 
 DISPATCHERS: Final[dict[int, Dispatcher]] = {
+    method_identifier("channel.flow-ok"): _flow_ok,
     method_identifier("exchange.declare"): _exchange_declare,
     method_identifier("exchange.delete"): _exchange_delete,
     method_identifier("exchange.bind"): _exchange_bind,

@@ -1,0 +1,396 @@
+"""The publishing half of an AMQP 0-9-1 channel: basic.publish, returns, confirms, and being held back.
+
+Rules: AMQP 0-9-1 §1.8.3.7, RabbitMQ's confirms, sender-selected distribution (CC and BCC) and delays; publishers are
+held back as Broker-J does it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.core.session import Session
+from annulet.core.settings import UNLIMITED
+from annulet.wire.amqp091 import constants
+from annulet.wire.amqp091.annotations import annotate
+from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.methods import encode_method
+from annulet.wire.amqp091.output import encode_destination
+from annulet.wire.amqp091.properties import VIEW, read_publish_facts
+from annulet.wire.amqp091.publish_headers import NOTHING, PublishHeaders, read_publish_headers
+
+if TYPE_CHECKING:
+    from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.broker.blocked import BlockedTarget
+    from annulet.core.queue import Queue
+    from annulet.core.routing import Route
+    from annulet.core.transaction import Transaction
+
+DESTINATIONS_MAX: Final = 1024
+"""Destinations a channel remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
+
+HEADERS_MAX: Final = 256
+"""Distinct content headers a channel remembers, so that equal ones are parsed and stored once."""
+
+EXPIRATION_MAX: Final = 0xFFFFFFFF
+"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property. Any larger number has to stop somewhere: the log
+has 64 bits for the time."""
+
+HEADER_SIZE_MAX: Final = 128
+"""Bytes; longer headers nearly always carry a unique id, so remembering them gains nothing."""
+
+TARGET_BYTES: Final = 16
+"""Bytes of the log for each queue a message goes to: its id and the message's sequence number in it."""
+
+HELD_MILLISECONDS_MAX: Final = 5000
+"""How long a channel that is told to stop may go on publishing (Broker-J ``channel.flowControlEnforcementTimeout``)."""
+
+FLOW_STOP: Final = encode_method("channel.flow", {"active": False})
+FLOW_GO: Final = encode_method("channel.flow", {"active": True})
+
+
+class Destination:
+    """What a channel remembers of one exchange and routing key while the graph does not change."""
+
+    __slots__ = ("generation", "origin", "room", "route")
+
+    def __init__(self, route: Route, origin: Origin, generation: int, queues_max: int) -> None:
+        self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+        self.route = route
+        self.origin = origin
+        self.generation = generation
+
+
+class PublishFacts:
+    """What publishing needs of a content header; equal headers share one, and so one copy of the octets."""
+
+    __slots__ = ("asks", "durable", "further_keys", "header", "priority", "time_to_live")
+
+    def __init__(self, header: bytes, durable: bool, priority: int) -> None:
+        self.header = header
+        self.durable = durable
+        self.priority = priority  # -1: not given
+        self.time_to_live = UNLIMITED  # the expiration property in milliseconds
+        self.asks: PublishHeaders | None = None  # what its headers ask of the broker; None: nothing, as mostly
+        self.further_keys: tuple[str, ...] = ()  # CC and BCC
+
+
+def _time_to_live(expiration: str) -> int:
+    """Return milliseconds; 406 for what RabbitMQ refuses as well."""
+    if expiration.isascii() and expiration.isdigit():
+        milliseconds = int(expiration)
+        if milliseconds <= EXPIRATION_MAX:
+            return milliseconds
+    raise ChannelError(
+        constants.PRECONDITION_FAILED,
+        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {EXPIRATION_MAX}",
+    )
+
+
+def destination_of(origin: Origin) -> bytes:
+    """Exchange and routing key as two short strings, encoded once per origin."""
+    if not origin.encoded:
+        origin.encoded = encode_destination(origin.exchange, origin.routing_key)
+    return origin.encoded
+
+
+class PublishingSession(Session):
+    """A session that publishes through its connection's engine; :class:`Channel` adds the rest."""
+
+    def __init__(self, number: int, connection: AmqpConnection) -> None:
+        super().__init__(f"{connection.name}#{number}")
+        self.number = number
+        self.connection = connection
+        self.connection_identity = connection.identity
+        self.engine = connection.engine
+        self.host = connection.require_host()
+        self.blocked = connection.broker.blocked[self.host.name]
+        self.confirming = False  # confirm.select was given
+        self.confirm_queued = False  # the connection will call flush_confirms at the end of this turn
+        self.transaction: Transaction | None = None  # tx.select was given
+        self.mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
+        self.messages_published = 0  # since confirm.select when confirming: the tag of the latest publish
+        self.confirmed_to = 0  # publishes up to here were answered or are in _waiting
+        self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
+        self.held_since = 0  # when the first of them told it to stop, milliseconds since 1970
+        self._waiting: deque[tuple[int, int]] = deque()  # (last publish tag, window) of publishes waiting for the disk
+        self._destinations: dict[tuple[str, str], Destination] = {}
+        self._headers: dict[bytes, PublishFacts] = {}
+
+    # ------------------------------------------------------------------ publishing
+
+    def publish(
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
+    ) -> None:
+        """Route one message. Confirms go out once per loop turn; see :meth:`flush_confirms`."""
+        if immediate:
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a queue TTL of 0")
+        destination = self._destinations.get((exchange, routing_key))
+        if destination is None or destination.generation != self.host.generation:
+            destination = self._resolve(exchange, routing_key)
+        facts = self._headers.get(header)
+        if facts is None:
+            facts = self._read_header(header)
+        connection = self.connection
+        now = connection.now
+        asks = facts.asks
+        message = Message(
+            facts.header,
+            body,
+            destination.origin,
+            durable=facts.durable,
+            priority=DEFAULT_PRIORITY if facts.priority < 0 else facts.priority,
+            accepted_at=now,
+            expires_at=0 if facts.time_to_live < 0 else now + facts.time_to_live,
+            deliver_at=0 if asks is None else asks.due_at(now),
+        )
+        self.messages_published += 1
+        if message.durable and not connection.accepts_durable(len(body) + len(header) + destination.room, now):
+            self.refuse_publish(len(body))
+            return
+        if self.transaction is not None:
+            self._collect(self.transaction, message, facts, destination.route, mandatory)
+            return
+        if asks is None and not self.blocked.any:
+            routed = self.host.publish(message, destination.route, now)
+            if self.blocked.queues or self.blocked.addresses:  # what was not is now
+                self._hold_after(destination.route, {})
+        else:
+            routed = self._publish_watched(message, facts, destination.route, now)
+        if routed == 0:
+            self._unroutable(message, mandatory)
+        if self.confirming:
+            if message.record:
+                self._wait_for_disk()
+            elif not self.confirm_queued:
+                self.confirm_queued = True
+                connection.mark_confirming(self)
+
+    def _publish_watched(self, message: Message, facts: PublishFacts, route: Route, now: int) -> int:
+        """Publish what asks for more than its way, or while something is blocked."""
+        if self.held_by:
+            self._enforce_hold(route, now)
+        marks = self.blocked.marks()
+        asks = facts.asks
+        routed = self.host.publish(
+            message,
+            route,
+            now,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if self.blocked.any:
+            self._hold_after(None if facts.further_keys else route, marks)
+        return routed
+
+    def _collect(
+        self, transaction: Transaction, message: Message, facts: PublishFacts, route: Route, mandatory: bool
+    ) -> None:
+        if self.held_by:
+            self._enforce_hold(route, message.accepted_at)
+        asks = facts.asks
+        transaction.send(
+            message,
+            route,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if mandatory:
+            self.mandatory.append(message)
+
+    def _resolve(self, exchange: str, routing_key: str) -> Destination:
+        connection = self.connection
+        connection.require("write", exchange)
+        route = self.host.route(exchange, routing_key)
+        if len(self._destinations) >= DESTINATIONS_MAX:
+            self._destinations.clear()
+        origin = Origin(exchange, routing_key, connection.publisher, VIEW, connection.identity)
+        queues_max = len(route.queues) if route.static else len(self.host.queues)
+        destination = Destination(route, origin, self.host.generation, queues_max)
+        self._destinations[(exchange, routing_key)] = destination
+        return destination
+
+    def _read_header(self, header: bytes) -> PublishFacts:
+        read = read_publish_facts(header)
+        facts = PublishFacts(header, read.delivery_mode == constants.DELIVERY_MODE_PERSISTENT, read.priority)
+        if read.user_id and read.user_id != self.connection.user_name:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED,
+                f"user_id property set to {read.user_id!r} but authenticated user was {self.connection.user_name!r}",
+            )
+        if read.expiration is not None:
+            facts.time_to_live = _time_to_live(read.expiration)
+        asks = read_publish_headers(header)
+        if asks is not NOTHING:
+            facts.asks = asks
+            facts.further_keys = asks.cc + asks.bcc
+            if asks.bcc:
+                facts.header = annotate(header, {}, without=("BCC",))
+        if len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
+            if len(self._headers) >= HEADERS_MAX:
+                self._headers.clear()
+            self._headers[header] = facts
+        return facts
+
+    def _unroutable(self, message: Message, mandatory: bool) -> None:
+        if mandatory:
+            self.return_unroutable(message)
+        self.connection.broker.unroutable += 1
+
+    def return_unroutable(self, message: Message) -> None:
+        """Send a mandatory message back that no queue takes."""
+        origin = message.origin
+        self._send_back(
+            constants.NO_ROUTE, "NO_ROUTE", origin.exchange, origin.routing_key, message.header, message.body
+        )
+
+    def _send_back(self, code: int, text: str, exchange: str, routing_key: str, header: bytes, body: bytes) -> None:
+        self.engine.send_return(self.number, code, text, exchange, routing_key, header, body)
+        self.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ refusals
+
+    def refuse_publish(self, size: int) -> None:
+        """The disk takes no more persistent messages: say so on the level the client listens on."""
+        self.connection.broker.refused_publishes += 1
+        if self.confirming:
+            self._refuse_latest()
+            return
+        raise ChannelError(
+            constants.RESOURCE_ERROR,
+            f"message of {size} bytes refused: the disk of the message log is full; free space and try again",
+        )
+
+    def refuse_for_limit(
+        self, text: str, exchange: str, routing_key: str, mandatory: bool, header: bytes, body: bytes
+    ) -> None:
+        """A full queue or address refuses the latest publish: nack it, or return it if it is mandatory.
+
+        Without either the client cannot be told and the message is gone: counted and logged by the broker.
+        """
+        self.connection.broker.note_limit_refusal(text, self.connection.now)
+        if self.confirming:
+            self._refuse_latest()
+        elif mandatory:
+            self._send_back(constants.RESOURCE_ERROR, text, exchange, routing_key, header, body)
+
+    def _refuse_latest(self) -> None:
+        self._confirm_upto(self.messages_published - 1)
+        self.engine.send_refusal(self.number, self.messages_published, False)
+        self.confirmed_to = self.messages_published
+        self.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ being held back
+
+    def _hold_after(self, route: Route | None, marks: dict[Queue, int]) -> None:
+        """After a publish while something is blocked: stop if it went there. ``route``: its whole way is known."""
+        if route is not None and route.static:
+            targets = self.blocked.on_way(route)
+        else:
+            targets = self.blocked.entered(marks)
+            if route is not None:
+                targets += self.blocked.at(route)
+        self.hold(targets)
+
+    def hold(self, targets: list[BlockedTarget]) -> None:
+        """Stop publishing until these targets have room again."""
+        for target in targets:
+            if target not in self.held_by:
+                if not self.held_by:
+                    self.held_since = self.connection.now
+                    if self.connection.obeys_flow:
+                        self.engine.send_method(self.number, FLOW_STOP)
+                    self.connection.hold(self)
+                self.held_by[target] = None
+                target.publishers[self] = None
+
+    def released(self, target: BlockedTarget) -> None:
+        """A target has room again; when it was the last, publishing may go on."""
+        self.held_by.pop(target, None)
+        if not self.held_by and not self.closed:
+            if self.connection.obeys_flow:
+                self.engine.send_method(self.number, FLOW_GO)
+            self.connection.release(self)
+
+    def _enforce_hold(self, route: Route, now: int) -> None:
+        """End a channel that was told to stop long ago and publishes into what is blocked all the same."""
+        if now - self.held_since < HELD_MILLISECONDS_MAX:
+            return
+        if route.static and not self.blocked.on_way(route):
+            return
+        name = next(iter(self.held_by)).name
+        raise ChannelError(
+            constants.CONTENT_TOO_LARGE,
+            f"{name} is full and blocks its publishers, but this channel went on for {HELD_MILLISECONDS_MAX} ms; "
+            "obey channel.flow and connection.blocked, or consume on another connection",
+        )
+
+    def forget_holds(self) -> None:
+        """The channel ends: nobody has to tell it to go on."""
+        for target in self.held_by:
+            target.publishers.pop(self, None)
+        if self.held_by:
+            self.held_by.clear()
+            self.connection.release(self)
+
+    # ------------------------------------------------------------------ confirms
+
+    def _wait_for_disk(self) -> None:
+        pipeline = self.connection.broker.commit
+        window = pipeline.window
+        waiting = self._waiting
+        if waiting and waiting[-1][1] == window:
+            waiting[-1] = (self.messages_published, window)
+        else:
+            pipeline.wait(self)
+            waiting.append((self.messages_published, window))
+        self.confirmed_to = self.messages_published
+
+    def flush_confirms(self) -> None:
+        """Confirm what needs no disk, unless earlier publishes still wait for it: confirms keep publish order."""
+        self.confirm_queued = False
+        self._confirm_upto(self.messages_published)
+
+    def _confirm_upto(self, last: int) -> None:
+        if last <= self.confirmed_to or not self.confirming:
+            return
+        if self._waiting:
+            window = self._waiting[-1][1]
+            self._waiting[-1] = (last, window)
+        else:
+            self._confirm(last, last - self.confirmed_to > 1)
+        self.confirmed_to = last
+
+    def window_committed(self, window: int) -> None:
+        """Confirm the publishes that this window made durable."""
+        last = self._take_waiting(window)
+        if last and not self.closed:
+            self._confirm(last, True)
+
+    def window_failed(self, window: int) -> None:
+        """The disk failed: refuse what waited for it."""
+        last = self._take_waiting(window)
+        if last and not self.closed:
+            self.engine.send_refusal(self.number, last, True)
+            self.connection.mark_dirty()
+
+    def _take_waiting(self, window: int) -> int:
+        last = 0
+        while self._waiting and self._waiting[0][1] <= window:
+            last = self._waiting.popleft()[0]
+        return last
+
+    def _confirm(self, tag: int, multiple: bool) -> None:
+        self.engine.send_confirm(self.number, tag, multiple)
+        self.connection.mark_dirty()
+
+    def confirm_select(self) -> None:
+        """Switch confirms on; publishes are numbered from here (RabbitMQ confirms)."""
+        if self.transaction is not None:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, "cannot switch from tx to confirm mode; open another channel"
+            )
+        if not self.confirming:
+            self.confirming = True
+            self.messages_published = 0

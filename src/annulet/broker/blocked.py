@@ -1,0 +1,83 @@
+"""Queues and addresses that hold their publishers back (``overflow=block``, address full policy BLOCK), and whom.
+
+A virtual host has one table. It is asked about after each publish, so as long as nothing is blocked the answer is one
+attribute: :attr:`BlockedTargets.any`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from annulet.core.queue import Queue
+    from annulet.core.routing import Route
+
+
+class HeldPublisher(Protocol):
+    """A channel, or what another protocol publishes through."""
+
+    def released(self, target: BlockedTarget) -> None:
+        """A target that holds it has room again. Must not call back into the core."""
+
+
+class BlockedTarget:
+    """One blocked queue or address, with those who published into it since."""
+
+    __slots__ = ("name", "publishers")
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # for people: "queue 'orders'"
+        self.publishers: dict[HeldPublisher, None] = {}
+
+
+class BlockedTargets:
+    """What is blocked in one virtual host now."""
+
+    __slots__ = ("addresses", "any", "queues")
+
+    def __init__(self) -> None:
+        self.queues: dict[Queue, BlockedTarget] = {}
+        self.addresses: dict[str, BlockedTarget] = {}
+        self.any = False
+
+    def queue_changed(self, queue: Queue) -> None:
+        """A queue filled up or drained; ``queue.blocked`` says which."""
+        if queue.blocked:
+            self.queues.setdefault(queue, BlockedTarget(f"queue '{queue.name}'"))
+            self.any = True
+        else:
+            self._release(self.queues.pop(queue, None))
+
+    def address_changed(self, name: str, *, blocked: bool) -> None:
+        """An address filled up, or has room again."""
+        if blocked:
+            self.addresses.setdefault(name, BlockedTarget(f"address '{name}'"))
+            self.any = True
+        else:
+            self._release(self.addresses.pop(name, None))
+
+    def marks(self) -> dict[Queue, int]:
+        """Return what tells after a publish which of the blocked queues it went into."""
+        return {queue: queue.counters.messages_added for queue in self.queues}
+
+    def entered(self, marks: dict[Queue, int]) -> list[BlockedTarget]:
+        """Return the blocked queues that got messages since :meth:`marks`, those it blocked among them."""
+        return [
+            target for queue, target in self.queues.items() if marks.get(queue, -1) != queue.counters.messages_added
+        ]
+
+    def on_way(self, route: Route) -> list[BlockedTarget]:
+        """Return what is blocked among the fixed queues of a route, and its address if that is."""
+        found = [self.queues[queue] for queue in route.queues if queue.blocked and queue in self.queues]
+        return found + self.at(route)
+
+    def at(self, route: Route) -> list[BlockedTarget]:
+        """Return the address of a route if it is blocked."""
+        target = self.addresses.get(route.address)
+        return [] if target is None else [target]
+
+    def _release(self, target: BlockedTarget | None) -> None:
+        self.any = bool(self.queues or self.addresses)
+        if target is not None:
+            for publisher in list(target.publishers):
+                publisher.released(target)
