@@ -414,3 +414,20 @@ def test_while_held_everything_waits() -> None:
     assert pending(dead) == ["a", "b"]
     assert first(dead).accepted_at == NOW + 5
     assert not bench.letters.waiting
+
+
+def test_what_recovery_drops_is_sent_when_its_target_is_whole() -> None:
+    """Sent at once it would take a sequence number that a message still to be restored has."""
+    bench = Bench()
+    letters = bench.host.dead_letters
+    table = bench.target("table", durable=True, last_value_key="k", dropped_address="dropped")
+    dropped = bench.target("dropped", durable=True)
+    letters.held = True
+    for sequence, body in ((1, "old"), (2, "new")):
+        table.restore(letter(body, durable=True, headers={"k": 1}), sequence, redelivered=False)
+    table.finish_restore(3)
+    dropped.restore(letter("before", durable=True), 1, redelivered=False)
+    dropped.finish_restore(2)
+    letters.release(NOW)
+    assert pending(dropped) == ["before", "old"]
+    assert [entry.sequence for entry in dropped.order.entries()] == [1, 2]
