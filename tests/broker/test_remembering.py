@@ -15,6 +15,8 @@ from annulet.core.audit import AuditEntry
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import RemovalReason
 from annulet.store.errors import HistoryError
+from annulet.store.history import History
+from annulet.store.history_batch import EntryState, HistoryBatch
 from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of, send_with_id
@@ -199,6 +201,19 @@ async def test_a_paused_queue_stays_paused(tmp_path: Path, clean: bool) -> None:
         queue_of(running.broker).resume(0)
     async with testing.broker(http=False, data_dir=data) as running:
         assert not queue_of(running.broker).paused
+
+
+async def test_what_is_remembered_of_a_queue_that_is_gone_is_forgotten(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    batch = HistoryBatch()
+    batch.paused, batch.entries, batch.counters = {97: True}, {(98, 1): EntryState(1, 0)}, {99: {"messages_added": 1}}
+    history.write(batch)
+    history.close()
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        await running.broker.commit.durable()
+    history = History(tmp_path / "history.sqlite")
+    assert history.queue_ids() == set()
+    history.close()
 
 
 async def test_a_message_with_malformed_headers_is_delivered_at_once(tmp_path: Path) -> None:

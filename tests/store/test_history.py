@@ -174,11 +174,13 @@ def test_entries_pauses_and_counters_go_with_their_queue(history, reopened):
     batch.paused = {1: True, 2: True, 3: True}
     batch.counters = {1: {"messages_added": 4}, 2: {"messages_added": 5}}
     history.write(batch)
+    assert history.queue_ids() == {1, 2, 3}
     batch = HistoryBatch()
     batch.entries = {(1, 5): None, (1, 6): EntryState(2, 0)}
     batch.paused = {3: False}
     batch.forget_queue(2)
     history.write(batch)
+    assert history.queue_ids() == {1}
     again = reopened()
     assert again.entry_states() == {1: {6: (2, 0)}}
     assert again.paused_queues() == {1}

@@ -49,6 +49,9 @@ CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NUL
 CREATE TABLE covered (name TEXT PRIMARY KEY, next_record INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+QUEUE_TABLES: Final = ("entry_states", "paused_queues", "queue_counters")
+"""The tables in which a queue's id stands."""
+
 WRITE_ERRORS: Final = (sqlite3.Error, OSError, ValueError, OverflowError)
 """What a write may meet: the disk, and values no file takes (a text that is not Unicode, a number beyond 64 bits)."""
 
@@ -154,6 +157,11 @@ class History:
             queue_id: json.loads(text) for queue_id, text in self._rows("SELECT queue_id, counters FROM queue_counters")
         }
 
+    def queue_ids(self) -> set[int]:
+        """Return the ids of all queues of which anything is known; some may be gone."""
+        statement = " UNION ".join(f"SELECT queue_id FROM {table}" for table in QUEUE_TABLES)  # noqa: S608 - our names
+        return {queue_id for (queue_id,) in self._rows(statement)}
+
     # ------------------------------------------------------------------ writing
 
     def write(self, batch: HistoryBatch) -> None:
@@ -237,8 +245,8 @@ class History:
         connection.executemany("DELETE FROM paused_queues WHERE queue_id = ?", resumed)
         counters = [(queue_id, json.dumps(values)) for queue_id, values in batch.counters.items()]
         connection.executemany("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", counters)
-        for table in ("entry_states", "paused_queues", "queue_counters") if batch.gone_queues else ():
-            statement = f"DELETE FROM {table} WHERE queue_id = ?"  # noqa: S608 - the three names above
+        for table in QUEUE_TABLES if batch.gone_queues else ():
+            statement = f"DELETE FROM {table} WHERE queue_id = ?"  # noqa: S608 - our names
             connection.executemany(statement, [(queue_id,) for queue_id in batch.gone_queues])
 
 
