@@ -51,10 +51,10 @@ def return_entries(
             queue.index_expiry(entry)
         if entry.message.record and counted:
             queue.effects.entry_changed(queue, entry)
-    _delay(queue, delayed, now)
     queue.expire_due(now)
     queue.update_gate(now)
     queue.dispatch(now)
+    _delay(queue, delayed, now)
     _drop_excess(queue, back, now)
 
 
