@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.bindings import Binding, arguments_text
+from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import DirectExchange, FanoutExchange
 from tests.core.helpers import make_queue
 
@@ -52,3 +53,19 @@ def test_a_binding_to_an_exclusive_queue_goes_with_its_connection():
 def test_it_says_what_it_connects():
     assert repr(to_queue(key="a.b")) == "<Binding 'e' -> queue 'q' 'a.b'>"
     assert repr(to_exchange()) == "<Binding 'e' -> exchange 'q' 'k'>"
+
+
+def test_arguments_that_say_something_are_read_once():
+    binding = to_queue(arguments={"x-filter-jms-selector": "a = 1", "x-replacement-routing-key": "other"})
+    assert binding.selector is not None
+    assert (binding.replacement_key, binding.no_local) == ("other", False)
+    plain = to_queue(arguments={"x-qpid-no-local": True})
+    assert (plain.selector, plain.replacement_key, plain.no_local) == (None, None, True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"x-filter-jms-selector": "a ="}, {"x-filter-jms-selector": 1}, {"x-replacement-routing-key": 1}]
+)
+def test_arguments_that_cannot_be_read_are_refused_by_name(arguments):
+    with pytest.raises(InvalidArgument, match=next(iter(arguments))):
+        to_queue(arguments=arguments)

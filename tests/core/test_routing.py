@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import FanoutExchange
 from annulet.core.routing import Walk
 from annulet.core.virtual_host import VirtualHost
-from tests.core.helpers import NOW, RecordingEffects, make_message
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, TableView, make_message
 
 
 @pytest.fixture
@@ -103,3 +104,158 @@ def test_a_headers_exchange_without_a_match_has_an_alternate_too(host):
 
 def test_an_exchange_that_is_not_registered_can_start_a_walk(host):
     assert Walk(host).follow(FanoutExchange("loose"), "", None) == []
+
+
+# ------------------------------------------------------- filters, replacement keys: Broker-J rows 84 to 90
+
+
+def reached(host, exchange, key="", **headers):
+    return sorted(queue.name for queue in host.targets(make_message(**headers), host.route(exchange, key)))
+
+
+def bind(host, queue, exchange, key="", **arguments):
+    names = {"filter": "x-filter-jms-selector", "match": "x-match", "replacement": "x-replacement-routing-key"}
+    return host.bind_queue(queue, exchange, key, {names.get(name, name): value for name, value in arguments.items()})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "others"),
+    [
+        ("a.*.#.b", ["a.c.d.b", "a.c.d.d.b", "a.c.b"], ["a.b"]),
+        ("a.#", ["a", "a.b", "a.b.c"], ["b"]),
+        ("a.*.#.b.c.#.d", ["a.a.b.c.d"], ["a.c.b.b.c"]),
+        ("#.#", ["", "a", "a.b"], []),
+        ("#.*", ["a", "a.b"], [""]),
+        ("*.#", ["a", "a.b"], [""]),
+    ],
+    ids=["84", "84-hash", "85", "hashes", "hash-star", "star-hash"],
+)
+def test_row_84_and_85_topics(host, pattern, fitting, others):
+    (queue,) = declare(host, "q")
+    bind(host, queue, "amq.topic", pattern)
+    assert [reached(host, "amq.topic", key) for key in fitting] == [["q"]] * len(fitting)
+    assert [reached(host, "amq.topic", key) for key in others] == [[]] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("match", "hits"),
+    [("all", [False, True, True, False, False]), ("any", [True, True, True, True, False])],
+    ids=["86", "87"],
+)
+def test_row_86_and_87_headers(host, match, hits):
+    (queue,) = declare(host, "q")
+    bind(host, queue, "amq.headers", match=match, A="1", B="2")
+    sent = [
+        {"A": "1"},
+        {"A": "1", "B": "2"},
+        {"A": "1", "B": "2", "C": "3"},
+        {"A": "1", "B": "x"},
+        {"A": "x", "B": "x"},
+    ]
+    assert [bool(reached(host, "amq.headers", **headers)) for headers in sent] == hits
+
+
+def test_row_88_headers_with_filters(host):
+    (queue,) = declare(host, "q")
+    for value in "12":
+        bind(host, queue, "amq.headers", filter=f"F = '{value}'", F=None)
+    assert [reached(host, "amq.headers", F=value) for value in ("1", "2", "3")] == [["q"], ["q"], []]
+    assert reached(host, "amq.headers", G="1") == []
+
+
+def test_row_89_an_unfiltered_binding_wins(host):
+    (queue,) = declare(host, "q")
+    bind(host, queue, "amq.fanout", "a", filter="F = '1'")
+    bind(host, queue, "amq.fanout", "b")
+    assert reached(host, "amq.fanout") == ["q"]
+    host.unbind_queue(queue, "amq.fanout", "b")
+    assert reached(host, "amq.fanout") == []
+    assert reached(host, "amq.fanout", F="1") == ["q"]
+
+
+def test_row_90_a_replacement_key_holds_from_there_on(host):
+    first, second = declare(host, "first", "second")
+    host.bind_exchange("amq.direct", "amq.topic", "a.*", {"x-replacement-routing-key": "other"})
+    bind(host, first, "amq.direct", "a.b")
+    bind(host, second, "amq.direct", "other")
+    assert reached(host, "amq.topic", "a.b") == ["second"]
+    assert host.route("amq.topic", "a.b").static
+
+
+def test_a_circle_that_replaces_keys_ends(host):
+    (queue,) = declare(host, "q")
+    for source, destination, key, replacement in (
+        ("amq.direct", "amq.fanout", "1", "2"),
+        ("amq.fanout", "amq.direct", "", "3"),
+        ("amq.direct", "amq.fanout", "3", "1"),
+    ):
+        host.bind_exchange(destination, source, key, {"x-replacement-routing-key": replacement})
+    bind(host, queue, "amq.direct", "3")
+    assert reached(host, "amq.direct", "1") == ["q"]
+
+
+@pytest.mark.parametrize("kind", ["amq.direct", "amq.fanout", "amq.topic", "amq.headers"])
+def test_a_filter_works_on_every_kind(host, kind):
+    (queue,) = declare(host, "q")
+    bind(host, queue, kind, "k", filter="colour = 'red'")
+    assert [reached(host, kind, "k", colour=colour) for colour in ("red", "blue")] == [["q"], []]
+    assert not host.route(kind, "k").static
+
+
+def test_a_filter_between_exchanges(host):
+    (queue,) = declare(host, "q")
+    host.bind_exchange("amq.direct", "amq.fanout", "", {"x-filter-jms-selector": "colour = 'red'"})
+    bind(host, queue, "amq.direct", "k")
+    assert [reached(host, "amq.fanout", "k", colour=colour) for colour in ("red", "blue")] == [["q"], []]
+
+
+def test_a_message_kept_off_by_every_filter_follows_the_alternate(host):
+    first, second = declare(host, "first", "second")
+    host.declare_exchange("e", "direct", arguments={"alternate-exchange": "amq.fanout"})
+    bind(host, first, "e", "k", filter="colour = 'red'")
+    bind(host, second, "amq.fanout")
+    assert [reached(host, "e", "k", colour=colour) for colour in ("red", "blue")] == [["first"], ["second"]]
+
+
+def test_a_bad_filter_refuses_the_binding_and_leaves_the_existing_one(host):
+    (queue,) = declare(host, "q")
+    bind(host, queue, "amq.direct", "k", filter="F = '1'")
+    for bad in ("F =", 5):
+        with pytest.raises(InvalidArgument, match="x-filter-jms-selector"):
+            bind(host, queue, "amq.direct", "k", filter=bad)
+    with pytest.raises(InvalidArgument, match="x-replacement-routing-key"):
+        bind(host, queue, "amq.direct", "k", replacement=5)
+    assert len(host.bindings_of_queue(queue)) == 1
+    assert reached(host, "amq.direct", "k", F="1") == ["q"]
+
+
+def test_each_filter_is_asked_once_about_a_message(host):
+    class CountingView(TableView):
+        asked = 0
+
+        def application_property(self, message, name):
+            CountingView.asked += 1
+            return super().application_property(message, name)
+
+    queues = declare(host, "a", "b", "c")
+    for queue in queues:
+        bind(host, queue, "amq.fanout", filter="colour = 'red'")
+        bind(host, queue, "amq.fanout", "again", filter="colour  = 'red'")
+    message = make_message()
+    message.origin.view = CountingView({"colour": "red"})
+    assert len(host.targets(message, host.route("amq.fanout", ""))) == 3
+    assert CountingView.asked == 1
+
+
+def test_no_local_keeps_a_connections_own_messages_from_its_queue(host):
+    (queue,) = declare(host, "q")
+    host.bind_queue(queue, "amq.fanout", "", {"x-qpid-no-local": True})
+    mine, other = make_message(), make_message()
+    mine.origin.connection, other.origin.connection = host, object()
+    route = host.route("amq.fanout", "")
+    assert host.targets(mine, route) == [queue]  # nobody consumes: nobody could get his own
+    session = RecordingSession()
+    session.connection_identity = host
+    session.consume(queue)
+    assert host.targets(mine, route) == []
+    assert host.targets(other, route) == [queue]

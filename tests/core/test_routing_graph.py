@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.errors import AccessRefused, InvalidArgument, NotFound
-from annulet.core.routing_graph import ROUTES_MAX
+from annulet.core.routing_graph import ROUTES_MAX, RoutingGraph
 from annulet.core.virtual_host import VirtualHost
 from tests.core.helpers import NOW, RecordingEffects, make_message, pending
 
@@ -134,3 +134,47 @@ def test_auto_delete_exchanges_go_with_their_last_binding_up_the_chain(host):
     host.delete_queue(queue, NOW)
     assert sorted(host.effects.deleted_exchanges) == ["down", "up"]
     assert list(host.bindings()) == []
+
+
+def test_routes_that_name_a_routing_type_are_remembered_apart(host):
+    host.declare_address("both", ("anycast", "multicast"))
+    one, many = (host.declare_queue(name, now=NOW) for name in ("one", "many"))
+    host.attach_queue(one, "both", "anycast")
+    host.attach_queue(many, "both", "multicast")
+    route = host.route("both", "", "anycast")
+    assert route.queues == [one]
+    assert host.route("both", "", "anycast") is route
+    assert host.route("both", "").queues == [one, many]
+    assert host.route("both", "").static
+
+
+def test_a_route_from_before_a_change_is_renewed(host):
+    host.declare_exchange("e", "fanout")
+    route = host.route("e", "")
+    assert host.renewed(route) is route
+    host.bind_queue(host.declare_queue("q", now=NOW), "e", "")
+    assert host.renewed(route).queues == [host.queues["q"]]
+    host.delete_exchange("e")
+    assert host.renewed(route) is None
+    host.declare_exchange("e", "fanout", internal=True)
+    assert host.renewed(route) is None
+
+
+def test_addresses_are_exchanges_and_come_and_go_with_their_wildcards(host):
+    made = host.declare_exchange("news.*", "address")
+    assert host.addresses == {"news.*": made}
+    assert host.wildcards_for("news.a") == [made]
+    assert host.wildcards_for("news.*") == host.wildcards_for("other") == []
+    host.delete_exchange("news.*")
+    assert host.addresses == {}
+    assert host.wildcards_for("news.a") == []
+
+
+def test_a_bare_graph_has_no_say_in_messages():
+    graph = RoutingGraph("/", RecordingEffects())
+    assert not graph.decides_per_message(graph.route("", "q"))
+    address = graph.declare_exchange("a", "address")
+    graph.address_added(address)
+    graph.address_dropped(address)
+    graph.before_routing()
+    assert graph.route("a", "").queues == []

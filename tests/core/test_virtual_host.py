@@ -115,3 +115,38 @@ def test_a_lease_uses_its_queue_like_a_consumer(host):
     queue.leases.clear()
     host.tick(NOW + 100)
     assert queue.deleted
+
+
+def test_each_virtual_host_brings_its_forwarder_and_settings():
+    host, other = VirtualHost("/", RecordingEffects()), VirtualHost("other", RecordingEffects())
+    (queue,) = declare(host, "q")
+    assert queue.forwarder is host.dead_letters
+    host.address_settings.set("q", {"message-ttl": 5})
+    assert queue.settings.message_ttl == 5
+    assert other.address_settings.resolve("q").queue == {}
+
+
+def test_tick_does_what_queues_have_waiting(host):
+    (queue,) = declare(host, "q")
+    message = make_message("later")
+    message.deliver_at = NOW + 50
+    host.publish(message, host.route("", "q"), NOW)
+    assert queue.order.count == 0
+    assert host.tick(NOW) == NOW + 50
+    host.tick(NOW + 50)
+    assert queue.order.count == 1
+
+
+def test_a_queue_that_another_one_takes_along_is_passed_over(host):
+    declare(host, "a", "b", arguments={"x-expires": 10})
+    deleted = host.effects.queue_deleted
+
+    def take_along(queue):
+        deleted(queue)
+        other = host.queues.get("b" if queue.name == "a" else "a")
+        if other is not None:
+            host.delete_queue(other, NOW)
+
+    host.effects.queue_deleted = take_along
+    host.tick(NOW + 10)
+    assert sorted(host.effects.deleted_queues) == ["a", "b"]

@@ -90,6 +90,9 @@ class AddressPatterns:
     def __len__(self) -> int:
         return len(self._bindings)
 
+    def __contains__(self, pattern: str) -> bool:
+        return pattern in self._bindings
+
     def add(self, pattern: str) -> None:
         """Admit a pattern; twice is once."""
         if pattern not in self._bindings:

@@ -160,8 +160,8 @@ class RoutingGraph:
         """A binding is gone: what was kept for the queues behind it may go too. Nothing, for a bare graph."""
 
     def wildcards_for(self, name: str) -> list[Address]:
-        """Return the addresses with wildcards that ``name`` fits, except itself."""
-        if not self._wildcards:
+        """Return the addresses with wildcards that ``name`` fits; a name with wildcards is not looked for in others."""
+        if not self._wildcards or name in self._wildcards:
             return []
         return [self.addresses[pattern] for pattern in self._wildcards.fitting(name)]
 

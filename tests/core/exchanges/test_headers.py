@@ -69,3 +69,10 @@ def test_the_routing_key_plays_no_part():
     bind(exchange, "all", "other")
     assert matched(exchange, "unrelated", colour="red") == ["red", "all"]
     assert matched(exchange, "k", colour="blue") == ["all"]
+
+
+def test_what_tells_the_binding_something_is_never_compared():
+    exchange = HeadersExchange("h")
+    bind(exchange, "q", x_match="all-with-x", x_filter_jms_selector="a = 1", x_kind="1")
+    assert matched(exchange, **{"x-kind": "1"}) == ["q"]
+    assert matched(exchange, a=1) == []
