@@ -77,3 +77,11 @@ def test_a_delay_in_the_past_is_no_delay():
     queue = queue_of()
     queue.enqueue(make_message("a", deliver_at=NOW - 1), NOW)
     assert pending(queue) == ["a"]
+
+
+def test_a_due_message_that_replaces_a_pending_one_may_keep_its_place_too():
+    queue = queue_of(last_value_key="k", last_value_place="keep-place")
+    send(queue, "c", "a")
+    queue.enqueue(make_message("A", deliver_at=NOW + 5, k="a"), NOW)
+    queue.tick(NOW + 5)
+    assert pending(queue) == ["c", "A"]

@@ -63,7 +63,7 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
         queue.dispatch(now)
         return
-    if due and queue.ranker.due_first:
+    if due and queue.ranker.due_first and not moved:
         entry.place = queue.next_due_place
         queue.next_due_place += 1
         moved = True
