@@ -66,7 +66,7 @@ async def get_queue(request: Request) -> Response:
 
 
 def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
-    """Return a queue's JSON: what it is, RabbitMQ's four counts, all our counters, its losses by reason."""
+    """Return a queue's JSON: what it is and where its settings came from, RabbitMQ's four counts, all our counters."""
     statistics = queue.statistics()
     return {
         "vhost": host_name,
@@ -75,6 +75,9 @@ def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
         "exclusive": queue.owner is not None,
         "arguments": describe(queue.settings),
         "settings": {name: getattr(queue.settings, name) for name in SETTING_NAMES},
+        "settings_from": queue.origins,
+        "paused": queue.paused,
+        "blocked": queue.blocked,
         "messages": statistics.message_count,
         "messages_ready": statistics.pending_count,
         "messages_unacknowledged": statistics.delivering_count,
