@@ -158,14 +158,13 @@ def test_durable_copies_are_stored_for_their_own_queues():
     assert [message.origin.exchange for message, _ in host.effects.stored] == ["first", ""]
 
 
-def test_the_static_way_asks_nobody(host, monkeypatch):
-    """The cost of a send to queues that refuse nothing: no plan, no walk, no settings."""
+def test_the_static_way_asks_neither_the_message_nor_settings(host, monkeypatch):
     first, second = declare(host, "first", "second")
     for queue in (first, second):
         host.bind_queue(queue, "amq.fanout", "")
     route = host.route("amq.fanout", "")
-    asked = []
-    for name in ("plan", "apply", "settings_of", "renewed"):
-        monkeypatch.setattr(type(host), name, lambda *given, **options: asked.append(given))
-    assert host.publish(make_message("A"), route, NOW) == 2
-    assert asked == []
+    monkeypatch.setattr(host.address_settings, "resolve", None)  # asking fails
+    message = make_message("A")
+    message.origin.view = None
+    assert host.publish(message, route, NOW) == 2
+    assert [pending(queue) for queue in (first, second)] == [["A"], ["A"]]

@@ -11,7 +11,7 @@ from annulet.core.declared_queues import DeclaredQueues
 from annulet.core.diverts import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
+from annulet.core.exchanges.address import ADDRESS_TYPE, ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
 from annulet.core.reasons import RemovalReason
 from annulet.core.retroactive import copy_of, newest, ring_name
@@ -88,7 +88,7 @@ class Nodes(DeclaredQueues):
             )
         types = routing_types or (self.settings_of(name).default_address_routing_type,)
         address = self.declare_exchange(
-            name, Address.type_name, durable=durable, arguments={ROUTING_TYPES_ARGUMENT: ",".join(types)}
+            name, ADDRESS_TYPE, durable=durable, arguments={ROUTING_TYPES_ARGUMENT: ",".join(types)}
         )
         assert isinstance(address, Address)
         if existing is None:

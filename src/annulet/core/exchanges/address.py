@@ -16,6 +16,9 @@ ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
 ROUTING_TYPE_NAMES: Final = (ANYCAST, MULTICAST)
 
+ADDRESS_TYPE: Final = "address"
+"""The type name by which clients declare one."""
+
 ROUTING_TYPES_ARGUMENT: Final = "x-routing-types"
 """Declare argument of an address: ``anycast``, ``multicast`` (default) or both, separated by a comma."""
 
@@ -48,7 +51,7 @@ class Address(Exchange):
     ``rings`` holds, by routing type, what a retroactive address keeps for queues to come.
     """
 
-    type_name = "address"
+    type_name = ADDRESS_TYPE
 
     def prepare(self) -> None:
         """Start without queues; the declare argument ``x-routing-types`` says what they may be."""
