@@ -9,7 +9,7 @@ from tests.admin.conftest import REMOTE, Site
 def record(site: Site) -> None:
     for entry in (
         AuditEntry(100, "/", "anna", "purge", "orders", count=7),
-        AuditEntry(200, "other", "ben", "move", "orders", "to=late", 2),
+        AuditEntry(200, "other", "ben", "move", "orders", "to=late", 2, 35, "finished"),
         AuditEntry(300, "/", "anna", "pause", "work"),
     ):
         site.broker.hosts["/"].effects.audited(entry)
@@ -21,7 +21,7 @@ async def test_operations_say_who_did_what_to_how_many(site: Site) -> None:
     assert (answer["filtered_count"], answer["total_count"], answer["forgotten"]) == (3, 3, 0)
     assert answer["items"][1] == {
         "at": 200, "vhost": "other", "user": "ben", "operation": "move", "target": "orders", "arguments": "to=late",
-        "count": 2,
+        "count": 2, "duration": 35, "outcome": "finished",
     }  # fmt: skip
 
 

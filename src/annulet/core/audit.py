@@ -24,6 +24,8 @@ class AuditEntry:
     target: str  # name of the queue or address it was done to
     arguments: str = ""  # ids, selector, destination: as the user gave them
     count: int = 0  # messages it touched
+    duration: int = 0  # milliseconds from its start to its end
+    outcome: str = ""  # how it ended, and how many it passed over for which reason
 
 
 class AuditTrail:

@@ -1,0 +1,126 @@
+"""What an operation does to one message. How many, in which order and how fast is the operation's business."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import SCHEDULED
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.core.reasons import RemovalReason
+
+# why a selected message is passed over; under these names operations count them
+
+IN_DELIVERY: Final = "in delivery"
+"""A consumer or lease holds it: no operation takes it away."""
+
+NOT_THERE: Final = "not in the queue"
+"""An id that the queue does not have, or has no more."""
+
+SCHEDULED_ALREADY: Final = "scheduled"
+"""It waits for its time, and the operation or selection is for pending messages."""
+
+NOT_SCHEDULED: Final = "not scheduled"
+SAME_PRIORITY: Final = "has this priority already"
+UNREADABLE: Final = "its properties cannot be read"
+FILTERED: Final = "does not pass the destination's selector"
+TOO_LARGE: Final = "larger than the destination's max-bytes"
+NO_ORIGINAL: Final = "names no original queue"
+ORIGINAL_GONE: Final = "its original queue does not exist"
+ORIGINAL_HERE: Final = "this is its original queue"
+ORIGINAL_REFUSES: Final = "its original queue refuses it"
+
+
+class Action:
+    """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them."""
+
+    pending = True  # it applies to pending messages
+    scheduled = False  # it applies to scheduled messages without being told
+
+    def __init__(self, name: str, queue: Queue, arguments: str = "") -> None:
+        self.name = name
+        self.queue = queue
+        self.arguments = arguments
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Say why this entry, pending or scheduled, is passed over; empty when it is not."""
+        del entry, now
+        return ""
+
+    def refusal(self, entry: QueueEntry, now: int) -> str:
+        """Say why the operation has to stop before this entry; empty when it has not."""
+        del entry, now
+        return ""
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Do it. Returns the id of the message that came of it, 0 when none did."""
+        raise NotImplementedError
+
+    def cost(self, entry: QueueEntry) -> int:
+        """Return how many body bytes are copied."""
+        del entry
+        return 0
+
+
+class Remove(Action):
+    """Take messages out of the queue for one reason, which says where they go: expired ones to the expiry address."""
+
+    def __init__(self, name: str, queue: Queue, reason: RemovalReason, *, scheduled: bool = False) -> None:
+        super().__init__(name, queue)
+        self.reason = reason
+        self.scheduled = scheduled
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Remove it, and settle its record: it does not come back at a restart, from whatever kind of queue."""
+        self.queue.remove(entry, self.reason, now)
+        return 0
+
+
+class CancelScheduled(Remove):
+    """Remove scheduled messages before their time."""
+
+    pending = False
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Pass over what is not scheduled, or has fallen due."""
+        del now
+        return "" if entry.state == SCHEDULED else NOT_SCHEDULED
+
+
+class DeliverNow(Action):
+    """Let scheduled messages fall due at once."""
+
+    pending = False
+    scheduled = True
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Pass over what is not scheduled, or has fallen due by itself."""
+        del now
+        return "" if entry.state == SCHEDULED else NOT_SCHEDULED
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Let it fall due; it keeps its id."""
+        self.queue.deliver_now(entry, now)
+        return entry.sequence
+
+
+class ChangePriority(Action):
+    """Put pending messages at the tail of another priority. Each gets a new id: it is stored anew."""
+
+    def __init__(self, name: str, queue: Queue, priority: int) -> None:
+        super().__init__(name, queue, f"priority {priority}")
+        self.priority = priority
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Pass over what has the priority already, so that it keeps its place, and what is not pending."""
+        del now
+        if entry.state == SCHEDULED:
+            return SCHEDULED_ALREADY
+        return SAME_PRIORITY if entry.message.priority == self.priority else ""
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Replace it. Returns the new id."""
+        replacement = self.queue.reprioritise(entry, self.priority, now)
+        return 0 if replacement is None else replacement.sequence

@@ -1,0 +1,338 @@
+"""An operation on the messages of a queue, and its preview: in slices, with progress, and audited at its end."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.audit import AuditEntry
+from annulet.core.entry import DELIVERING, REMOVED, SCHEDULED, STATE_NAMES
+from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
+from annulet.core.management.scan import Scan
+from annulet.core.settings import UNLIMITED
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.management.actions import Action
+    from annulet.core.management.selection import Selection
+    from annulet.core.virtual_host import VirtualHost
+
+SLICE_MESSAGES: Final = 200
+"""Messages one slice looks at: a few milliseconds."""
+
+SLICE_BYTES: Final = 4 * 1024 * 1024
+"""Body bytes one slice copies; one message always goes."""
+
+REPORTED_IDS_MAX: Final = 100_000
+"""Ids an operation reports, 1.6 MB; the counts stay exact beyond it."""
+
+SAMPLE_MAX: Final = 20
+"""Messages a preview shows unless told otherwise."""
+
+RUNNING: Final = "running"
+FINISHED: Final = "finished"
+CANCELLED: Final = "cancelled"
+STOPPED: Final = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an operation is. ``matched`` = ``done`` + what is in ``skipped`` except ids that are not there."""
+
+    state: str  # running, finished, cancelled by somebody, or stopped by what ``reason`` says
+    reason: str  # why it stopped; empty otherwise
+    total: int  # messages in the snapshot it walks over
+    seen: int  # of them, looked at
+    matched: int  # of these, selected
+    done: int
+    skipped: dict[str, int]  # selected but passed over, by reason
+    started_at: int  # milliseconds since 1970
+    ended_at: int  # 0 while it runs
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFacts:
+    """What a preview shows of one message. Times are milliseconds since 1970, 0 for none; ``size`` is body bytes."""
+
+    id: int
+    state: str
+    size: int
+    priority: int
+    accepted_at: int
+    expires_at: int
+    due_at: int
+    delivery_count: int
+    publisher: str
+    obstacle: str  # why the operation would pass it over; empty when it would not
+
+
+class Work:
+    """What runs in slices: looks at the messages of a queue that a selection means."""
+
+    def __init__(self, action: Action, selection: Selection) -> None:
+        queue = action.queue
+        scheduled = action.scheduled or selection.scheduled or selection.ids is not None
+        pending = action.pending or selection.ids is not None
+        self.action = action
+        self.selection = selection
+        self.seen = 0
+        self.matched = 0
+        self.skipped: dict[str, int] = {}
+        self._scheduled = scheduled
+        self._scan = Scan(queue, pending=pending, scheduled=scheduled)
+        self._missing = set(selection.ids or ())  # ids not met yet
+
+    @property
+    def total(self) -> int:
+        """How many messages there were at the start."""
+        return self._scan.size
+
+    def _next(self) -> QueueEntry | None:
+        """Return the next entry to look at, ``None`` when there are no more or all ids were met."""
+        if self.selection.ids is not None and not self._missing:
+            return None
+        entry = self._scan.following()
+        if entry is not None:
+            self.seen += 1
+        return entry
+
+    def _meant(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is still there and selected. One whose properties are unreadable is neither."""
+        if entry.state == REMOVED or entry.queue.deleted:
+            return False
+        try:
+            matches = self.selection.matches(entry)
+        except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
+            self._skip(UNREADABLE)
+            matches = False
+            self.matched += 1
+        if matches:
+            self._missing.discard(entry.sequence)
+            self.matched += 1
+        return matches
+
+    def _obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Say why a selected entry cannot be touched."""
+        if entry.state == DELIVERING:
+            return IN_DELIVERY
+        if entry.state == SCHEDULED and not self._scheduled:
+            return SCHEDULED_ALREADY
+        try:
+            return self.action.obstacle(entry, now)
+        except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
+            return UNREADABLE
+
+    def _skip(self, reason: str, count: int = 1) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+    def _account_for_missing(self) -> None:
+        """Say of ids that were not met whether somebody holds them or nobody has them."""
+        if not self._missing:
+            return
+        for entry in self.action.queue.delivering:
+            if entry.sequence in self._missing:
+                self._missing.discard(entry.sequence)
+                self.matched += 1
+                self._skip(IN_DELIVERY)
+        if self._missing:
+            self._skip(NOT_THERE, len(self._missing))
+            self._missing.clear()
+
+
+@dataclass(slots=True)
+class PreviewResult:
+    """What an operation would do now. Nothing was touched."""
+
+    count: int = 0  # messages it would change; destinations that fill up on the way are not foreseen
+    bytes: int = 0  # their body bytes
+    matched: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    refusal: str = ""  # why it would stop at once; empty when it would not
+    sample: list[MessageFacts] = field(default_factory=list)
+
+
+class Preview(Work):
+    """Counts what an operation would touch and shows the first few."""
+
+    def __init__(self, action: Action, selection: Selection, *, sample_max: int = SAMPLE_MAX) -> None:
+        super().__init__(action, selection)
+        self.result = PreviewResult()
+        self.ended = False
+        self._sample_max = sample_max
+
+    def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
+        """Look at one slice. Returns whether :attr:`result` is complete."""
+        if self.ended or not self._scan.prepare(budget_messages):
+            return self.ended
+        for _ in range(budget_messages):
+            entry = self._next()
+            if entry is None:
+                self._end()
+                break
+            if self._meant(entry):
+                self._note(entry, now)
+        return self.ended
+
+    def cancel(self, now: int) -> None:
+        """Look no further; what was counted so far is in :attr:`result`."""
+        del now
+        if not self.ended:
+            self._end()
+
+    def _note(self, entry: QueueEntry, now: int) -> None:
+        result = self.result
+        obstacle = self._obstacle(entry, now)
+        if obstacle:
+            self._skip(obstacle)
+        elif self.selection.limit == UNLIMITED or result.count < self.selection.limit:
+            if result.count == 0:
+                result.refusal = self.action.refusal(entry, now)
+            result.count += 1
+            result.bytes += len(entry.message.body)
+        if len(result.sample) < self._sample_max:
+            result.sample.append(facts_of(entry, obstacle))
+
+    def _end(self) -> None:
+        self._account_for_missing()
+        self.result.matched = self.matched
+        self.result.skipped = self.skipped
+        self.ended = True
+
+
+class Operation(Work):
+    """Does one action to the selected messages that were in the queue when it was made."""
+
+    def __init__(self, host: VirtualHost, action: Action, selection: Selection, *, user: str, now: int) -> None:
+        super().__init__(action, selection)
+        self.host = host
+        self.user = user
+        self.done = 0
+        self.state = RUNNING
+        self.reason = ""
+        self.started_at = now
+        self.ended_at = 0
+        self.ids = array("q")  # of the messages it changed, the first REPORTED_IDS_MAX
+        self.new_ids = array("q")  # of what came of each; 0 for nothing
+
+    @property
+    def ended(self) -> bool:
+        """Say whether there is nothing left to do."""
+        return self.state != RUNNING
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(
+            state=self.state,
+            reason=self.reason,
+            total=self.total,
+            seen=self.seen,
+            matched=self.matched,
+            done=self.done,
+            skipped=dict(self.skipped),
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+        )
+
+    def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
+        """Return a preview of the same action and selection, on what is in the queue now."""
+        return Preview(self.action, self.selection, sample_max=sample_max)
+
+    def step(self, now: int, budget_messages: int = SLICE_MESSAGES, budget_bytes: int = SLICE_BYTES) -> bool:
+        """Do one slice: look at so many messages, copy so many body bytes. Returns whether the operation has ended."""
+        if self.ended:
+            return True
+        if self.action.queue.deleted:
+            self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
+            return True
+        self.action.queue.tick(now)  # what has expired is not there any more
+        if self._scan.prepare(budget_messages):
+            self._do(budget_messages, budget_bytes, now)
+        return self.state != RUNNING
+
+    def cancel(self, now: int) -> None:
+        """Touch nothing more. What was done stays done."""
+        if not self.ended:
+            self._end(CANCELLED, now)
+
+    def _do(self, looks: int, octets: int, now: int) -> None:
+        """Look at so many entries, or until so many body bytes were copied."""
+        copied = 0
+        for _ in range(looks):
+            enough = self.done == self.selection.limit
+            entry = None if enough else self._next()
+            if entry is None:
+                if not enough:
+                    self._account_for_missing()
+                self._end(FINISHED, now)
+                return
+            if self._meant(entry):
+                copied += self._touch(entry, now)
+            if copied >= octets or self.state != RUNNING:
+                return
+
+    def _touch(self, entry: QueueEntry, now: int) -> int:
+        """Do it to one selected entry, or say why not. Returns the body bytes copied."""
+        obstacle = self._obstacle(entry, now)
+        if obstacle:
+            self._skip(obstacle)
+            return 0
+        try:
+            refusal = self.action.refusal(entry, now)
+            if refusal:
+                self.matched -= 1  # it was looked at and is left for a later operation
+                self._end(STOPPED, now, refusal)
+                return 0
+            size = self.action.cost(entry)
+            new_id = self.action.carry_out(entry, now)
+        except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
+            self.matched -= 1
+            self._end(STOPPED, now, f"message {entry.sequence}: {error}")
+            return 0
+        self.done += 1
+        if len(self.ids) < REPORTED_IDS_MAX:
+            self.ids.append(entry.sequence)
+            self.new_ids.append(new_id)
+        return size
+
+    def _end(self, state: str, now: int, reason: str = "") -> None:
+        self.state = state
+        self.reason = reason
+        self.ended_at = now
+        action = self.action
+        self.host.effects.audited(
+            AuditEntry(
+                at=now,
+                virtual_host=self.host.name,
+                user=self.user,
+                operation=action.name,
+                target=action.queue.name,
+                arguments=", ".join(part for part in (str(self.selection), action.arguments) if part),
+                count=self.done,
+                duration=now - self.started_at,
+                outcome=self._outcome(),
+            )
+        )
+
+    def _outcome(self) -> str:
+        parts = [f"{self.state}: {self.reason}" if self.reason else self.state, f"{self.matched} matched"]
+        parts.extend(f"{count} {reason}" for reason, count in self.skipped.items())
+        return "; ".join(parts)
+
+
+def facts_of(entry: QueueEntry, obstacle: str = "") -> MessageFacts:
+    """Return what people want to know of one message before they touch it."""
+    message = entry.message
+    return MessageFacts(
+        id=entry.sequence,
+        state=STATE_NAMES[entry.state],
+        size=len(message.body),
+        priority=message.priority,
+        accepted_at=message.accepted_at,
+        expires_at=entry.queue.expires_at(entry),
+        due_at=entry.queue.schedule.at(entry),
+        delivery_count=entry.delivery_count,
+        publisher=message.origin.publisher,
+        obstacle=obstacle,
+    )

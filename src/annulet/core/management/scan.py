@@ -1,0 +1,67 @@
+"""Walking over a queue in slices: what was there at the start, in order of dispatch, however long that takes.
+
+A snapshot copies references (a million in some 10 ms, 8 MB); sorting and looking happen in slices. What arrives later
+is not in it, so no operation runs after its own effects.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+SORTED_PER_LOOK: Final = 8
+"""Entries sorted in the time of one that is looked at."""
+
+
+class Scan:
+    """The entries of a queue at one moment: the pending ones in order of dispatch, then the scheduled ones by time.
+
+    Call :meth:`prepare` until it says that the scan is ready, then :meth:`following` until it returns ``None``.
+    """
+
+    def __init__(self, queue: Queue, *, pending: bool, scheduled: bool) -> None:
+        self._entries: list[QueueEntry] = queue.order.snapshot() if pending else []
+        self._appointments = queue.schedule.snapshot() if scheduled else []
+        self._position = 0  # sorted up to here, counted through both
+        self._sorted_entries: list[list[QueueEntry]] = []
+        self._sorted_appointments = [self._appointments[:0]]
+        self._walk: Iterator[QueueEntry] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many entries the snapshot holds."""
+        return len(self._entries) + len(self._appointments)
+
+    def prepare(self, looks: int) -> bool:
+        """Sort as much as takes the time of about ``looks`` looks. Returns whether all is sorted."""
+        if self._walk is not None:
+            return True
+        room = max(1, looks) * SORTED_PER_LOOK
+        entries = self._entries[self._position : self._position + room]
+        if entries:
+            self._sorted_entries.append(sorted(entries))
+        start = max(0, self._position - len(self._entries))
+        appointments = self._appointments[start : start + room - len(entries)]
+        if appointments:
+            self._sorted_appointments.append(sorted(appointments))
+        self._position += len(entries) + len(appointments)
+        if self._position < self.size:
+            return False
+        self._walk = self._in_order()
+        return True
+
+    def following(self) -> QueueEntry | None:
+        """Return the next entry, whatever became of it meanwhile; ``None`` after the last."""
+        assert self._walk is not None, "prepare the scan first"
+        return next(self._walk, None)
+
+    def _in_order(self) -> Iterator[QueueEntry]:
+        yield from merge(*self._sorted_entries)
+        for appointment in merge(*self._sorted_appointments):
+            yield appointment.entry

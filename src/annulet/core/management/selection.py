@@ -1,0 +1,129 @@
+"""Which messages of a queue an operator means: by id, by selector or all, at most so many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.errors import InvalidArgument
+from annulet.core.identifiers import PER_DELIVERY, MessageLookup
+from annulet.core.settings import UNLIMITED
+from annulet.selector.errors import SelectorError
+from annulet.selector.selector import Selector, compile_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import PropertyValue
+
+IDS_MAX: Final = 100_000
+"""Ids one selection may name, about 6 MB; whoever has more means a selector."""
+
+SHOWN_IDS: Final = 20
+"""Ids the audit trail quotes of a selection."""
+
+
+class Selection:
+    """What an operation applies to. Make one with :func:`select`.
+
+    Exactly one of ``ids`` and ``selector`` is set, or neither: then it is all messages.
+    """
+
+    __slots__ = ("ids", "limit", "scheduled", "selector")
+
+    def __init__(self, ids: frozenset[int] | None, selector: Selector | None, limit: int, *, scheduled: bool) -> None:
+        self.ids = ids
+        self.selector = selector
+        self.limit = limit  # messages the operation may change; -1 = no limit
+        self.scheduled = scheduled  # scheduled ones too; ids name them without being told
+
+    def matches(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is meant. Passes on what the view raises for malformed content."""
+        if self.ids is not None:
+            return entry.sequence in self.ids
+        if self.selector is not None:
+            return self.selector.matches(entry_lookup(entry))
+        return True
+
+    def __str__(self) -> str:
+        """Return the selection as the audit trail quotes it."""
+        parts = ["all messages"]
+        if self.ids is not None:
+            shown = sorted(self.ids)[:SHOWN_IDS]
+            more = len(self.ids) - len(shown)
+            parts = [f"ids {', '.join(map(str, shown))}" + (f" and {more} more" if more else "")]
+        elif self.selector is not None:
+            parts = [f"selector {self.selector.text}"]
+        if self.scheduled:
+            parts.append("with scheduled ones")
+        if self.limit != UNLIMITED:
+            parts.append(f"limit {self.limit}")
+        return ", ".join(parts)
+
+
+def select(
+    *,
+    ids: Iterable[int] | None = None,
+    selector: str = "",
+    everything: bool = False,
+    limit: int = UNLIMITED,
+    scheduled: bool = False,
+) -> Selection:
+    """Return the selection that was given in exactly one way: ``ids``, ``selector`` or ``everything``.
+
+    ``ids`` are sequence numbers of the queue, at most :data:`IDS_MAX`. ``selector`` is a JMS selector, which may here
+    name the delivery count as well. ``limit``: messages the operation may change, from 1; -1 = no limit.
+
+    Raises:
+        InvalidArgument: none or several ways, a bad selector (with its place), an id or limit out of range.
+    """
+    chosen = frozenset(_checked_ids(ids)) if ids is not None else None
+    if (chosen is not None) + bool(selector) + everything != 1:
+        raise InvalidArgument(
+            "messages are selected in exactly one way: ids, a selector, or everything; "
+            f"given were {'no' if chosen is None else len(chosen)} ids, selector={selector!r}, everything={everything}"
+        )
+    if type(limit) is not int or (limit != UNLIMITED and limit < 1):
+        raise InvalidArgument(f"limit={limit!r}: give how many messages may be changed, from 1; -1 is no limit")
+    return Selection(chosen, _compiled(selector), limit, scheduled=scheduled)
+
+
+def _checked_ids(ids: Iterable[int]) -> list[int]:
+    checked: list[int] = []
+    for number in ids:
+        if type(number) is not int or number < 1:
+            raise InvalidArgument(f"ids: {number!r} is no message id; ids are the queue's sequence numbers, from 1")
+        checked.append(number)
+        if len(checked) > IDS_MAX:
+            raise InvalidArgument(f"ids: more than {IDS_MAX} are given; use a selector, or several operations")
+    return checked
+
+
+def _compiled(text: str) -> Selector | None:
+    if not text:
+        return None
+    try:
+        return compile_selector(text)
+    except SelectorError as error:
+        raise InvalidArgument(f"invalid selector: {error.place}: {error.problem}") from error
+
+
+def entry_lookup(entry: QueueEntry) -> Callable[[str], PropertyValue]:
+    """Return a function from identifier to value for one entry.
+
+    Unlike a consumer's selector an operator's is evaluated once, now, so it may ask for what changes from delivery to
+    delivery: ``JMSXDeliveryCount`` (of the next delivery, from 1), ``amqp.delivery_count`` (those before it),
+    ``JMSRedelivered`` and ``amqp.redelivered``.
+    """
+    of_message = MessageLookup(entry.message).value
+
+    def value(name: str) -> PropertyValue:
+        if name not in PER_DELIVERY:
+            return of_message(name)
+        if name == "JMSXDeliveryCount":
+            return entry.delivery_count + 1
+        if name == "amqp.delivery_count":
+            return entry.delivery_count
+        return entry.redelivered
+
+    return value

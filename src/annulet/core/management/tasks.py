@@ -1,0 +1,85 @@
+"""The operations and previews of a virtual host that are under way: each gets a slice in its turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from annulet.core.errors import NotFound, PreconditionFailed
+
+if TYPE_CHECKING:
+    from annulet.core.management.operation import Operation, Preview
+
+    Task: TypeAlias = Operation | Preview
+
+RUNNING_MAX: Final = 100
+"""Tasks under way at a time. Each holds a reference to every message that was in its queue."""
+
+ENDED_MAX: Final = 100
+"""Tasks remembered after their end; the oldest is forgotten."""
+
+
+class Tasks:
+    """Tasks by number, from 1. The broker calls :meth:`step` once per turn while it returns true."""
+
+    def __init__(self, *, running_max: int = RUNNING_MAX, ended_max: int = ENDED_MAX) -> None:
+        self._running: dict[int, Task] = {}
+        self._ended: dict[int, Task] = {}
+        self._last = 0
+        self._running_max = running_max
+        self._ended_max = ended_max
+
+    def add(self, task: Task) -> int:
+        """Take a task and return its number. Raises :class:`PreconditionFailed` when too many are under way."""
+        if len(self._running) >= self._running_max:
+            raise PreconditionFailed(
+                f"{len(self._running)} operations are under way, which is the most; wait for one or cancel one"
+            )
+        self._last += 1
+        self._running[self._last] = task
+        return self._last
+
+    def step(self, now: int) -> bool:
+        """Give one slice to the task whose turn it is. Returns whether there is more to do."""
+        if not self._running:
+            return False
+        number = next(iter(self._running))
+        task = self._running.pop(number)
+        if task.step(now):
+            self._remember(number, task)
+        else:
+            self._running[number] = task
+        return bool(self._running)
+
+    def task(self, number: int) -> Task:
+        """Return a task, under way or ended. Raises :class:`NotFound`."""
+        task = self._running.get(number) or self._ended.get(number)
+        if task is None:
+            raise NotFound(f"no operation {number}; the last one is {self._last}, and {self._ended_max} are remembered")
+        return task
+
+    def cancel(self, number: int, now: int) -> Task:
+        """End a task where it is; one that has ended stays as it is. Raises :class:`NotFound`."""
+        task = self.task(number)
+        task.cancel(now)
+        if self._running.pop(number, None) is not None:
+            self._remember(number, task)
+        return task
+
+    def cancel_all(self, now: int) -> None:
+        """End everything, so that it is in the audit trail how far it came: the broker is about to stop."""
+        for number in list(self._running):
+            self.cancel(number, now)
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all tasks, those under way first."""
+        return [*self._running, *self._ended]
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return len(self._running)
+
+    def _remember(self, number: int, task: Task) -> None:
+        self._ended[number] = task
+        if len(self._ended) > self._ended_max:
+            del self._ended[next(iter(self._ended))]

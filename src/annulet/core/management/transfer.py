@@ -1,0 +1,229 @@
+"""Messages into other queues: move, copy, and the way back of dead letters (Artemis §9, §15; Broker-J's management).
+
+A copy is made and stored before its source is settled, both in one log transaction where both are stored, so a crash
+leaves it in one place. Limits of the destination hold as for a publisher; who would refuse, hold back or drop at once
+is asked before the message leaves its queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
+from annulet.core.death_records import DeathRecord
+from annulet.core.errors import LimitExceeded
+from annulet.core.identifiers import lookup_for
+from annulet.core.management.actions import (
+    FILTERED,
+    NO_ORIGINAL,
+    ORIGINAL_GONE,
+    ORIGINAL_HERE,
+    ORIGINAL_REFUSES,
+    TOO_LARGE,
+    Action,
+)
+from annulet.core.message import Message, Origin
+from annulet.core.planning import DROPPED, Claims
+from annulet.core.reasons import RemovalReason
+from annulet.core.routing import Route
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
+
+
+def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
+    """Say why a queue can never take a message; empty when it can."""
+    selector = host.filters.get(destination)
+    if selector is not None and not selector.matches(lookup_for(message)):
+        return FILTERED
+    limits = destination.limits
+    if limits is not None and limits.evicts and limits.oversized(len(message.body)):
+        return TOO_LARGE
+    return ""
+
+
+def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
+    """Say why a queue does not take a message now; empty when it does."""
+    name = destination.name
+    if destination.deleted:
+        return f"queue '{name}' was deleted"
+    if destination.settings.purge_on_no_consumers and destination.unattended:
+        return f"queue '{name}' has no consumers and drops everything (purge-on-no-consumers)"
+    if destination.blocked:
+        return f"queue '{name}' is full and holds publishers back (overflow=block)"
+    limits = destination.limits
+    if limits is not None and limits.blocks:
+        refusal = limits.refusal(destination, len(message.body))
+        if refusal:
+            return refusal
+    account = host.accounts.by_address.get(name)
+    if account is not None and account.blocked:
+        return f"address '{name}' is full and holds publishers back (address-full-policy block)"
+    try:
+        (leg,) = host.plan(message, _route(host, destination), Claims())
+    except LimitExceeded as error:
+        return str(error)
+    if leg.fate == DROPPED:
+        return f"address '{name}' is full and drops what comes (address-full-policy drop)"
+    return ""
+
+
+def accepted_at(message: Message, now: int) -> int:
+    """Return when a copy counts as accepted: now, so that times to live of its new queue begin anew.
+
+    A message that was sent with a delay keeps its time: its delay counts from it, after a restart too.
+    """
+    return message.accepted_at if message.deliver_at else now
+
+
+def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> int:
+    """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there."""
+    sequence = destination.next_sequence
+    host.apply(host.plan(message, _route(host, destination), Claims()), now)
+    return sequence
+
+
+def _route(host: VirtualHost, destination: Queue) -> Route:
+    return Route("", destination.name, [destination], host.generation)
+
+
+class Transfer(Action):
+    """Copy messages into one other queue, and remove them here when it is a move.
+
+    A copy is the message as it is here: properties, priority, expiry time and schedule are kept; deliveries count from
+    none.
+    """
+
+    def __init__(self, name: str, host: VirtualHost, queue: Queue, destination: Queue, *, keep: bool) -> None:
+        super().__init__(name, queue, f"to '{destination.name}'")
+        self.host = host
+        self.destination = destination
+        self.keep = keep  # a copy; the source stays
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Pass over what the destination can never hold."""
+        del now
+        return misfit_of(self.host, self.destination, entry.message)
+
+    def refusal(self, entry: QueueEntry, now: int) -> str:
+        """Stop when the destination is full or gone."""
+        del now
+        return refusal_of(self.host, self.destination, entry.message)
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Send the copy, then let the source go."""
+        former = entry.message
+        message = Message(
+            former.header,
+            former.body,
+            former.origin,
+            durable=former.durable,
+            priority=former.priority,
+            accepted_at=accepted_at(former, now),
+            expires_at=former.expires_at,
+            deliver_at=former.deliver_at,
+        )
+        return self.send(entry, message, self.destination, now)
+
+    def send(self, entry: QueueEntry, message: Message, destination: Queue, now: int) -> int:
+        """Put ``message`` into ``destination``, and the entry it was made of out of its queue unless it is kept."""
+        if self.keep:
+            return put(self.host, destination, message, now)
+        effects = self.host.effects
+        if not entry.message.record:
+            sequence = put(self.host, destination, message, now)
+            self.queue.remove(entry, RemovalReason.MOVED, now)
+            return sequence
+        effects.begin_transaction()
+        try:
+            sequence = put(self.host, destination, message, now)
+            self.queue.remove(entry, RemovalReason.MOVED, now)
+        except BaseException:
+            effects.abort_transaction()
+            raise
+        effects.end_transaction()
+        return sequence
+
+    def cost(self, entry: QueueEntry) -> int:
+        """Return the body bytes of the copy."""
+        return len(entry.message.body)
+
+
+class Retry(Transfer):
+    """Send dead letters back to the queue they first died in; others stay (Artemis §9).
+
+    The queue is that of ``_AMQ_ORIG_QUEUE``, else that of the oldest death in ``x-death``. The copy goes with the
+    exchange and routing key it had there and without Artemis's properties of its death, so that a later death names
+    its own queue; its trail of deaths stays. A full original queue keeps back its own messages and no others.
+    """
+
+    def __init__(self, name: str, host: VirtualHost, queue: Queue) -> None:
+        super().__init__(name, host, queue, queue, keep=False)
+        self.arguments = ""
+        self._origins: dict[tuple[Origin, str, str], Origin] = {}
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Pass over what has no way back."""
+        del now
+        message = entry.message
+        name = original_queue(message, message.origin.view.deaths(message))
+        if not name:
+            return NO_ORIGINAL
+        original = self.host.queues.get(name)
+        if original is None:
+            return ORIGINAL_GONE
+        if original is self.queue:
+            return ORIGINAL_HERE
+        misfit = misfit_of(self.host, original, message)
+        if misfit:
+            return misfit
+        return ORIGINAL_REFUSES if refusal_of(self.host, original, message) else ""
+
+    def refusal(self, entry: QueueEntry, now: int) -> str:
+        """Never stop: each message has a destination of its own."""
+        del entry, now
+        return ""
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Send it back."""
+        former = entry.message
+        view = former.origin.view
+        deaths = view.deaths(former)
+        original = self.host.queues[original_queue(former, deaths)]
+        header = view.annotated(
+            former, {}, without=(ORIGINAL_ADDRESS, ORIGINAL_QUEUE, ORIGINAL_MESSAGE_ID, ACTUAL_EXPIRY)
+        )
+        message = Message(
+            header,
+            former.body,
+            self._origin(former.origin, original, deaths),
+            durable=former.durable,
+            priority=former.priority,
+            accepted_at=accepted_at(former, now),
+            expires_at=former.expires_at,
+            deliver_at=former.deliver_at,
+        )
+        return self.send(entry, message, original, now)
+
+    def _origin(self, source: Origin, original: Queue, deaths: list[DeathRecord]) -> Origin:
+        exchange, routing_key = "", original.name
+        for death in reversed(deaths):
+            if death.queue == original.name and death.routing_keys:
+                exchange, routing_key = death.exchange, death.routing_keys[0]
+                break
+        place = (source, exchange, routing_key)
+        origin = self._origins.get(place)
+        if origin is None:
+            origin = Origin(exchange, routing_key, source.publisher, source.view, source.connection)
+            self._origins[place] = origin
+        return origin
+
+
+def original_queue(message: Message, deaths: list[DeathRecord]) -> str:
+    """Return the name of the queue a message first died in, empty when it does not say."""
+    name = message.origin.view.application_property(message, ORIGINAL_QUEUE)
+    if isinstance(name, str) and name:
+        return name
+    return deaths[-1].queue if deaths else ""

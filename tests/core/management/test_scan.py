@@ -1,0 +1,61 @@
+"""The walk over a queue: in order of dispatch, in slices, over what was there at the start."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.entry import PENDING, SCHEDULED
+from annulet.core.management.scan import SORTED_PER_LOOK, Scan
+from annulet.core.reasons import RemovalReason
+from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
+
+
+def walk(scan, looks=1):
+    slices = 1
+    while not scan.prepare(looks):
+        slices += 1
+    found = []
+    while (entry := scan.following()) is not None:
+        found.append(entry)
+    return found, slices
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"priorities": 10}, {"sort_key": "n"}, {"group_mode": "sticky", "group_key": "n"}, {"fair_key": "n"}],
+)
+@pytest.mark.parametrize("looks", [1, 1000])
+def test_it_goes_in_order_of_dispatch_then_by_time(settings, looks):
+    queue, session = queue_of(**settings), RecordingSession()
+    for number in range(50):
+        queue.enqueue(make_message("m", n=number * 7 % 50, priority=number % 10), NOW)
+    late, soon = (queue.enqueue(make_message("m", n=1, deliver_at=NOW + delay), NOW) for delay in (20, 10))
+    session.consume(queue, messages=5)
+    session.close(NOW)
+    scan = Scan(queue, pending=True, scheduled=True)
+    found, slices = walk(scan, looks)
+    assert found == [*queue.order.entries(), soon, late]
+    assert scan.size == 52
+    assert slices == (-(-52 // SORTED_PER_LOOK) if looks == 1 else 1)
+
+
+def test_it_holds_what_was_asked_for_and_nothing_newer():
+    queue = queue_of()
+    first = queue.enqueue(make_message("a"), NOW)
+    scheduled = queue.enqueue(make_message("b", deliver_at=NOW + 5), NOW)
+    scans = [Scan(queue, pending=True, scheduled=False), Scan(queue, pending=False, scheduled=True)]
+    nothing = Scan(queue, pending=False, scheduled=False)
+    queue.enqueue(make_message("c"), NOW)
+    queue.tick(NOW + 5)
+    assert [walk(scan)[0] for scan in scans] == [[first], [scheduled]]
+    assert walk(nothing)[0] == []
+    assert (first.state, scheduled.state) == (PENDING, PENDING)
+
+
+def test_what_left_meanwhile_is_met_all_the_same():
+    queue = queue_of()
+    entries = [queue.enqueue(make_message("m", deliver_at=NOW + 5), NOW) for _ in range(2)]
+    scan = Scan(queue, pending=True, scheduled=True)
+    queue.remove(entries[0], RemovalReason.DELETED, NOW)
+    assert walk(scan)[0] == entries
+    assert entries[1].state == SCHEDULED
