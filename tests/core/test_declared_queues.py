@@ -109,3 +109,33 @@ def test_a_deleted_queue_leaves_nothing_behind():
     assert host.settings_address_of(queue) == "q"
     with pytest.raises(KeyError):
         host.resolved_for(queue)
+
+
+def test_a_policy_below_the_present_consumers_holds_for_those_to_come():
+    host = make_host()
+    (queue,) = declare(host, "q")
+    for tag in "ab":
+        RecordingSession().consume(queue, tag)
+    host.policies.set("p", "^q", {"max-consumers": 1})
+    assert queue.settings.max_consumers == 1
+    assert queue.consumers.count == 2
+    with pytest.raises(AccessRefused, match="max-consumers is 1"):
+        host.check_consumer(queue, exclusive=False)
+
+
+def test_an_operators_change_holds_against_policies_and_says_so():
+    host = make_host()
+    (queue,) = declare(host, "q", arguments={"x-ring-size": 3})
+    host.change_queue(queue, {"ring-size": 5, "message-ttl": 7}, NOW)
+    host.update_queue(queue, replace(queue.settings, max_consumers=9), NOW)
+    host.policies.set("p", "^q", {"message-ttl": 100, "max-consumers": 1, "max-length": 50})
+    settings = queue.settings
+    assert (settings.ring_size, settings.message_ttl, settings.max_consumers, settings.max_length) == (5, 7, 9, 50)
+    assert [queue.origins[field] for field in ("ring_size", "message_ttl", "max_consumers")] == ["operator"] * 3
+    with pytest.raises(InvalidArgument, match="cannot be changed"):
+        host.change_queue(queue, {"x-max-priority": 5}, NOW)
+    RecordingSession().consume(queue, "a")
+    RecordingSession().consume(queue, "b")
+    with pytest.raises(PreconditionFailed, match="it has 2 consumers"):
+        host.change_queue(queue, {"max-consumers": 1, "message-ttl": 8}, NOW)
+    assert queue.settings.message_ttl == 7

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.address_settings import PolicyRepository, ResolvedQueue, refresh, resolve_queue
+from annulet.core.address_settings import PolicyRepository, ResolvedQueue, change_queue, refresh, resolve_queue
+from annulet.core.address_settings.resolution import OPERATOR
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
@@ -84,12 +85,7 @@ class DeclaredQueues(Publishing):
         given: Arguments = {} if arguments is None else arguments
         if name in self.queues:
             queue = self.queue_for(name, owner)
-            what = f"queue '{name}' in vhost '{self.name}'"
-            require_same("durable", what, durable, queue.durable)
-            require_same("auto_delete", what, auto_delete, queue.auto_delete)
-            require_same("exclusive", what, owner is not None, queue.owner is not None)
-            declared = self._declared[queue].arguments
-            require_same_settings(what, parse_queue_arguments(given, name), parse_queue_arguments(declared, name))
+            self._require_same(queue, given, durable=durable, auto_delete=auto_delete, exclusive=owner is not None)
             queue.last_used_at = now
             return queue
         if not server_named:
@@ -108,34 +104,75 @@ class DeclaredQueues(Publishing):
             forwarder=self.forwarder,
         )
         queue.last_used_at = now
+        self._lifetimes[queue] = Lifetime(
+            address or name, auto_created=auto_created, configured=configured, created_at=now
+        )
+        if selector is not None:
+            self.filters[queue] = selector
+        self._admit(queue, resolved)
+        return queue
+
+    def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins
         self._declared[queue] = resolved
         if self.accounts.by_address:
             queue.accounts = self.accounts
-        self.queues[name] = queue
-        if selector is not None:
-            self.filters[queue] = selector
-        self._lifetimes[queue] = Lifetime(
-            address or name, auto_created=auto_created, configured=configured, created_at=now
-        )
+        self.queues[queue.name] = queue
         self._bindings_to_queue[queue] = {}
         self.graph_changed()
-        return queue
+
+    def _require_same(
+        self, queue: Queue, given: Arguments, *, durable: bool, auto_delete: bool, exclusive: bool
+    ) -> None:
+        """Compare with what the queue was declared with; what policies and settings made of it is not asked for."""
+        what = f"queue '{queue.name}' in vhost '{self.name}'"
+        require_same("durable", what, durable, queue.durable)
+        require_same("auto_delete", what, auto_delete, queue.auto_delete)
+        require_same("exclusive", what, exclusive, queue.owner is not None)
+        declared = self._declared[queue].arguments
+        require_same_settings(
+            what, parse_queue_arguments(given, queue.name), parse_queue_arguments(declared, queue.name)
+        )
 
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:
         """Change the settings of a live queue, here and not on the queue: routes depend on its filter and limits.
 
+        What differs from now on is an operator's word: it follows no policy or address setting any more.
+
         Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, and what
         :meth:`Queue.update` raises for settings that cannot change.
         """
+        self._require_room(queue, settings)
+        current = self._declared[queue]
+        changed = {
+            field: OPERATOR for field in current.origins if getattr(settings, field) != getattr(current.settings, field)
+        }
+        self._change(queue, replace(current, settings=settings, origins={**current.origins, **changed}), now)
+
+    def change_queue(self, queue: Queue, changes: Arguments, now: int) -> None:
+        """Change some settings of a live queue, given as arguments: an operator's word, which no policy overrides.
+
+        Raises :class:`InvalidArgument` for wrong arguments and those that cannot change, :class:`PreconditionFailed` as
+        :meth:`update_queue`.
+        """
+        resolved = change_queue(self._declared[queue], changes)
+        self._require_room(queue, resolved.settings)
+        self._change(queue, resolved, now)
+
+    def _require_room(self, queue: Queue, settings: QueueSettings) -> None:
         if 0 <= settings.max_consumers < queue.users:
             raise PreconditionFailed(
                 f"max-consumers of queue '{queue.name}' in vhost '{self.name}' cannot be {settings.max_consumers}: "
                 f"it has {queue.users} consumers; cancel some first"
             )
-        selector = compile_filter(settings.selector, SELECTOR_PLACE)
-        queue.update(settings, now)
-        self._declared[queue] = replace(self._declared[queue], settings=settings)
+
+    def _change(self, queue: Queue, resolved: ResolvedQueue, now: int) -> None:
+        """Carry out a change, whoever wanted it; routes depend on filter and limits."""
+        selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
+        if resolved.settings != queue.settings:
+            queue.update(resolved.settings, now)
+        queue.origins = resolved.origins
+        self._declared[queue] = resolved
         if selector is None:
             self.filters.pop(queue, None)
         else:
@@ -203,12 +240,7 @@ class DeclaredQueues(Publishing):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
-            current = self._declared[queue]
-            fresh = refresh(current, self.address_settings, self.policies)
-            if fresh.settings != current.settings:
-                self.update_queue(queue, fresh.settings, self.latest)
-            queue.origins = fresh.origins
-            self._declared[queue] = fresh
+            self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 
     # ------------------------------------------------------------------ consumers
 
