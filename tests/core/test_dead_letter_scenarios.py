@@ -1,4 +1,4 @@
-"""Dead letters, expiry and dropped messages with real queues: rows of the scenario tables, and more."""
+"""Dead letters, expiry and dropped messages with real queues: what the scenario tables do not ask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from annulet.core.consumer import Consumer
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.queue import Queue
@@ -17,18 +16,6 @@ from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_proper
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, pending, removed
 
 SECOND = 1000
-
-
-class Watching(RecordingSession):
-    """Also notes how often each delivery came back before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: list[int] = []
-
-    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
-        super().deliver(consumer, entry, tag)
-        self.counts.append(entry.delivery_count)
 
 
 class Broker:
@@ -80,79 +67,7 @@ def roll_back(queue: Queue, *, messages: int = 1, now: int = NOW) -> list[str]:
     return taken
 
 
-# ------------------------------------------------------------------ artemis §9
-
-
-@pytest.mark.parametrize("attempts", [pytest.param(1, id="D1"), pytest.param(2, id="D2")])
-def test_the_last_attempt_that_comes_back_is_a_dead_letter(attempts: int) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", "ad1", max_delivery_attempts=attempts, dead_letter_address="DLA")
-    letters = broker.queue("DLA")
-    broker.publish("ad1", "", "m")
-    for _ in range(attempts - 1):
-        assert roll_back(queue) == ["m"]
-        assert (pending(queue), pending(letters)) == (["m"], [])
-    assert roll_back(queue) == ["m"]
-    assert (pending(queue), pending(letters)) == ([], ["m"])
-    (headers,) = broker.headers(letters)
-    assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q1", "ad1")
-    assert headers["x-first-death-reason"] == "delivery_limit"
-    statistics = queue.statistics()
-    assert (statistics.messages_dead_lettered, statistics.messages_killed, statistics.message_count) == (1, 1, 0)
-
-
-@pytest.mark.parametrize("target", ["nowhere", "amq.fanout"], ids=["D3-missing", "D3-unbound"])
-def test_without_a_queue_at_the_dead_letter_address_the_message_is_gone_with_a_record(target: str) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address=target)
-    broker.publish("", "q1", "m")
-    roll_back(queue)
-    statistics = queue.statistics()
-    assert (statistics.message_count, statistics.delivering_count) == (0, 0)
-    assert broker.letters.messages_unroutable == 1
-    (record,) = broker.host.ledger.query(queue="q1", reason=RemovalReason.DEAD_LETTERED)
-    assert target in record.rule
-
-
-@pytest.mark.parametrize("count", [pytest.param(2, id="D4")])
-def test_each_queue_at_the_dead_letter_address_gets_a_copy(count: int) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", max_delivery_attempts=1, dead_letter_address="DLA")
-    letters = [broker.queue(f"dlq{number}", "DLA") for number in range(count)]
-    broker.publish("", "q1", "m")
-    roll_back(queue)
-    assert [pending(target) for target in letters] == [["m"]] * count
-    assert broker.letters.messages_forwarded == 1
-
-
-@pytest.mark.parametrize("attempts", [pytest.param(16, id="D5")])
-def test_dead_letters_keep_their_order_and_original_ids(attempts: int) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLA")
-    letters = broker.queue("DLA")
-    bodies = [f"m{number}" for number in range(5)]
-    broker.publish("", "q1", *bodies)
-    sequences = [entry.sequence for entry in queue.order.entries()]
-    for _ in range(attempts):
-        assert pending(letters) == []
-        assert roll_back(queue, messages=5) == bodies
-    assert (pending(letters), pending(queue)) == (bodies, [])
-    assert [headers["_AMQ_ORIG_MESSAGE_ID"] for headers in broker.headers(letters)] == sequences
-
-
-@pytest.mark.parametrize("name", [pytest.param("prefix.address", id="D6")])
-def test_the_settings_of_the_exact_address_win_where_one_word_does_not_match_two(name: str) -> None:
-    broker = Broker()
-    settings = broker.host.address_settings
-    settings.set("*", {"max-delivery-attempts": 3, "dead-letter-address": "DLA.any"})
-    settings.set(name, {"max-delivery-attempts": 4, "dead-letter-address": "DLA.exact"})
-    queue, letters, other = broker.queue(name), broker.queue("DLA.exact"), broker.queue("DLA.any")
-    broker.publish("", name, "m")
-    for _ in range(3):
-        roll_back(queue)
-        assert (pending(queue), pending(letters)) == (["m"], [])
-    roll_back(queue)
-    assert (pending(queue), pending(letters), pending(other)) == ([], ["m"], [])
+# ------------------------------------------------------------------ dead letters
 
 
 def test_a_dead_letter_queue_is_made_for_each_address_where_the_settings_say_so() -> None:
@@ -196,20 +111,6 @@ def test_an_address_that_is_full_for_publishers_takes_dead_letters(policy: str) 
     assert pending(letters) == ["a", "b"]
 
 
-@pytest.mark.parametrize("attempts", [pytest.param(3, id="D7")])
-def test_each_attempt_sees_how_many_came_back_before(attempts: int) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLA")
-    letters = broker.queue("DLA")
-    broker.publish("", "q1", "m")
-    session = Watching()
-    session.consume(queue, messages=1)
-    for tag in range(1, attempts + 1):
-        session.reject(tag, NOW, requeue=True)
-    assert session.counts == [0, 1, 2]  # Artemis's delivery count is one more: it counts the delivery under way
-    assert pending(letters) == ["m"]
-
-
 @pytest.mark.parametrize("attempts", [pytest.param(2, id="70")])
 def test_only_what_is_rolled_back_becomes_a_dead_letter(attempts: int) -> None:
     broker = Broker()
@@ -243,34 +144,7 @@ def test_deleting_a_queue_sends_nothing(expected: list[str]) -> None:
     assert record.reason is RemovalReason.DELETED
 
 
-# ------------------------------------------------------------------ artemis §8
-
-
-@pytest.mark.parametrize("count", [pytest.param(100, id="E4")])
-def test_two_queues_of_one_address_expire_to_the_same_place(count: int) -> None:
-    broker = Broker()
-    queues = [broker.queue(name, "a1", expiry_address="EXP") for name in ("q1", "q2")]
-    expired = broker.queue("EXP")
-    broker.publish("a1", "", *(str(number) for number in range(count)), ttl=SECOND)
-    broker.host.tick(NOW + SECOND)
-    assert expired.order.count == 2 * count
-    assert [queue.statistics().messages_expired for queue in queues] == [count, count]
-    records = list(broker.host.ledger.query(reason=RemovalReason.EXPIRED))
-    assert [record.forwarded_to for record in records] == ["expiry-address 'EXP'"] * 2 * count
-
-
-@pytest.mark.parametrize("exchange", [pytest.param("a1", id="E6")])
-def test_an_expired_copy_names_where_it_came_from_and_lives_on(exchange: str) -> None:
-    broker = Broker()
-    broker.queue("q1", exchange, expiry_address="EXP")
-    expired = broker.queue("EXP")
-    broker.publish(exchange, "", "m", ttl=SECOND)
-    broker.host.tick(NOW + SECOND)
-    (headers,) = broker.headers(expired)
-    assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q1", "a1")
-    assert headers["_AMQ_ACTUAL_EXPIRY"] == NOW + SECOND
-    broker.host.tick(NOW + 1000 * SECOND)
-    assert pending(expired) == ["m"]
+# ------------------------------------------------------------------ expiry
 
 
 def test_expired_messages_go_to_the_dead_letter_exchange_but_not_to_the_dead_letter_address() -> None:

@@ -1,4 +1,4 @@
-"""The stage of the Artemis scenarios: a virtual host under a clock turned by hand, messages as AMQP 0-9-1 sends them."""
+"""The stage of the Artemis scenarios: a virtual host under a clock turned by hand, messages of AMQP 0-9-1."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scene:
         self.host.declare_address(name, ("multicast",))
         return [self.queue(queue, address=name) for queue in queues]
 
-    def message(  # noqa: PLR0913 - one keyword per property
+    def message(
         self,
         body: str,
         to: str = "q",

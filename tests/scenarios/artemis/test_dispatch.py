@@ -67,7 +67,7 @@ def test_g4_many_groups_spread_over_the_consumers(scene):
 
 
 def test_g5_groups_of_one_bucket_share_its_owner(scene):
-    """Artemis hashes with Java's string hash, we with CRC-32: which groups share a bucket differs, the rule does not."""
+    """Artemis hashes as Java does, we with CRC-32: which groups share a bucket differs, the rule does not."""
     in_bucket = [
         [f"g{number}" for number in range(20) if crc32(f"g{number}".encode()) % 2 == which] for which in (0, 1)
     ]
