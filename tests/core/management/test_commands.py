@@ -29,7 +29,7 @@ def test_bad_destinations(command):
     bench.host.declare_queue("mine", now=NOW, owner=object())
     with pytest.raises(NotFound, match=r"no queue 'order' in vhost '/' .*did you mean 'orders'\?"):
         command(bench.host, queue, ALL, "order", user="anna", now=NOW)
-    with pytest.raises(NotFound, match="no queue 'zzz' in vhost '/' to send messages to$"):
+    with pytest.raises(NotFound, match=r"no queue 'zzz' in vhost '/' to send messages to$"):
         command(bench.host, queue, ALL, "zzz", user="anna", now=NOW)
     with pytest.raises(InvalidArgument, match="'orders' is the queue the messages are in"):
         command(bench.host, queue, ALL, "orders", user="anna", now=NOW)
