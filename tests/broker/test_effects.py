@@ -310,3 +310,12 @@ async def test_pauses_of_durable_queues_are_remembered(house: House) -> None:
     assert house.notes.paused == {queue.queue_id: True}
     queue.resume(NOW)
     assert house.notes.paused == {queue.queue_id: False}
+
+
+async def test_bindings_the_core_makes_are_written_down_where_both_ends_last(house: House) -> None:
+    house.host.declare_address("dead")
+    for name, durable in (("lasting", True), ("passing", False)):
+        queue = house.host.declare_queue(name, now=NOW, durable=durable)
+        house.effects.binding_created(house.host.attach_queue(queue, "dead"))
+    written = [(binding.source, binding.destination) for binding in house.catalogue.bindings("/")]
+    assert written == [("dead", "lasting")]

@@ -30,6 +30,7 @@ class NodeEffects(RecordingEffects):
         super().__init__()
         self.created: list[str] = []
         self.blocked: list[tuple[str, bool]] = []
+        self.bound: list[tuple[str, str]] = []
         self.noted: list[tuple[str, str, int]] = []
         self.forgotten: list[str] = []
 
@@ -39,6 +40,9 @@ class NodeEffects(RecordingEffects):
 
     def address_created(self, address) -> None:
         self.created.append(address.name)
+
+    def binding_created(self, binding) -> None:
+        self.bound.append((binding.source.name, binding.destination_name))
 
     def address_blocked(self, name: str, *, blocked: bool) -> None:
         self.blocked.append((name, blocked))

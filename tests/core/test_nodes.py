@@ -229,6 +229,7 @@ def test_dead_letter_and_expiry_queues_by_original_address():
         for _ in range(2):
             host.ensure_target(queue, note(to="orders.eu"), target, reason)
     assert host.effects.created == ["dead", "DLQ.orders.eu", "late", "EXP.orders.eu.old"]
+    assert host.effects.bound == [("dead", "DLQ.orders.eu"), ("late", "EXP.orders.eu.old")]
     own = {"_AMQ_ORIG_ADDRESS": "orders.eu"}
     assert send(host, "dead", "A", **own) == 1
     assert send(host, "dead", "B", _AMQ_ORIG_ADDRESS="orders.us") == 0
@@ -238,6 +239,24 @@ def test_dead_letter_and_expiry_queues_by_original_address():
     assert len(host.effects.created) == 4
     host.ensure_target(queue, note(to="o'hara"), "dead", RemovalReason.DEAD_LETTERED)
     assert send(host, "dead", "C", _AMQ_ORIG_ADDRESS="o'hara") == 1
+
+
+def test_what_cannot_be_written_down_does_not_exist():
+    host = make_host({"news": {"retroactive-message-count": 5}})
+
+    def refuse(made):
+        raise OSError(made.name)
+
+    host.effects.queue_created = host.effects.address_created = refuse
+    for name in ("q", "topic://t"):
+        with pytest.raises(OSError, match=name[-1]):
+            host.resolve_node(name, NOW)
+    host.declare_address("news")
+    with pytest.raises(OSError, match="retroactive"):
+        send(host, "news")
+    assert host.queues == {}
+    assert list(host.addresses) == ["news"]
+    assert send(host, "news") == 0  # without a ring until its settings change
 
 
 def test_no_queues_unless_the_settings_ask_for_them():

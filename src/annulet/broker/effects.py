@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from annulet.broker.commit import CommitPipeline
     from annulet.broker.wake import WakeTimer
     from annulet.core.audit import AuditEntry
+    from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
@@ -208,6 +209,18 @@ class HostEffects(Effects):
         if queue.durable and self.host is not None:
             arguments = self.host.resolved_for(queue).arguments  # and not what settings made of them: those may change
             queue.queue_id = self.catalogue.add_queue(self.host_name, queue.name, queue.auto_delete, arguments)
+
+    def binding_created(self, binding: Binding) -> None:
+        """Write down a binding the core made by itself between durable ends. Raises :class:`CatalogueError`."""
+        if binding.durable:
+            self.catalogue.add_binding(
+                self.host_name,
+                binding.source.name,
+                binding.destination_kind,
+                binding.destination_name,
+                binding.routing_key,
+                binding.arguments,
+            )
 
     def address_created(self, address: Address) -> None:
         """Write down a durable address the core made by itself. Raises :class:`CatalogueError`."""

@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
+    from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
@@ -52,6 +53,9 @@ class Effects:
 
     def queue_created(self, queue: Queue) -> None:
         """The core made a durable queue by itself (auto-create, retroactive address): write it down, set its id."""
+
+    def binding_created(self, binding: Binding) -> None:
+        """The core bound a durable queue of its own to a durable address: write it down."""
 
     def address_created(self, address: Address) -> None:
         """The core made a durable address by itself: write it down."""

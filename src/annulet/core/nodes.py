@@ -187,12 +187,21 @@ class Nodes(DeclaredQueues):
                 server_named=True,
                 configured=True,
             )
-            if ring.durable:
-                self.effects.queue_created(ring)
+            self._write_down(ring)
         elif ring.settings.ring_size != count:
             self.update_queue(ring, replace(ring.settings, ring_size=count, ring_trim_now=True), now)
         address.rings[routing_type] = ring
         self.graph_changed()
+
+    def _write_down(self, queue: Queue) -> None:
+        """Have a durable queue that nobody declared written down; one that cannot be does not exist."""
+        if not queue.durable:
+            return
+        try:
+            self.effects.queue_created(queue)
+        except BaseException:
+            self.delete_queue(queue, self.latest)
+            raise
 
     def queue_joined(self, address: Address, binding: Binding) -> None:
         """Give a queue that becomes one of an address's what the address kept, as far as filters let it in."""
@@ -233,7 +242,7 @@ class Nodes(DeclaredQueues):
         if not wanted or not original or original == target or name in self.queues:
             return
         if target not in self.exchanges:
-            self.effects.address_created(self.declare_address(target, (MULTICAST,), auto_created=True))
+            self._create_address(target)
         quoted = original.replace("'", "''")
         made = self.declare_queue(
             name,
@@ -243,8 +252,8 @@ class Nodes(DeclaredQueues):
             address=target,
             auto_created=True,
         )
-        self.effects.queue_created(made)
-        self.attach_queue(made, target)
+        self._write_down(made)
+        self.effects.binding_created(self.attach_queue(made, target))
 
     # ------------------------------------------------------------------ names
 
@@ -276,6 +285,16 @@ class Nodes(DeclaredQueues):
         if create:
             return self._create_node(parsed.name, now, wanted, queue_only=parsed.kind == TO_QUEUE)
         raise NotFound(f"no queue, exchange or address '{parsed.name}' in vhost '{self.name}'; declare it first")
+
+    def _create_address(self, name: str) -> Address:
+        """Create a multicast address that nobody declared; one that cannot be written down does not exist."""
+        address = self.declare_address(name, (MULTICAST,), auto_created=True)
+        try:
+            self.effects.address_created(address)
+        except BaseException:
+            self.delete_address(name)
+            raise
+        return address
 
     def _qualified_node(self, parsed: AddressName, owner: object | None) -> NodeReference:
         queue = self.queue_for(parsed.name, owner)
@@ -316,9 +335,8 @@ class Nodes(DeclaredQueues):
                 f"auto-create-{'addresses' if multicast else 'queues'} = false; declare it first"
             )
         if multicast:
-            address = self.declare_address(name, (MULTICAST,), auto_created=True)
-            self.effects.address_created(address)
+            address = self._create_address(name)
             return NodeReference(name, name, node=address, routing_type=wanted, created=True)
         queue = self.declare_queue(name, now=now, durable=True, auto_created=True)
-        self.effects.queue_created(queue)
+        self._write_down(queue)
         return NodeReference("", name, queue=queue, routing_type=ANYCAST, created=True)
