@@ -63,6 +63,8 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
         queue.dispatch(now)
         return
+    if due and queue.settings.tombstone_ttl >= 0:  # it has taken over its key, and may expire earlier for that
+        entry.indexed = False
     if due and queue.ranker.due_first and not moved:
         entry.place = queue.next_due_place
         queue.next_due_place += 1

@@ -35,14 +35,14 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
 def _rebalance(queue: Queue) -> None:
     settings = queue.settings
     lanes = queue.lanes
-    if not settings.group_rebalance or lanes is None or lanes.groups is None or queue.consumers.takers == 1:
+    if not settings.group_rebalance or lanes is None or lanes.groups is None:
         return
     for group in lanes.groups.reset():
         lanes.reshelve(group.lanes)
     queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
 
 
-def detach(queue: Queue, consumer: Consumer, now: int) -> None:
+def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     """Detach a consumer; its groups are freed, or parked while it holds messages of them."""
     queue.consumers.remove(consumer)
     consumer.unseen = None
@@ -60,7 +60,7 @@ def detach(queue: Queue, consumer: Consumer, now: int) -> None:
     queue.update_gate(now)
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.remove_all(RemovalReason.PURGED, now)
-    if not queue.deleted:
+    if serve and not queue.deleted:
         queue.dispatch(now)
 
 

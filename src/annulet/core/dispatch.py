@@ -50,7 +50,7 @@ class CompetingDispatch:
         else:
             self._levels.append([consumer])
             self._next.append(0)
-        self._elect()
+        self.elect()
 
     def remove(self, consumer: Consumer) -> None:
         """Dismiss a consumer; the turn of the others does not change."""
@@ -66,13 +66,14 @@ class CompetingDispatch:
                     del self._live[consumer]
                     if consumer.held:
                         self._former.append(consumer)
+                    self.elect()
                 return
         raise ValueError(f"consumer {consumer.tag!r} is not attached")
 
     def choose(self, size: int) -> Consumer | None:
         """Return who gets a message of ``size`` body bytes, and advance the turn; ``None`` if nobody may."""
         if self.live_max >= 0:
-            self._elect()
+            self.elect()
         for index in range(len(self._levels)):
             level = self._levels[index]
             length = len(level)
@@ -90,7 +91,7 @@ class CompetingDispatch:
     def in_turn(self) -> list[Consumer]:
         """Return the live consumers in the order in which they are asked."""
         if self.live_max >= 0:
-            self._elect()
+            self.elect()
         asked: list[Consumer] = []
         for index, level in enumerate(self._levels):
             turn = self._next[index]
@@ -112,7 +113,7 @@ class CompetingDispatch:
         """Say whether a consumer is served; browsers always are."""
         if self.live_max < 0 or consumer.settings.browse:
             return True
-        self._elect()
+        self.elect()
         return consumer in self._live
 
     @property
@@ -151,7 +152,7 @@ class CompetingDispatch:
             self._next[index] -= 1
         self._next[index] %= len(level)
 
-    def _elect(self) -> None:
+    def elect(self) -> None:
         """Fill the live places by priority, then attachment."""
         if self.live_max < 0 or len(self._live) >= self.live_max:
             return

@@ -75,7 +75,7 @@ class ExpiryIndex:
             entry = heappop(heap)[2]
             entry.indexed = False
             if entry.state == REMOVED:
-                self._removed -= 1
+                self._removed = max(0, self._removed - 1)  # one that was indexed again is met twice
             else:
                 entries.append(entry)
         return entries

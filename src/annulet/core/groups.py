@@ -168,9 +168,9 @@ class GroupTable:
         return changed
 
     def reset(self, name: str = "") -> list[Group]:
-        """End the assignment of one group, or of all. Returns the groups that were assigned."""
+        """End the assignment of one group, or of all, parked ones included. Returns the groups that were assigned."""
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
-        changed = [group for group in groups if group.owner is not None]
+        changed = [group for group in groups if group.owner is not None or group.parked]
         for group in changed:
             group.free()
         return changed

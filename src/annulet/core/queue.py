@@ -130,11 +130,14 @@ class Queue(Holdings):
         attachment.attach(self, consumer, now)
         self.finish(now)
 
-    def remove_consumer(self, consumer: Consumer, now: int) -> None:
-        """Detach a consumer. What it holds stays in delivery with its session (AMQP 0-9-1 §1.8.3.5)."""
+    def remove_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
+        """Detach a consumer. What it holds stays in delivery with its session (AMQP 0-9-1 §1.8.3.5).
+
+        ``serve=False``: the caller returns what it holds and then calls :meth:`wake`, so that nothing overtakes it.
+        """
         consumer.cancelled = True
         self.last_used_at = now
-        attachment.detach(self, consumer, now)
+        attachment.detach(self, consumer, now, serve=serve)
         self.finish(now)
 
     def end_consumer(self, consumer: Consumer, now: int) -> None:
@@ -151,6 +154,7 @@ class Queue(Holdings):
             if self.forwarder.waiting:
                 self.forwarder.flush(now)
             return
+        self.consumers.elect()  # also while the queue is paused: who is next does not depend on when it goes on
         self.update_gate(now)
         self.dispatch(now)
         self.finish(now)

@@ -69,21 +69,25 @@ class Session:
         self.consumers[consumer.tag] = consumer
         consumer.queue.add_consumer(consumer, now)
 
-    def detach(self, tag: str, now: int) -> Consumer | None:
-        """End a consumer; its deliveries stay with the session. Returns it, ``None`` when the tag is unknown."""
+    def detach(self, tag: str, now: int, *, serve: bool = True) -> Consumer | None:
+        """End a consumer; its deliveries stay with the session. Returns it, ``None`` when the tag is unknown.
+
+        ``serve=False``: see :meth:`Queue.remove_consumer`.
+        """
         consumer = self.consumers.pop(tag, None)
         if consumer is not None and not consumer.cancelled:
-            consumer.queue.remove_consumer(consumer, now)
+            consumer.queue.remove_consumer(consumer, now, serve=serve)
         return consumer
 
     def close_consumer(self, tag: str, now: int) -> Consumer | None:
         """End a consumer and return what it holds (JMS consumer close, AMQP 1.0 detach)."""
-        consumer = self.detach(tag, now)
+        consumer = self.detach(tag, now, serve=False)
         if consumer is not None:
             held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
             returned = [self.unacknowledged.pop(tag) for tag in held]
             self._return(returned, now)
             self._wake_after(returned, now)
+            consumer.queue.wake(now)
         return consumer
 
     def set_window(self, messages_max: int, bytes_max: int, now: int) -> None:
@@ -186,11 +190,14 @@ class Session:
             return
         self.closed = True
         self.writable = False  # a consumer that ends may free what the next one, which ends as well, would be handed
+        queues = {consumer.queue: None for consumer in self.consumers.values()}
         for tag in list(self.consumers):
-            self.detach(tag, now)
+            self.detach(tag, now, serve=False)
         entries = list(self.unacknowledged.values())
         self.unacknowledged.clear()
         self._return(entries, now)
+        for queue in queues:
+            queue.wake(now)
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:
         by_queue: dict[Queue, list[QueueEntry]] = {}
@@ -200,12 +207,11 @@ class Session:
             queue.return_entries(returned, now)
 
     def _wake_after(self, entries: list[QueueEntry], now: int) -> None:
-        """Serve the queues that may go on: all of the session's when its shared window is in use, else these."""
+        """Serve the queues that may go on: these, and all of the session's when its shared window is in use."""
         if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
             self.wake(now)
-            return
         if len(entries) == 1:
             entries[0].queue.wake(now)
             return
-        for queue in {entry.queue for entry in entries}:
+        for queue in {entry.queue: None for entry in entries}:
             queue.wake(now)
