@@ -106,7 +106,14 @@ def test_data_and_memory_together_are_refused(tmp_path: Path) -> None:
     [
         ("hartbeat = 5", "unknown setting 'hartbeat'; did you mean 'heartbeat'"),
         ('[listeners]\nampq = ":1"', "unknown setting 'listeners.ampq'; did you mean 'amqp'"),
-        ("[zzz]\n", "unknown setting 'zzz'; known here: channel_max, data,"),
+        ("[zzz]\n", "unknown setting 'zzz'; known here: address_settings, addresses,"),
+        ('[[queues]]\nname = "q"\ndurabel = true', "unknown setting 'queues[0].durabel'; did you mean 'durable'"),
+        (
+            '[[queues]]\nname = "q"\nbindings = [{ exchnge = "e" }]',
+            "unknown setting 'queues[0].bindings[0].exchnge'; did you mean 'exchange'",
+        ),
+        ("[[queues]]\ndurable = true", "annulet.toml: queues[0]: object missing required field `name`"),
+        ('[[queues]]\nname = "q"\narguments = { ring-sise = 1 }', "[[queues]] 'q': unknown queue argument 'ring-sise'"),
         (f'[users.a]\npassword_hash = "{HASH}"\ntag = []', "unknown setting 'users.a.tag'; did you mean 'tags'"),
         ('heartbeat = "often"', "annulet.toml: heartbeat: expected `int`, got `str`"),
         ('[log]\nformat = "xml"', "log.format: invalid enum value 'xml'"),
@@ -204,3 +211,11 @@ def test_a_container_limit_counts_when_it_is_lower(tmp_path: Path) -> None:
     assert machine_memory_bytes(limit) == 1_000_000
     limit.write_text("max\n")
     assert machine_memory_bytes(limit) == machine
+
+
+def test_definitions_are_read_with_their_source(tmp_path: Path) -> None:
+    file = write(tmp_path, '[[queues]]\nname = "q"\narguments = { ring-size = 3 }\n[[addresses]]\nname = "a"')
+    definitions = load(file).definitions
+    assert definitions.source == str(file)
+    assert [queue.arguments for queue in definitions.queues] == [{"ring-size": 3}]
+    assert [address.name for address in definitions.addresses] == ["a"]

@@ -14,6 +14,7 @@ from annulet.broker.authentication import Authenticator
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
+from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
@@ -151,10 +152,13 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        for name in self.configuration.definitions.virtual_hosts():
+            self.catalogue.add_virtual_host(name)
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
         self._restored = True
+        declare_all(self.hosts, self.catalogue, self.configuration.definitions, self.clock())
         for service in self.services:
             service.restore(self)
         for service in self.services:
@@ -236,6 +240,7 @@ class Broker:
         host = VirtualHost(name, effects)
         effects.host = host
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
+        configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
         self._timers.append(effects.timer)
         self.hosts[name] = host

@@ -16,6 +16,17 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.static_definitions import (
+    AddressDefinition,
+    BindingDefinition,
+    DefinitionError,
+    DivertDefinition,
+    ExchangeDefinition,
+    PolicyDefinition,
+    QueueDefinition,
+    StaticDefinitions,
+)
+
 LOOPBACK: Final = "127.0.0.1"
 AMQP_PORT: Final = 5672
 """IANA's port of AMQP; 0-9-1 and 1.0 share it and are told apart by the protocol header."""
@@ -96,6 +107,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, UserDeclaration] = {}
     loopback_users: tuple[str, ...] = ("guest",)  # may connect from this machine only
     ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
+    definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
 
 
 # ---------------------------------------------------------------------- the file's shape
@@ -139,6 +151,13 @@ class ConfigurationFile(msgspec.Struct):
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
+    queues: list[QueueDefinition] = []
+    exchanges: list[ExchangeDefinition] = []
+    bindings: list[BindingDefinition] = []
+    addresses: list[AddressDefinition] = []
+    diverts: list[DivertDefinition] = []
+    policies: list[PolicyDefinition] = []
+    address_settings: list[dict[str, Any]] = []
 
 
 OPTIONS: Final = {
@@ -215,7 +234,25 @@ class _Reader:
             users={name: self._user(name, section) for name, section in values.users.items()},
             loopback_users=tuple(values.loopback_users),
             ledger_queue=values.ledger_queue,
+            definitions=self._definitions(values),
         )
+
+    def _definitions(self, values: ConfigurationFile) -> StaticDefinitions:
+        definitions = StaticDefinitions(
+            source="configuration" if self.file is None else str(self.file),
+            queues=values.queues,
+            exchanges=values.exchanges,
+            bindings=values.bindings,
+            addresses=values.addresses,
+            diverts=values.diverts,
+            policies=values.policies,
+            address_settings=values.address_settings,
+        )
+        try:
+            definitions.check()
+        except DefinitionError as error:
+            raise ConfigurationError(f"{self.file}: {error}") from error
+        return definitions
 
     def _user(self, name: str, section: UserSection) -> UserDeclaration:
         where = f"users.{name}"
@@ -274,6 +311,9 @@ class _Reader:
 
     def _check_names(self, value: Any, kind: msgspec.inspect.Type, path: str) -> None:
         """Refuse names the file's shape does not have, with the nearest one that it has."""
+        if isinstance(value, list) and isinstance(kind, msgspec.inspect.ListType):
+            for index, member in enumerate(value):
+                self._check_names(member, kind.item_type, f"{path.removesuffix('.')}[{index}].")
         if not isinstance(value, dict):
             return
         if isinstance(kind, msgspec.inspect.DictType):

@@ -14,6 +14,7 @@ from annulet.broker.broker import Broker
 AnyFrame = TypeVar("AnyFrame")
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 CAPABILITIES = {"consumer_cancel_notify": True, "connection.blocked": True, "authentication_failure_close": True}
+CLIENT_PROPERTIES: dict[str, Any] = {"capabilities": CAPABILITIES}
 
 
 class RecordingTransport:
@@ -72,7 +73,7 @@ class Peer:
         """Negotiate and open channels."""
         self.receive(PROTOCOL_HEADER)
         response = f"\0{user}\0{user}"
-        start_ok = commands.Connection.StartOk({"capabilities": CAPABILITIES}, "PLAIN", response, "en_US")
+        start_ok = commands.Connection.StartOk(dict(CLIENT_PROPERTIES), "PLAIN", response, "en_US")
         await self.send(0, start_ok)
         tune_ok = commands.Connection.TuneOk(100, 131_072, heartbeat_seconds)
         await self.send(0, tune_ok, commands.Connection.Open("/"))

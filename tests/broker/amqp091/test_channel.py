@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pamqp import commands, frame
+from pamqp import commands, frame, header
 
 from annulet.broker.amqp091.publishing import TARGET_BYTES
 from annulet.broker.broker import Broker
@@ -11,7 +11,7 @@ from annulet.store.errors import DiskFullError
 from annulet.store.interface import Batch
 from tests.broker.amqp091.peer import Peer, bodies, persistent, publish, settlements, turns
 
-BASIC, CHANNEL, TX = commands.Basic, commands.Channel, commands.Tx
+BASIC, CHANNEL, QUEUE, TX = commands.Basic, commands.Channel, commands.Queue, commands.Tx
 
 
 async def confirming(broker: Broker, queue: str = "q", **declare: bool) -> Peer:
@@ -364,3 +364,38 @@ async def test_disk_failure_under_a_commit_closes_the_channel(
 
 def _marshal(method: commands.Tx.Commit) -> bytes:
     return frame.marshal(method, 1)
+
+
+# ---------------------------------------------------------------------- what a delivery says of itself
+
+
+async def test_a_message_that_comes_back_says_how_often_it_was_delivered(broker: Broker) -> None:
+    peer = await consuming(broker, b"one", prefetch=1)
+    for count in (None, 1, 2):
+        frames = await peer.take()
+        [delivery] = [item for item in frames if isinstance(item, BASIC.Deliver)]
+        [found] = [item for item in frames if isinstance(item, header.ContentHeader)]
+        assert (found.properties.headers or {}).get("x-delivery-count") == count
+        assert delivery.redelivered is (count is not None)
+        await peer.send(1, BASIC.Nack(delivery.delivery_tag, requeue=True))
+
+
+async def test_the_first_message_of_a_group_is_marked(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    arguments = {"x-group-key": "who", "x-group-first-key": "first"}
+    await peer.send(1, QUEUE.Declare(queue="q", arguments=arguments), BASIC.Consume(queue="q"))
+    await peer.send(1, *(publish(1, "q", headers={"who": who}) for who in ("a", "a", "b")))
+    found = [item.properties.headers for item in await peer.take() if isinstance(item, header.ContentHeader)]
+    assert found == [{"who": "a", "first": True}, {"who": "a"}, {"who": "b", "first": True}]
+
+
+async def test_a_rejected_message_goes_to_its_dead_letter_queue(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    await peer.send(1, QUEUE.Declare(queue="dead"), QUEUE.Declare(queue="q", arguments=arguments))
+    await peer.send(1, publish(1, "q", b"bad"), BASIC.Get(queue="q"), BASIC.Reject(1, requeue=False))
+    await peer.take()
+    await peer.send(1, BASIC.Get(queue="dead"))
+    frames = await peer.take()
+    [found] = [item for item in frames if isinstance(item, header.ContentHeader)]
+    assert found.properties.headers["x-death"][0]["reason"] == "rejected"

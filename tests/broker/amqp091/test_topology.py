@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pamqp import commands
 from pamqp.base import Frame
@@ -227,3 +229,105 @@ async def test_binding_that_existed_survives_a_catalogue_that_refuses(
     monkeypatch.setattr(broker.catalogue, "add_binding", refuse)
     assert await refused(peer, bind) == 506
     assert len(list(broker.hosts["/"].bindings())) == 1
+
+
+# ---------------------------------------------------------------------- exchanges that delay
+
+
+async def test_a_delayed_exchange_is_one_of_its_own_type(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    delayed = EXCHANGE.Declare(exchange="e", exchange_type="x-delayed-message", arguments={"x-delayed-type": "topic"})
+    await peer.ask(1, delayed, EXCHANGE.DeclareOk)
+    await peer.ask(1, EXCHANGE.Declare(exchange="e", exchange_type="topic"), EXCHANGE.DeclareOk)
+    assert broker.hosts["/"].exchanges["e"].type_name == "topic"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-delayed-type": "tpic"}, {"x-delayed-type": 5}])
+async def test_a_delayed_exchange_has_to_say_how_it_routes(broker: Broker, arguments: dict[str, Any]) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, EXCHANGE.Declare(exchange="e", exchange_type="x-delayed-message", arguments=arguments))
+    close = await peer.one(CHANNEL.Close)
+    assert close.reply_code == 406
+    assert "'x-delayed-type' must be one of" in close.reply_text
+
+
+# ---------------------------------------------------------------------- consumers
+
+
+async def consumer_refusal(broker: Broker, arguments: dict[str, Any], **queue_arguments: Any) -> CHANNEL.Close:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", arguments=queue_arguments))
+    await peer.take()
+    await peer.send(1, BASIC.Consume(queue="q", arguments=arguments))
+    return await peer.one(CHANNEL.Close)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"x-selector": "colour = "}, "character 10"),
+        ({"x-browse": "perhaps"}, "argument 'x-browse' must be true, false, 'follow' or 'snapshot'"),
+        ({"x-auto-close": True}, "add 'x-browse'"),
+        ({"x-priority": "high"}, "'x-priority' must be an integer"),
+    ],
+)
+async def test_wrong_arguments_of_a_consumer_name_themselves(
+    broker: Broker, arguments: dict[str, Any], words: str
+) -> None:
+    close = await consumer_refusal(broker, arguments)
+    assert close.reply_code == 406
+    assert words in close.reply_text
+
+
+async def test_more_consumers_than_allowed_are_refused_but_for_browsers(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", arguments={"x-max-consumers": 1}), BASIC.Consume(queue="q"))
+    await peer.ask(1, BASIC.Consume(queue="q", arguments={"x-browse": True}), BASIC.ConsumeOk)
+    await peer.send(1, BASIC.Consume(queue="q"))
+    close = await peer.one(CHANNEL.Close)
+    assert close.reply_code == 403
+    assert "max-consumers is 1" in close.reply_text
+
+
+async def test_a_selector_chooses_and_the_rest_stays_for_others(broker: Broker) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, QUEUE.Declare(queue="q"))
+    await peer.send(1, BASIC.Consume(queue="q", no_ack=True, arguments={"x-selector": "size > 5"}))
+    await peer.send(2, *(publish(2, "q", str(size).encode(), headers={"size": size}) for size in (9, 1, 7)))
+    assert bodies(await peer.take()) == [b"9", b"7"]
+    assert broker.hosts["/"].queues["q"].order.count == 1
+
+
+@pytest.mark.parametrize("how", [{"no_local": True}, {"arguments": {"x-no-local": True}}])
+async def test_no_local_keeps_what_the_connection_published_itself(broker: Broker, how: dict[str, Any]) -> None:
+    mine, other = await Peer(broker).open(1, 2), await Peer(broker).open(1)
+    await mine.send(1, QUEUE.Declare(queue="q"), BASIC.Consume(queue="q", no_ack=True, **how))
+    await mine.send(2, publish(2, "q", b"mine"))
+    await other.send(1, publish(1, "q", b"of others"))
+    assert bodies(await mine.take()) == [b"of others"]
+
+
+async def test_a_browser_sees_everything_takes_nothing_and_ends(broker: Broker) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, QUEUE.Declare(queue="q", auto_delete=True), publish(1, "q", b"1"), publish(1, "q", b"2"))
+    await peer.take()
+    browse = {"x-browse": "snapshot", "x-auto-close": True}
+    await peer.send(2, BASIC.Consume(queue="q", consumer_tag="b", arguments=browse))
+    frames = await peer.take()
+    assert bodies(frames) == [b"1", b"2"]
+    assert [item.consumer_tag for item in frames if isinstance(item, BASIC.Cancel)] == ["b"]
+    assert "q" not in broker.hosts["/"].queues  # its only consumer is gone
+
+
+async def test_sending_messages_on_needs_the_permissions_to_do_it_oneself(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare = QUEUE.Declare(queue="q", arguments={"x-dead-letter-exchange": "dead"})
+    granted: list[tuple[str, str]] = []
+    for more, code in ((("configure", "q"), 403), (("read", "q"), 403), (("write", "dead"), 0)):
+        granted.append(more)
+        restrict(broker, monkeypatch, *granted)
+        peer = await Peer(broker).open(1)
+        await peer.send(1, declare)
+        closes = [item.reply_code for item in await peer.take() if isinstance(item, CHANNEL.Close)]
+        assert closes == ([code] if code else [])

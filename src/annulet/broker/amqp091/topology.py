@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
 from annulet.broker.amqp091.publishing import destination_of
-from annulet.core.arguments import parse_consumer_arguments
+from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
 from annulet.selector.errors import SelectorError
-from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
@@ -29,6 +29,32 @@ if TYPE_CHECKING:
 
 Arguments = dict[str, "PropertyValue"]
 
+DELAYED_EXCHANGE: Final = "x-delayed-message"
+"""RabbitMQ's exchange type of the delay plugin. Here every queue delays, so such an exchange is one of its own type."""
+
+DELAYED_TYPE: Final = "x-delayed-type"
+
+
+def exchange_type(type_name: str, arguments: Arguments) -> tuple[str, Arguments]:
+    """Return the type and arguments an exchange is declared with.
+
+    Raises :class:`ConnectionFault` 503 for an unknown type, :class:`InvalidArgument` for a wrong ``x-delayed-type``.
+    """
+    if type_name == DELAYED_EXCHANGE:
+        routed_as = arguments.get(DELAYED_TYPE)
+        if not isinstance(routed_as, str) or routed_as not in EXCHANGE_TYPES:
+            raise InvalidArgument(
+                f"argument '{DELAYED_TYPE}' must be one of {', '.join(EXCHANGE_TYPES)}, not {routed_as!r}; it says how "
+                f"the exchange of type '{DELAYED_EXCHANGE}' routes"
+            )
+        return routed_as, {name: value for name, value in arguments.items() if name != DELAYED_TYPE}
+    if type_name not in EXCHANGE_TYPES:  # §1.6.2.1.3 asks for a connection exception, RabbitMQ sends one
+        raise ConnectionFault(
+            constants.COMMAND_INVALID,
+            f"unknown exchange type '{type_name}'; known are {', '.join(EXCHANGE_TYPES)}, {DELAYED_EXCHANGE}",
+        )
+    return type_name, arguments
+
 
 class Topology:
     """Carries out declarations for a connection, which also owns its exclusive queues."""
@@ -37,7 +63,7 @@ class Topology:
         self.connection = connection
         self.engine = connection.engine
         self.host = host
-        self.catalogue = connection.broker.catalogue
+        self.declarations = DurableDeclarations(host, connection.broker.catalogue)
 
     def connection_ended(self) -> None:
         """Delete the exclusive queues of the connection (AMQP 0-9-1 §1.7.2.1.4)."""
@@ -58,33 +84,18 @@ class Topology:
         arguments: Arguments,
     ) -> None:
         """Create an exchange or check that it is the same; passive only looks."""
-        if not passive:
-            if type_ not in EXCHANGE_TYPES:  # §1.6.2.1.3 asks for a connection exception, RabbitMQ sends one
-                raise ConnectionFault(
-                    constants.COMMAND_INVALID,
-                    f"unknown exchange type '{type_}'; known are {', '.join(EXCHANGE_TYPES)}",
-                )
+        if passive:
+            self.host.declare_exchange(exchange, type_, passive=True)
+        else:
+            type_, arguments = exchange_type(type_, arguments)
             self.connection.require("configure", exchange)
             alternate = arguments.get("alternate-exchange")
             if isinstance(alternate, str) and alternate:
                 self.connection.require("read", exchange)
                 self.connection.require("write", alternate)
-        known = exchange in self.host.exchanges
-        declared = self.host.declare_exchange(
-            exchange,
-            type_,
-            durable=durable,
-            auto_delete=auto_delete,
-            internal=internal,
-            arguments=arguments,
-            passive=passive,
-        )
-        if declared.durable and not known:
-            try:
-                self.catalogue.add_exchange(self.host.name, exchange, type_, auto_delete, internal, arguments)
-            except CatalogueError:
-                self.host.delete_exchange(exchange)  # or it would pass for durable from now on
-                raise
+            self.declarations.exchange(
+                exchange, type_, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+            )
         if not no_wait:
             self.engine.send_exchange_declare_ok(channel.number)
 
@@ -101,15 +112,7 @@ class Topology:
         """Bind an exchange to an exchange."""
         self.connection.require("write", destination)
         self.connection.require("read", source)
-        count = len(self.host.exchange_for(source).bindings)
-        binding = self.host.bind_exchange(destination, source, routing_key, arguments)
-        if binding.source.durable and self.host.exchanges[destination].durable:
-            try:
-                self.catalogue.add_binding(self.host.name, source, "exchange", destination, routing_key, arguments)
-            except CatalogueError:
-                if len(binding.source.bindings) > count:  # new; it would pass for durable from now on
-                    self.host.unbind_exchange(destination, source, routing_key, arguments)
-                raise
+        self.declarations.bind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
             self.engine.send_exchange_bind_ok(channel.number)
 
@@ -119,8 +122,7 @@ class Topology:
         """Undo :meth:`exchange_bind`; a binding that is not there is fine (RabbitMQ)."""
         self.connection.require("write", destination)
         self.connection.require("read", source)
-        self.host.unbind_exchange(destination, source, routing_key, arguments)
-        self.catalogue.remove_binding(self.host.name, source, "exchange", destination, routing_key, arguments)
+        self.declarations.unbind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
             self.engine.send_exchange_unbind_ok(channel.number)
 
@@ -144,57 +146,46 @@ class Topology:
         else:
             name = queue or f"amq.gen-{secrets.token_urlsafe(16)}"
             self.connection.require("configure", name)
-            found = self._declare(name, durable, exclusive, auto_delete, arguments, server_named=not queue)
+            self._require_targets(name, arguments)
+            found = self.declarations.queue(
+                name,
+                now=now,
+                durable=durable,
+                auto_delete=auto_delete,
+                arguments=arguments,
+                owner=self.connection if exclusive else None,
+                server_named=not queue,
+            )
         found.last_used_at = now
         channel.last_queue = found.name
         if not no_wait:
             self.engine.send_queue_declare_ok(channel.number, found.name, found.order.count, found.consumers.count)
 
-    def _declare(
-        self, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments, *, server_named: bool
-    ) -> Queue:
-        known = name in self.host.queues
-        queue = self.host.declare_queue(
-            name,
-            durable=durable,
-            auto_delete=auto_delete,
-            owner=self.connection if exclusive else None,
-            arguments=arguments,
-            now=self.connection.now,
-            server_named=server_named,
-        )
-        if durable and not exclusive and not known:
-            # An exclusive queue dies with its connection, so it is never written down.
-            try:
-                queue.queue_id = self.catalogue.add_queue(self.host.name, name, auto_delete, arguments)
-            except CatalogueError:
-                self.host.delete_queue(queue, self.connection.now)  # or it would pass for durable from now on
-                raise
-        return queue
+    def _require_targets(self, name: str, arguments: Arguments) -> None:
+        """Require that who has a queue send its messages on could read them and write there himself (RabbitMQ)."""
+        settings = parse_queue_arguments(arguments, name)
+        targets = [settings.dead_letter_address, settings.expiry_address, settings.dropped_address]
+        targets = [target for target in targets if target]
+        if settings.dead_letter_exchange is not None:
+            targets.append(settings.dead_letter_exchange)
+        if targets:
+            self.connection.require("read", name)
+        for target in targets:
+            self.connection.require("write", target)
 
     def queue_bind(
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Bind a queue to an exchange; twice is once."""
         found, key = self._binding_ends(channel, queue, exchange, routing_key)
-        count = len(self.host.exchange_for(exchange).bindings)
-        binding = self.host.bind_queue(found, exchange, key, arguments)
-        if found.queue_id and binding.source.durable:
-            try:
-                self.catalogue.add_binding(self.host.name, exchange, "queue", found.name, key, arguments)
-            except CatalogueError:
-                if len(binding.source.bindings) > count:  # as above
-                    self.host.unbind_queue(found, exchange, key, arguments)
-                raise
+        self.declarations.bind_queue(found, exchange, key, arguments)
         if not no_wait:
             self.engine.send_queue_bind_ok(channel.number)
 
     def queue_unbind(self, channel: Channel, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`queue_bind`; a binding that is not there is fine (RabbitMQ)."""
         found, key = self._binding_ends(channel, queue, exchange, routing_key)
-        self.host.unbind_queue(found, exchange, key, arguments)
-        if found.queue_id:
-            self.catalogue.remove_binding(self.host.name, exchange, "queue", found.name, key, arguments)
+        self.declarations.unbind_queue(found, exchange, key, arguments)
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:

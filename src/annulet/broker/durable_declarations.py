@@ -1,0 +1,115 @@
+"""Declarations in a virtual host and in the catalogue at once: what is durable is written down, or does not exist.
+
+For whoever declares: clients, the configuration file, the HTTP API.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.store.errors import CatalogueError
+
+if TYPE_CHECKING:
+    from annulet.core.arguments import Arguments
+    from annulet.core.exchanges import Exchange
+    from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
+    from annulet.store.catalogue import Catalogue
+
+QUEUE: Final = "queue"
+EXCHANGE: Final = "exchange"
+"""Destination types of the catalogue's bindings."""
+
+
+class DurableDeclarations:
+    """Declares in one virtual host. Every method raises what the host raises, and :class:`CatalogueError`: then what
+    was new is gone again, or it would pass for durable."""
+
+    def __init__(self, host: VirtualHost, catalogue: Catalogue) -> None:
+        self.host = host
+        self.catalogue = catalogue
+
+    def exchange(
+        self, name: str, type_name: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Arguments
+    ) -> Exchange:
+        """Create an exchange (or address), or check that it is the same."""
+        host = self.host
+        known = name in host.exchanges
+        declared = host.declare_exchange(
+            name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+        )
+        if durable and not known:
+            try:
+                self.catalogue.add_exchange(host.name, name, type_name, auto_delete, internal, arguments)
+            except CatalogueError:
+                host.delete_exchange(name)
+                raise
+        return declared
+
+    def queue(
+        self,
+        name: str,
+        *,
+        now: int,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Arguments,
+        owner: object | None = None,
+        server_named: bool = False,
+    ) -> Queue:
+        """Create a queue, or check that it is the same. One with an ``owner`` dies with it: it is not written down."""
+        host = self.host
+        known = name in host.queues
+        queue = host.declare_queue(
+            name,
+            durable=durable,
+            auto_delete=auto_delete,
+            owner=owner,
+            arguments=arguments,
+            now=now,
+            server_named=server_named,
+        )
+        if durable and owner is None and not known:
+            try:
+                queue.queue_id = self.catalogue.add_queue(host.name, name, auto_delete, arguments)
+            except CatalogueError:
+                host.delete_queue(queue, now)
+                raise
+        return queue
+
+    def bind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
+        """Bind a queue to an exchange; twice is once."""
+        host = self.host
+        count = len(host.exchange_for(source).bindings)
+        binding = host.bind_queue(queue, source, routing_key, arguments)
+        if queue.queue_id and binding.source.durable:
+            try:
+                self.catalogue.add_binding(host.name, source, QUEUE, queue.name, routing_key, arguments)
+            except CatalogueError:
+                if len(binding.source.bindings) > count:
+                    host.unbind_queue(queue, source, routing_key, arguments)
+                raise
+
+    def unbind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
+        """Undo :meth:`bind_queue`; a binding that is not there is fine (RabbitMQ)."""
+        self.host.unbind_queue(queue, source, routing_key, arguments)
+        if queue.queue_id:
+            self.catalogue.remove_binding(self.host.name, source, QUEUE, queue.name, routing_key, arguments)
+
+    def bind_exchange(self, destination: str, source: str, routing_key: str, arguments: Arguments) -> None:
+        """Bind an exchange to an exchange; twice is once."""
+        host = self.host
+        count = len(host.exchange_for(source).bindings)
+        binding = host.bind_exchange(destination, source, routing_key, arguments)
+        if binding.source.durable and host.exchanges[destination].durable:
+            try:
+                self.catalogue.add_binding(host.name, source, EXCHANGE, destination, routing_key, arguments)
+            except CatalogueError:
+                if len(binding.source.bindings) > count:
+                    host.unbind_exchange(destination, source, routing_key, arguments)
+                raise
+
+    def unbind_exchange(self, destination: str, source: str, routing_key: str, arguments: Arguments) -> None:
+        """Undo :meth:`bind_exchange`; a binding that is not there is fine (RabbitMQ)."""
+        self.host.unbind_exchange(destination, source, routing_key, arguments)
+        self.catalogue.remove_binding(self.host.name, source, EXCHANGE, destination, routing_key, arguments)
