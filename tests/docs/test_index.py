@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), *(ROOT / name for name in ("README.md", "ARCHITECTURE.md"))])
+PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "ARCHITECTURE.md"))])
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
@@ -30,10 +30,12 @@ def anchors(page: Path) -> set[str]:
 
 def test_the_index_lists_every_page_once() -> None:
     listed = [path for path, _ in links(DOCS / "index.md") if not path.startswith("..")]
-    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md") if page.name != "index.md")
+    assert sorted(listed) == sorted(
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.name != "index.md"
+    )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for path, anchor in links(page):
