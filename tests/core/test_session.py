@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.session import UnknownDeliveryTag
-from tests.core.helpers import NOW, RecordingSession, make_queue, pending, send
+from tests.core.helpers import NOW, RecordingSession, make_queue, pending, queue_of, send
 
 
 @pytest.fixture
@@ -72,3 +72,12 @@ def test_settling_after_the_queue_went_changes_nothing(queue, session):
     session.reject(2, NOW, requeue=True)
     session.close(NOW)
     assert {reason.value: count for reason, count in queue.counters.removed.items() if count} == {"deleted": 3}
+
+
+def test_a_message_pulled_without_acknowledgement_makes_room_at_once():
+    queue = queue_of(max_length=1, resume_length=1, overflow="block", limit_counts="all")
+    session = RecordingSession()
+    send(queue, "A", "B")
+    assert queue.blocked
+    assert session.get(queue, NOW, auto_acknowledge=True) is not None
+    assert not queue.blocked

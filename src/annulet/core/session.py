@@ -118,6 +118,7 @@ class Session:
         self.last_tag += 1
         if auto_acknowledge:
             queue.acknowledge(entries[0])
+            queue.wake(now)  # limits and caps that count what is in delivery have room again
         else:
             self.unacknowledged[self.last_tag] = entries[0]
         return entries[0], self.last_tag
