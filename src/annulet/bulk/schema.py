@@ -134,12 +134,14 @@ def _record_batch(rows: list[Row], queue: str, columns: Sequence[str]) -> pa.Rec
 
 
 def _properties(row: Row, queue: str) -> StandardProperties:
-    """Decode; a header that cannot be decoded must not make its whole queue unreadable, so it becomes a marked row."""
-    try:
-        return row.message.origin.view.properties(row.message)
-    except Exception as error:  # noqa: BLE001 - each protocol's view has its own errors, and all mean the same here
-        logger.warning("message header cannot be decoded", queue=queue, position=row.position, error=str(error))
-        return StandardProperties(application={MALFORMED: str(error)})
+    """Decode; a header that cannot be decoded as a whole becomes a marked row with what could be."""
+    properties = row.message.origin.view.properties(row.message)
+    if properties.malformed:
+        logger.warning(
+            "message header cannot be decoded", queue=queue, position=row.position, error=properties.malformed
+        )
+        properties.application = {**properties.application, MALFORMED: properties.malformed}
+    return properties
 
 
 def address_of(message: Message) -> str:

@@ -81,7 +81,7 @@ class MessageLookup:
         self._properties: StandardProperties | None = None
 
     def value(self, name: str) -> PropertyValue:
-        """Return the value of one identifier. What the message's view raises for malformed content is passed on."""
+        """Return the value of one identifier, ``None`` when the message has none that can be decoded."""
         if name not in HEADER_IDENTIFIERS:
             if name.startswith(ANNOTATION_PREFIX):
                 return None

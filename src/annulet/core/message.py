@@ -20,16 +20,21 @@ DEFAULT_PRIORITY = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ContentView:
-    """Decodes the content of one protocol's messages. One shared instance per protocol, no state of its own."""
+    """Decodes the content of one protocol's messages. One shared instance per protocol, no state of its own.
+
+    What queues ask while they dispatch never raises: one sender's malformed message must not stop another's consumers.
+    What cannot be decoded counts as absent. Only ``deliver_at`` and ``duplicate_id``, asked where a message comes in,
+    and what writes a new header may raise an error of the protocol for content that no door should have let in.
+    """
 
     name: str = ""
 
     def properties(self, message: Message) -> StandardProperties:
-        """Decode the properties every protocol has a notion of."""
+        """Decode the properties every protocol has a notion of, as far as they can be decoded."""
         raise NotImplementedError
 
     def application_property(self, message: Message, name: str) -> PropertyValue:
-        """Return one application property (AMQP 0-9-1: an entry of ``headers``), ``None`` when it is absent."""
+        """Return one application property (AMQP 0-9-1: an entry of ``headers``), ``None`` when there is none."""
         raise NotImplementedError
 
     def given_priority(self, message: Message) -> int:
@@ -85,7 +90,10 @@ class ContentView:
 
 
 class StandardProperties:
-    """Decoded standard properties. Strings are empty and ``timestamp`` is 0 when the sender gave none."""
+    """Decoded standard properties. Strings are empty and ``timestamp`` is 0 when the sender gave none.
+
+    ``malformed`` says what could not be decoded and is therefore missing here; empty when everything could.
+    """
 
     __slots__ = (
         "application",
@@ -93,6 +101,7 @@ class StandardProperties:
         "content_type",
         "correlation_id",
         "group_id",
+        "malformed",
         "message_id",
         "reply_to",
         "subject",
@@ -113,6 +122,7 @@ class StandardProperties:
         user_id: str = "",
         timestamp: int = 0,
         application: dict[str, PropertyValue] | None = None,
+        malformed: str = "",
     ) -> None:
         self.message_id = message_id
         self.correlation_id = correlation_id
@@ -124,6 +134,7 @@ class StandardProperties:
         self.user_id = user_id
         self.timestamp = timestamp  # milliseconds since 1970, UTC
         self.application: dict[str, PropertyValue] = {} if application is None else application
+        self.malformed = malformed
 
 
 class Origin:

@@ -189,3 +189,9 @@ def test_long_is_a_number_written_wide() -> None:
     assert encode_table({"n": Long(1)}) == b"\x00\x00\x00\x0b\x01nl\x00\x00\x00\x00\x00\x00\x00\x01"
     with pytest.raises(LocalProtocolError, match="beyond 64 bits"):
         encode_table({"n": Long(2**63)})
+
+
+def test_names_need_not_be_text() -> None:
+    fields = b"\x01\xfft\x01" + b"\x01at\x01"
+    header = b"\x20\x00" + len(fields).to_bytes(4, "big") + fields
+    assert annotate(header, {}, without=("a",)) == b"\x20\x00\x00\x00\x00\x04\x01\xfft\x01"

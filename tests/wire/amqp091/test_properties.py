@@ -213,13 +213,40 @@ def test_no_octets_make_the_view_fail_otherwise(data: bytes) -> None:
     message = Message(data, b"", Origin("", "", "", VIEW))
     death = DeathRecord(queue="q", reason="expired")
     for ask in (
-        lambda: VIEW.given_priority(message),
         lambda: VIEW.deliver_at(message),
         lambda: VIEW.duplicate_id(message),
-        lambda: VIEW.deaths(message),
         lambda: VIEW.forwarded_header(message, [death], {}, rerouted=True),
     ):
         try:
             ask()
         except RemoteProtocolError as error:
             assert error.code == 502  # noqa: PT017 - any other exception fails the test
+
+
+@given(st.binary(max_size=60))
+def test_what_queues_ask_never_fails(data: bytes) -> None:
+    for octets in (data, b"\x20\x00" + len(data).to_bytes(4, "big") + data):
+        message = Message(octets, b"", Origin("", "k", "", VIEW))
+        seen = VIEW.properties(message)
+        for name, value in seen.application.items():
+            found = VIEW.application_property(message, name)
+            assert repr(found) == repr(value)  # NaN is not equal to itself
+        assert -1 <= VIEW.given_priority(message) <= 255
+        assert isinstance(VIEW.schedule_id(message), str)
+        assert VIEW.routing_keys(message)[0] == "k"
+        assert isinstance(VIEW.deaths(message), list)
+
+
+def test_what_cannot_be_decoded_counts_as_absent() -> None:
+    nested = b"\x01aF\x00\x00\x00\x02\xffk"
+    table = nested + b"\x01nt\x01" + b"\x01\xfft\x01" + b"\x01at\x01"
+    content_type, message_id = b"\x02\xff\xff", b"\x01m"
+    octets = b"\xa0\x80" + content_type + len(table).to_bytes(4, "big") + table + message_id
+    message = Message(octets, b"", Origin("", "k", "", VIEW))
+    seen = VIEW.properties(message)
+    assert (seen.content_type, seen.message_id, seen.application) == ("", "m", {"n": True})
+    assert "not UTF-8" in seen.malformed
+    assert (VIEW.application_property(message, "a"), VIEW.application_property(message, "n")) == (None, True)
+    cut = Message(octets[:-1], b"", Origin("", "k", "", VIEW))
+    assert (VIEW.properties(cut).message_id, VIEW.properties(cut).application) == ("", {"n": True})
+    assert VIEW.properties(view_of({"n": 1})).malformed == ""

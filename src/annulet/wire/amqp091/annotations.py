@@ -11,7 +11,7 @@ from typing import Final
 from annulet.core.death_records import DeathRecord
 from annulet.core.message import PropertyValue
 from annulet.wire.amqp091.property_reader import FLAG_EXPIRATION, FLAG_HEADERS, PropertyReader
-from annulet.wire.amqp091.values import Long, Timestamp, encode_table, find_content_end, read_short_string, skip_value
+from annulet.wire.amqp091.values import Long, Timestamp, encode_table, find_content_end, skip_value
 
 DEATHS: Final = "x-death"
 FIRST_DEATH: Final = "x-first-death-"
@@ -61,15 +61,16 @@ def annotate(
 def _kept_fields(
     header: bytes, start: int, end: int, headers: dict[str, PropertyValue], without: tuple[str, ...]
 ) -> tuple[bytes, bool]:
-    """Return the octets of the fields that stay, and whether any does not."""
+    """Return the octets of the fields that stay, and whether any does not. Names need not be UTF-8: they are octets."""
+    leaving = {name.encode("utf-8") for name in (*headers, *without)}
     parts: list[bytes] = []
     position = start
     dropped = False
     while position < end:
         field = position
-        name, position = read_short_string(header, position, end, "field name")
-        position = skip_value(header, position, end)
-        if name in headers or name in without:
+        stop = field + 1 + header[field]
+        position = skip_value(header, stop, end)
+        if header[field + 1 : stop] in leaving:
             dropped = True
         else:
             parts.append(header[field:position])

@@ -29,7 +29,7 @@ from annulet.wire.amqp091.property_reader import (
     FLAG_USER_ID,
     PropertyReader,
 )
-from annulet.wire.amqp091.publish_headers import SCHEDULE_NAMES, read_publish_headers
+from annulet.wire.amqp091.publish_headers import NOTHING, SCHEDULE_NAMES, PublishHeaders, read_publish_headers
 from annulet.wire.amqp091.values import encode_short_string, encode_table, find_in_table
 
 _MILLISECONDS: Final = 1000
@@ -82,6 +82,25 @@ def decode_properties(header: bytes) -> BasicProperties:
     """
     reader = PropertyReader(header)
     properties = BasicProperties()
+    _read_into(properties, reader)
+    if reader.position != reader.end:
+        raise RemoteProtocolError(
+            SYNTAX_ERROR, f"content header has {reader.end - reader.position} octets behind its properties; remove them"
+        )
+    return properties
+
+
+def decode_readable_properties(header: bytes) -> BasicProperties:
+    """Decode what can be decoded of malformed properties; the others are ``None``, as if they were absent."""
+    properties = BasicProperties()
+    try:
+        _read_into(properties, PropertyReader(header, strict=False))
+    except RemoteProtocolError:  # octets are missing: what stands behind them cannot be found
+        return properties
+    return properties
+
+
+def _read_into(properties: BasicProperties, reader: PropertyReader) -> None:
     properties.content_type = reader.text(FLAG_CONTENT_TYPE, "content-type")
     properties.content_encoding = reader.text(FLAG_CONTENT_ENCODING, "content-encoding")
     properties.headers = reader.table()
@@ -96,11 +115,6 @@ def decode_properties(header: bytes) -> BasicProperties:
     properties.user_id = reader.text(FLAG_USER_ID, "user-id")
     properties.app_id = reader.text(FLAG_APP_ID, "app-id")
     properties.cluster_id = reader.text(FLAG_CLUSTER_ID, "cluster-id")
-    if reader.position != reader.end:
-        raise RemoteProtocolError(
-            SYNTAX_ERROR, f"content header has {reader.end - reader.position} octets behind its properties; remove them"
-        )
-    return properties
 
 
 class PublishFacts:
@@ -205,17 +219,22 @@ def _append_number(parts: list[bytes], value: int | None, flag: int, size: int) 
 
 
 class Amqp091View(ContentView):
-    """The content view of AMQP 0-9-1 messages; use the shared :data:`VIEW`."""
+    """The content view of AMQP 0-9-1 messages; use the shared :data:`VIEW`.
+
+    Publishing looks at the whole first level of the header table, but neither into nested values nor behind the last
+    property the broker itself acts on. So malformed values get in, and count as absent here.
+    """
 
     name = "amqp-0-9-1"
 
     def properties(self, message: Message) -> StandardProperties:
-        """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties.
-        """
-        basic = decode_properties(message.header)
+        """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties."""
+        malformed = ""
+        try:
+            basic = decode_properties(message.header)
+        except RemoteProtocolError as error:
+            malformed = str(error)
+            basic = decode_readable_properties(message.header)
         headers: dict[str, PropertyValue] = {} if basic.headers is None else basic.headers
         group_id = ""
         for name in _GROUP_NAMES:
@@ -233,23 +252,19 @@ class Amqp091View(ContentView):
             user_id=basic.user_id or "",
             timestamp=(basic.timestamp or 0) * _MILLISECONDS,
             application=headers,
+            malformed=malformed,
         )
 
     def application_property(self, message: Message, name: str) -> PropertyValue:
-        """Return one entry of ``headers`` without decoding the others, ``None`` when it is absent.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties, as far as they were read.
-        """
+        """Return one entry of ``headers`` without decoding the others, ``None`` when it is absent or malformed."""
         return _find_header(message.header, name.encode("utf-8"))
 
     def given_priority(self, message: Message) -> int:
-        """Return the priority property, -1 when it is absent.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties, as far as they were read.
-        """
-        return read_publish_facts(message.header).priority
+        """Return the priority property, -1 when it is absent."""
+        try:
+            return read_publish_facts(message.header).priority
+        except RemoteProtocolError:
+            return -1
 
     def deliver_at(self, message: Message) -> int:
         """Return when ``x-deliver-at``, ``x-delay`` and their like let it be delivered, 0 for at once.
@@ -262,12 +277,8 @@ class Amqp091View(ContentView):
         return read_publish_headers(message.header, strict=False).due_at(message.accepted_at)
 
     def schedule_id(self, message: Message) -> str:
-        """Return ``x-schedule-id``, empty when it is absent.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties, as far as they were read.
-        """
-        return read_publish_headers(message.header, strict=False).schedule_id
+        """Return ``x-schedule-id``, empty when it is absent."""
+        return _asked(message.header).schedule_id
 
     def duplicate_id(self, message: Message) -> str:
         """Return ``_AMQ_DUPL_ID`` or ``x-duplicate-id``, octets as hexadecimal digits, empty when both are absent.
@@ -294,19 +305,11 @@ class Amqp091View(ContentView):
         return annotate(message.header, headers, without=without, expires=expires)
 
     def routing_keys(self, message: Message) -> tuple[str, ...]:
-        """Return the routing key and those of ``CC``. ``BCC`` left the message when it was published.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties, as far as they were read.
-        """
-        return (message.origin.routing_key, *read_publish_headers(message.header, strict=False).cc)
+        """Return the routing key and those of ``CC``. ``BCC`` left the message when it was published."""
+        return (message.origin.routing_key, *_asked(message.header).cc)
 
     def deaths(self, message: Message) -> list[DeathRecord]:
-        """Return the records of ``x-death``, latest first.
-
-        Raises:
-            RemoteProtocolError: 502 for malformed properties, as far as they were read.
-        """
+        """Return the records of ``x-death``, latest first; none when it is malformed."""
         return decode_deaths(_find_header(message.header, DEATHS.encode()))
 
     def forwarded_header(
@@ -334,11 +337,23 @@ class Amqp091View(ContentView):
 
 
 def _find_header(header: bytes, name: bytes) -> PropertyValue:
-    reader = PropertyReader(header)
-    if not reader.flags & FLAG_HEADERS:
+    """Return one entry of the header table, ``None`` when it is absent or malformed."""
+    try:
+        reader = PropertyReader(header)
+        if not reader.flags & FLAG_HEADERS:
+            return None
+        reader.to_headers()
+        return find_in_table(header, reader.position, reader.end, name)
+    except RemoteProtocolError:
         return None
-    reader.to_headers()
-    return find_in_table(header, reader.position, reader.end, name)
+
+
+def _asked(header: bytes) -> PublishHeaders:
+    """Return what a message in the broker asks for; nothing when it cannot be read."""
+    try:
+        return read_publish_headers(header, strict=False)
+    except RemoteProtocolError:
+        return NOTHING
 
 
 VIEW: Final = Amqp091View()

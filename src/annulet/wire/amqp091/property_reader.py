@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from annulet.core.message import PropertyValue
 from annulet.wire.amqp091.constants import SYNTAX_ERROR
 from annulet.wire.amqp091.errors import RemoteProtocolError
-from annulet.wire.amqp091.values import read_short_string, read_table
+from annulet.wire.amqp091.values import read_readable_table, read_short_string, read_table
 
 FLAG_CONTENT_TYPE: Final = 1 << 15
 FLAG_CONTENT_ENCODING: Final = 1 << 14
@@ -36,13 +36,15 @@ FLAGS_UNDEFINED: Final = 0b11
 class PropertyReader:
     """Walks a property list in wire order: ask for the properties in the order of their flags.
 
-    Every method raises :class:`RemoteProtocolError` 502 for octets that are missing or malformed.
+    Every method raises :class:`RemoteProtocolError` 502 for octets that are missing or malformed. With
+    ``strict=False`` a value that is all there but cannot be decoded counts as absent, and only missing octets raise.
     """
 
-    __slots__ = ("data", "end", "flags", "position")
+    __slots__ = ("data", "end", "flags", "position", "strict")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, strict: bool = True) -> None:
         self.data = data
+        self.strict = strict
         self.end = len(data)
         self.position = 2
         if self.end < 2:
@@ -59,8 +61,15 @@ class PropertyReader:
         """Decode a short string; ``None`` when its flag is not set."""
         if not self.flags & flag:
             return None
-        value, self.position = read_short_string(self.data, self.position, self.end, name)
-        return value
+        if self.strict:
+            value, self.position = read_short_string(self.data, self.position, self.end, name)
+            return value
+        start = self.position
+        self.skip_text(flag, name)
+        try:
+            return read_short_string(self.data, start, self.end, name)[0]
+        except RemoteProtocolError:  # not UTF-8
+            return None
 
     def skip_text(self, flag: int, name: str) -> None:
         """Step over a short string without decoding it."""
@@ -94,7 +103,10 @@ class PropertyReader:
         """Decode ``headers``; ``None`` when its flag is not set."""
         if not self.flags & FLAG_HEADERS:
             return None
-        value, self.position = read_table(self.data, self.position, self.end)
+        if self.strict:
+            value, self.position = read_table(self.data, self.position, self.end)
+        else:
+            value, self.position = read_readable_table(self.data, self.position, self.end)
         return value
 
     def skip_table(self) -> None:

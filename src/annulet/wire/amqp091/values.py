@@ -278,6 +278,37 @@ def find_in_table(data: bytes, offset: int, end: int, name: bytes) -> PropertyVa
     return None
 
 
+def read_readable_table(data: bytes, offset: int, end: int) -> tuple[dict[str, PropertyValue], int]:
+    """Return what can be decoded of the field table at ``offset``, and the offset behind it.
+
+    Left out are fields whose name or value is malformed inside its bounds, and everything from a field on whose bounds
+    cannot be found. Of two fields with one name the first counts, so a malformed first hides the second.
+
+    Raises:
+        RemoteProtocolError: 502 when the table reaches beyond ``end``.
+    """
+    content_end = find_content_end(data, offset, end, 0, "field table")
+    position = offset + 4
+    table: dict[str, PropertyValue] = {}
+    malformed: set[str] = set()
+    while position < content_end:
+        stop = position + 1 + data[position]
+        try:
+            following = skip_value(data, stop, content_end)
+        except RemoteProtocolError:  # where the next field begins is unknown
+            return table, content_end
+        name = data[position + 1 : stop].decode("utf-8", "replace")
+        try:
+            if name not in table and name not in malformed:
+                value = read_value(data, stop, content_end, 0)[0]
+                if decode_text(data[position + 1 : stop], "field name") == name:
+                    table[name] = value
+        except RemoteProtocolError:
+            malformed.add(name)
+        position = following
+    return table, content_end
+
+
 def encode_short_string(text: str) -> bytes:
     """Encode a short string, length octet first.
 
