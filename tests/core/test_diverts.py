@@ -143,6 +143,17 @@ def test_a_target_that_is_not_there_takes_nothing():
     assert held(host, "q", "later") == [[], ["B"]]
 
 
+def test_targets_include_those_of_copies():
+    host = make_host()
+    address(host, "orders", "shop")
+    declare(host, "log", "more")
+    divert(host, "watch", "orders", "log", selector="colour = 'red'")
+    divert(host, "on", "log", "more", "orders", exclusive=True)
+    route = host.route_to("orders", "")
+    assert [queue.name for queue in host.targets(note(colour="red"), route)] == ["shop", "more"]
+    assert [queue.name for queue in host.targets(note(), route)] == ["shop"]
+
+
 def test_names_are_unique_and_declaring_again_is_fine():
     host = make_host()
     divert(host, "d", "a", "b")

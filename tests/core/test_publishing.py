@@ -168,3 +168,13 @@ def test_the_static_way_asks_neither_the_message_nor_settings(host, monkeypatch)
     message.origin.view = None
     assert host.publish(message, route, NOW) == 2
     assert [pending(queue) for queue in (first, second)] == [["A"], ["A"]]
+
+
+def test_queues_that_may_refuse_are_asked_without_a_plan(host):
+    full = rejecting(host, "full")
+    route = host.route("", "full")
+    assert (route.static, route.fixed) == (False, True)
+    assert host.publish(make_message("A"), route, NOW) == 1
+    with pytest.raises(LimitExceeded):
+        host.publish(make_message("B"), route, NOW)
+    assert host.targets(make_message(), route) == [full]

@@ -172,7 +172,7 @@ def test_addresses_are_exchanges_and_come_and_go_with_their_wildcards(host):
 
 def test_a_bare_graph_has_no_say_in_messages():
     graph = RoutingGraph("/", RecordingEffects())
-    assert not graph.decides_per_message(graph.route("", "q"))
+    assert graph.route("", "q").static
     address = graph.declare_exchange("a", "address")
     graph.address_added(address)
     graph.address_dropped(address)

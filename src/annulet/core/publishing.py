@@ -15,7 +15,6 @@ from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED
 from annulet.core.errors import LimitExceeded
-from annulet.core.exchanges.address import Address
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.planning import DROPPED, DUPLICATE, ROUTED, Claims, Leg
 from annulet.core.reasons import RemovalReason
@@ -71,7 +70,7 @@ class Publishing(RoutingGraph):
             current = self.renewed(route)
             if current is None:
                 return 0
-            if duplicate_id or further_keys or not current.static:
+            if duplicate_id or further_keys or not current.fixed:
                 legs = self.plan(
                     message,
                     current,
@@ -81,6 +80,8 @@ class Publishing(RoutingGraph):
                     forwarded=forwarded,
                 )
                 return self.apply(legs, now)
+            if not current.static and not forwarded:
+                self._ask(message, current.queues)
             route = current
         queues = route.queues
         if len(queues) == 1:
@@ -109,12 +110,12 @@ class Publishing(RoutingGraph):
         route = self.route_to(name, message.origin.routing_key, routing_type)
         return self.publish(message, route, now, duplicate_id=duplicate_id, forwarded=forwarded)
 
-    def route_to(self, name: str, routing_key: str, routing_type: str = "") -> Route:
-        """Return the route to a node by name. Raises :class:`AccessRefused` for an internal exchange."""
-        node = self.exchanges.get(name) if name else None
-        if node is None:
-            return self.route("", name, routing_type)
-        return self.route(name, name if isinstance(node, Address) else routing_key, routing_type)
+    def _ask(self, message: Message, queues: list[Queue]) -> None:
+        for queue in queues:
+            if queue.may_refuse:
+                refusal = queue.refusal(message)
+                if refusal:
+                    raise LimitExceeded(refusal)
 
     def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
         """Put a message into these queues, whoever else has it, and store it once for those that survive."""
@@ -197,7 +198,7 @@ class Publishing(RoutingGraph):
         self, message: Message, route: Route, further_keys: tuple[str, ...], applied: set[str], duplicate_id: str
     ) -> tuple[Walk, Leg]:
         walk = Walk(self, routing_type=route.routing_type, applied=applied)
-        if route.static and not further_keys:
+        if route.fixed and not further_keys:
             queues = route.queues
         else:
             start = self.exchanges[route.exchange]
@@ -286,14 +287,17 @@ class Publishing(RoutingGraph):
         """Return the settings of an address, merged from all that match it."""
         return self.address_settings.resolve(address)
 
-    def decides_per_message(self, route: Route) -> bool:
-        """Say whether limits of an address or queue, or a dead-letter address, have a say in each message."""
+    def judge_route(self, route: Route) -> None:
+        """Find out whether limits of addresses or queues, or address settings, have a say in each message."""
         settings = self.settings_of(route.address)
-        if self.limit_address(route.address) is not None or settings.no_expiry:
-            return True
-        if not route.queues:
-            return settings.send_to_dla_on_no_route
-        return any(queue.may_refuse for queue in route.queues)
+        if (
+            self.limit_address(route.address) is not None
+            or settings.no_expiry
+            or (not route.queues and settings.send_to_dla_on_no_route)
+        ):
+            route.static = route.fixed = False
+        elif any(queue.may_refuse for queue in route.queues):
+            route.static = False
 
     def limit_address(self, address: str) -> AddressAccount | None:
         """Open, change or close the account of an address after its settings; ``None`` when it needs none."""

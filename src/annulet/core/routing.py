@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 class Route:
     """Where messages for one exchange and routing key go.
 
-    ``static``: ``queues`` is the answer for every message, and nobody on the way refuses, copies or counts. Otherwise
-    ``VirtualHost.targets`` decides per message. A route of an older ``generation`` is looked up anew when it is used.
-    ``address``: the name that limits, duplicate detection and settings go by: the exchange or address sent to, for
-    the default exchange the routing key.
+    ``fixed``: ``queues`` is the answer for every message. ``static``: and none of them may refuse it. Otherwise it is
+    decided per message. A route of an older ``generation`` is looked up anew when it is used. ``address``: the name that
+    limits, duplicate detection and settings go by: the exchange or address sent to, for the default exchange the key.
     """
 
-    __slots__ = ("address", "exchange", "generation", "queues", "routing_key", "routing_type", "static")
+    __slots__ = ("address", "exchange", "fixed", "generation", "queues", "routing_key", "routing_type", "static")
 
     def __init__(
         self,
@@ -44,6 +43,7 @@ class Route:
         self.queues = queues
         self.generation = generation
         self.static = static
+        self.fixed = static
         self.routing_type = routing_type  # anycast, multicast, or empty for both; what addresses go by
         self.address = exchange or address_of_key(routing_key)
 

@@ -228,7 +228,9 @@ class RoutingGraph:
         walk = Walk(self, routing_type=routing_type, looking=True)
         queues = walk.follow(exchange, routing_key, None)
         route = Route(exchange_name, routing_key, queues, self.generation, routing_type=routing_type)
-        route.static = walk.static and not self.decides_per_message(route)
+        route.static = route.fixed = walk.static
+        if walk.static:
+            self.judge_route(route)
         if len(self._routes) + len(self._typed_routes) >= ROUTES_MAX:
             self._routes.clear()
             self._typed_routes.clear()
@@ -238,10 +240,8 @@ class RoutingGraph:
             self._routes[(exchange_name, routing_key)] = route
         return route
 
-    def decides_per_message(self, route: Route) -> bool:
-        """Say whether something else than the graph has a say in each message of a route. No, for a bare graph."""
-        del route
-        return False
+    def judge_route(self, route: Route) -> None:
+        """Take back ``static`` and ``fixed`` where more than the graph has a say. Nothing has, for a bare graph."""
 
     def renewed(self, route: Route) -> Route | None:
         """Return the route as the graph is now; ``None`` when its exchange is gone or takes no publishes any more."""
@@ -252,19 +252,35 @@ class RoutingGraph:
             return None
         return self.route(route.exchange, route.routing_key, route.routing_type)
 
-    def targets(self, message: Message, route: Route) -> list[Queue]:
-        """Return the queues one message would go to now. Not to be changed. Empty if its exchange is gone.
+    def route_to(self, name: str, routing_key: str, routing_type: str = "") -> Route:
+        """Return the route to a node by name. Raises :class:`AccessRefused` for an internal exchange."""
+        node = self.exchanges.get(name) if name else None
+        if node is None:
+            return self.route("", name, routing_type)
+        return self.route(name, name if isinstance(node, Address) else routing_key, routing_type)
 
-        Limits and duplicates are not asked, and no anycast queue's turn is used up. What a divert would copy is not
-        in it.
+    def targets(self, message: Message, route: Route) -> list[Queue]:
+        """Return the queues one message and its copies would go to now, not to be changed; none if the exchange went.
+
+        Limits and duplicates are not asked, and no anycast queue's turn is used up.
         """
         current = self.renewed(route)
         if current is None:
             return []
-        if current.static:
+        if current.fixed:
             return current.queues
-        walk = Walk(self, routing_type=current.routing_type, looking=True)
-        return walk.follow(self.exchanges[current.exchange], current.routing_key, message)
+        reached: dict[Queue, None] = {}
+        applied: set[str] = set()
+        waiting = [current]
+        while waiting:
+            way = waiting.pop(0)
+            walk = Walk(self, routing_type=way.routing_type, looking=True, applied=applied)
+            reached.update(dict.fromkeys(walk.follow(self.exchanges[way.exchange], way.routing_key, message)))
+            for diversion in walk.diversions:
+                routing_type = diversion.divert.routing_type_for(way.routing_type)
+                key = message.origin.routing_key
+                waiting += [self.route_to(name, key, routing_type) for name in diversion.divert.forwarding_addresses]
+        return list(reached)
 
     # ------------------------------------------------------------------ the graph
 
