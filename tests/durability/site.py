@@ -11,7 +11,9 @@ from typing import Any
 import aio_pika
 
 import annulet.testing
+from annulet.broker.static_definitions import StaticDefinitions
 from annulet.core.invariants import check_invariants
+from annulet.core.message import PropertyValue
 from annulet.core.queue import Queue
 
 
@@ -21,6 +23,7 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.clock = annulet.testing.VirtualClock()
         self.directory = directory
+        self.address_settings: dict[str, dict[str, PropertyValue]] = {}  # of the next start, by pattern
         self._running: annulet.testing.RunningBroker
         self._connections: list[aio_pika.abc.AbstractConnection]
 
@@ -28,7 +31,11 @@ class Site:
     async def broker(self) -> AsyncIterator[annulet.testing.RunningBroker]:
         """Start the broker; at the end of the block end its clients' connections, then the broker."""
         connections: list[aio_pika.abc.AbstractConnection] = []
-        async with annulet.testing.broker(data_dir=self.directory, http=False, clock=self.clock) as running:
+        settings = [{"match": pattern, **given} for pattern, given in self.address_settings.items()]
+        definitions = StaticDefinitions(address_settings=settings)
+        async with annulet.testing.broker(
+            data_dir=self.directory, http=False, clock=self.clock, definitions=definitions
+        ) as running:
             self._running, self._connections = running, connections
             try:
                 yield running

@@ -12,10 +12,7 @@ import aio_pika
 import pytest
 from pamqp.commands import Basic, Tx
 
-from annulet.broker.broker import Broker
-from annulet.core.message import PropertyValue
 from annulet.core.settings import QueueSettings
-from annulet.core.virtual_host import VirtualHost
 from tests.durability.site import Site, bodies, declare, persistent, publish, queue_of
 
 KILLED = [pytest.param(False, id="stopped"), pytest.param(True, id="killed")]
@@ -24,22 +21,6 @@ KILLED = [pytest.param(False, id="stopped"), pytest.param(True, id="killed")]
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "live")
-
-
-@pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, PropertyValue]]:
-    """Address settings by pattern that every virtual host has from its first moment, as from a configuration."""
-    given: dict[str, dict[str, PropertyValue]] = {}
-    original = Broker.add_host
-
-    def add_host(broker: Broker, name: str) -> VirtualHost:
-        host = original(broker, name)
-        for pattern, values in given.items():
-            host.address_settings.set(pattern, values)
-        return host
-
-    monkeypatch.setattr(Broker, "add_host", add_host)
-    return given
 
 
 async def test_r17_a_restart_trims_no_more_than_lowering_did(site: Site) -> None:
@@ -116,17 +97,15 @@ async def test_l17_uncommitted_acknowledgements_bring_only_the_last_value_back(
         assert queue_of(running).key_count == 1
 
 
-async def test_u5_a_smaller_cache_keeps_the_newest_ids(
-    site: Site, settings: dict[str, dict[str, PropertyValue]]
-) -> None:
-    settings["q"] = {"id-cache-size": 150}
+async def test_u5_a_smaller_cache_keeps_the_newest_ids(site: Site) -> None:
+    site.address_settings["q"] = {"id-cache-size": 150}
     async with site.broker() as running:
         channel = await declare(site)
         for number in range(200):
             await publish(channel, "m", headers={"_AMQ_DUPL_ID": str(number)})
         assert running.broker.hosts["/"].duplicates.ids("q") == [str(number) for number in range(50, 200)]
         queue_of(running).purge(site.clock())
-    settings["q"] = {"id-cache-size": 100}
+    site.address_settings["q"] = {"id-cache-size": 100}
     async with site.broker() as running:
         assert running.broker.hosts["/"].duplicates.ids("q") == [str(number) for number in range(100, 200)]
         channel = await begin(site)
@@ -139,10 +118,8 @@ async def test_u5_a_smaller_cache_keeps_the_newest_ids(
         assert bodies(queue_of(running)) == ["forgotten"]
 
 
-async def test_a5_what_a_retroactive_address_holds_survives(
-    site: Site, settings: dict[str, dict[str, PropertyValue]]
-) -> None:
-    settings["news"] = {"retroactive-message-count": 10}
+async def test_a5_what_a_retroactive_address_holds_survives(site: Site) -> None:
+    site.address_settings["news"] = {"retroactive-message-count": 10}
     for number in (1, 2):
         async with site.broker() as running:
             channel = await site.channel()
