@@ -10,6 +10,7 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
+from annulet.broker.configuration import load
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
 
@@ -184,3 +185,33 @@ async def test_transaction_comes_back_whole(tmp_path: Path) -> None:
     async with testing.broker(http=False, data_dir=tmp_path / "after") as running:
         queues = [contents(queue_of(running.broker, name)) for name in ("in", "out")]
         assert queues == [[], [b"a", b"b"]]
+
+
+async def test_what_recovery_supersedes_is_sent_on_when_everything_is_there(tmp_path: Path) -> None:
+    """The target is restored after its source, has messages of its own, and another appears with the configuration."""
+    copy = tmp_path / "copy"
+    async with testing.broker(http=False, data_dir=tmp_path / "data") as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="z", durable=True))
+        for name, target in (("a", "z"), ("b", "configured")):
+            arguments = {"x-last-value-key": "k", "x-dropped-address": target}
+            await peer.send(1, QUEUE.Declare(queue=name, durable=True, arguments=arguments))
+        await publish_all(broker, peer, persistent(1, "z", b"z1"), persistent(1, "z", b"z2"))
+        broker.hosts["/"].dead_letters.held = True  # the crash comes before the copies are stored
+        for name in ("a", "b"):
+            values = [persistent(1, name, f"{name}{number}".encode(), headers={"k": "v"}) for number in (1, 2)]
+            await publish_all(broker, peer, *values)
+        await crash(broker, tmp_path / "data", copy)
+        broker.hosts["/"].dead_letters.release(broker.clock())
+        await leave(peer)
+    file = tmp_path / "annulet.toml"
+    file.write_text('[[queues]]\nname = "configured"\ndurable = true\n')
+    for _ in range(2):  # and once is enough
+        async with testing.broker(http=False, data_dir=copy, definitions=load(file).definitions) as running:
+            broker = running.broker
+            assert contents(queue_of(broker, "a")) == [b"a2"]
+            assert contents(queue_of(broker, "z")) == [b"z1", b"z2", b"a1"]
+            assert contents(queue_of(broker, "configured")) == [b"b1"]
+            assert [entry.sequence for entry in queue_of(broker, "z").browse()] == [1, 2, 3]
+            assert not broker.hosts["/"].dead_letters.held

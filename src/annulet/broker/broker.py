@@ -19,7 +19,14 @@ from annulet.broker.effects import HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.memory import MemoryAlarm
-from annulet.broker.recovery import open_log, restore_definitions, restore_history, restore_messages, save_counters
+from annulet.broker.recovery import (
+    open_log,
+    release_dead_letters,
+    restore_definitions,
+    restore_history,
+    restore_messages,
+    save_counters,
+)
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
@@ -159,6 +166,7 @@ class Broker:
         await restore_messages(self)
         self._restored = True
         declare_all(self.hosts, self.catalogue, self.configuration.definitions, self.clock())
+        release_dead_letters(self)
         for service in self.services:
             service.restore(self)
         for service in self.services:

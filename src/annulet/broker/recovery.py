@@ -62,7 +62,11 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> L
 
 
 def restore_definitions(broker: Broker) -> None:
-    """Rebuild virtual hosts, exchanges, queues with their counters, and bindings."""
+    """Rebuild virtual hosts, exchanges, queues with their counters, and bindings.
+
+    Dead letters are held from here on until :func:`release_dead_letters`: what a message is sent on to may not be there
+    yet, and a queue that is not restored as a whole would give out sequence numbers it already has.
+    """
     catalogue = broker.catalogue
     now = broker.clock()
     # After a crash the running broker's last word counts; a clean stop wrote to the catalogue.
@@ -71,6 +75,7 @@ def restore_definitions(broker: Broker) -> None:
         catalogue.add_virtual_host("/")
     for name in catalogue.virtual_hosts():
         host = broker.add_host(name)
+        host.dead_letters.held = True
         for exchange in catalogue.exchanges(name):
             host.declare_exchange(
                 exchange.name,
@@ -113,6 +118,13 @@ def restore_history(broker: Broker) -> None:
         if host_name in broker.hosts:
             broker.hosts[host_name].restore_duplicates(address, ids)
     broker.audit.restore(*history.audit())
+
+
+def release_dead_letters(broker: Broker) -> None:
+    """Send on what was superseded or dropped while everything came back. After the last queue was declared."""
+    now = broker.clock()
+    for host in broker.hosts.values():
+        host.dead_letters.release(now)
 
 
 async def restore_messages(broker: Broker) -> None:
