@@ -143,6 +143,17 @@ def test_a_target_that_is_not_there_takes_nothing():
     assert held(host, "q", "later") == [[], ["B"]]
 
 
+def test_an_internal_exchange_is_open_to_diverts():
+    host = make_host()
+    (queue,) = declare(host, "q")
+    declare(host, "kept")
+    host.declare_exchange("inside", "fanout", internal=True)
+    host.bind_queue(queue, "inside", "")
+    divert(host, "d", "kept", "inside")
+    assert send(host, "kept", "A") == 2
+    assert len(host.targets(note(), host.route("", "kept"))) == 2
+
+
 def test_targets_include_those_of_copies():
     host = make_host()
     address(host, "orders", "shop")

@@ -49,8 +49,8 @@ def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -
 
 
 def address_due_at(address: Address, settings: ResolvedSettings, now: int) -> int:
-    """Return when an automatic address without queues goes; :data:`NEVER` for others. Notes when it lost its last."""
-    if not address.auto_created or not settings.auto_delete_addresses:
+    """Return when an automatic address goes; :data:`NEVER` while it has queues. Notes when it lost its last."""
+    if not settings.auto_delete_addresses:
         return NEVER
     if not address.had_queue and not settings.auto_delete_addresses_skip_usage_check:
         return NEVER

@@ -42,6 +42,7 @@ class DeclaredQueues(Publishing):
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
+        self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
 
@@ -224,6 +225,7 @@ class DeclaredQueues(Publishing):
 
     def address_settings_changed(self, pattern: AddressPattern) -> None:
         """Let the queues and the addresses follow a change of address settings at once."""
+        self._reaps_declared = self._some_reap_declared()
         self._refresh([queue for queue in self.queues.values() if pattern.matches(self._lifetimes[queue].address)])
         for address in list(self.duplicates.addresses()):
             if pattern.matches(address):
@@ -232,6 +234,11 @@ class DeclaredQueues(Publishing):
             if pattern.matches(address):
                 self.limit_address(address)
         self.graph_changed()
+
+    def _some_reap_declared(self) -> bool:
+        """Say whether any address setting takes away declared queues that nobody uses."""
+        given = [self.address_settings.get(pattern) for pattern in self.address_settings.patterns()]
+        return any(settings is not None and settings.values.get("auto_delete_created_queues") for settings in given)
 
     def policy_changed(self, policy: Policy) -> None:
         """Let the queues follow a change of policies at once."""
@@ -282,12 +289,18 @@ class DeclaredQueues(Publishing):
         return owned
 
     def _abandoned(self, queue: Queue, now: int) -> bool:
-        due_at = queue_due_at(queue, self._lifetimes[queue], self.settings_of(self._lifetimes[queue].address))
+        due_at = self._reaped_at(queue)
         return due_at != NEVER and due_at <= now
 
     def unused_at(self, queue: Queue) -> int:
         """Return when a queue goes for lack of use if nothing happens; 0 for never."""
-        at = queue_due_at(queue, self._lifetimes[queue], self.settings_of(self._lifetimes[queue].address))
+        at = self._reaped_at(queue)
         if queue.settings.expires >= 0 and not queue.users:
             at = sooner(at, queue.last_used_at + queue.settings.expires)
         return at
+
+    def _reaped_at(self, queue: Queue) -> int:
+        lifetime = self._lifetimes[queue]
+        if not lifetime.auto_created and not self._reaps_declared:  # asked each second for every queue there is
+            return NEVER
+        return queue_due_at(queue, lifetime, self.settings_of(lifetime.address))

@@ -155,7 +155,7 @@ class Publishing(RoutingGraph):
             for diversion in walk.diversions:
                 routing_type = diversion.divert.routing_type_for(way.routing_type)
                 for target in diversion.divert.forwarding_addresses:
-                    onward = self.route_to(target, sent.origin.routing_key, routing_type)
+                    onward = self.route_to(target, sent.origin.routing_key, routing_type, forwarded=True)
                     waiting.append((diversion.copy(sent, onward.exchange, onward.routing_key), onward, ()))
             if not leg.queues and not walk.diversions and not rescued and not forwarded:
                 rescued = True
@@ -277,7 +277,7 @@ class Publishing(RoutingGraph):
         target = settings.dead_letter_address
         if not settings.send_to_dla_on_no_route or not target or target == route.address:
             return None
-        onward = self.route_to(target, message.origin.routing_key)
+        onward = self.route_to(target, message.origin.routing_key, forwarded=True)
         copy = copy_for(message, {ORIGINAL_ADDRESS: route.address}, onward.exchange, onward.routing_key)
         return copy, onward
 

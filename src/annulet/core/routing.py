@@ -22,8 +22,8 @@ class Route:
     """Where messages for one exchange and routing key go.
 
     ``fixed``: ``queues`` is the answer for every message. ``static``: and none of them may refuse it. Otherwise it is
-    decided per message. A route of an older ``generation`` is looked up anew when it is used. ``address``: the name that
-    limits, duplicate detection and settings go by: the exchange or address sent to, for the default exchange the key.
+    decided per message. A route of an older ``generation`` is looked up anew when it is used. ``address``: what limits,
+    duplicate detection and settings go by: the exchange or address sent to, for the default exchange the key.
     """
 
     __slots__ = ("address", "exchange", "fixed", "generation", "queues", "routing_key", "routing_type", "static")

@@ -252,12 +252,19 @@ class RoutingGraph:
             return None
         return self.route(route.exchange, route.routing_key, route.routing_type)
 
-    def route_to(self, name: str, routing_key: str, routing_type: str = "") -> Route:
-        """Return the route to a node by name. Raises :class:`AccessRefused` for an internal exchange."""
+    def route_to(self, name: str, routing_key: str, routing_type: str = "", *, forwarded: bool = False) -> Route:
+        """Return the route to a node by name.
+
+        ``forwarded``: the broker sends, to whom internal exchanges are open. Raises :class:`AccessRefused` for one of
+        those otherwise.
+        """
         node = self.exchanges.get(name) if name else None
         if node is None:
             return self.route("", name, routing_type)
-        return self.route(name, name if isinstance(node, Address) else routing_key, routing_type)
+        key = name if isinstance(node, Address) else routing_key
+        if forwarded and node.internal:
+            return Route(name, key, [], self.generation, static=False, routing_type=routing_type)
+        return self.route(name, key, routing_type)
 
     def targets(self, message: Message, route: Route) -> list[Queue]:
         """Return the queues one message and its copies would go to now, not to be changed; none if the exchange went.
@@ -279,7 +286,8 @@ class RoutingGraph:
             for diversion in walk.diversions:
                 routing_type = diversion.divert.routing_type_for(way.routing_type)
                 key = message.origin.routing_key
-                waiting += [self.route_to(name, key, routing_type) for name in diversion.divert.forwarding_addresses]
+                for name in diversion.divert.forwarding_addresses:
+                    waiting += [self.route_to(name, key, routing_type, forwarded=True)]
         return list(reached)
 
     # ------------------------------------------------------------------ the graph

@@ -63,6 +63,8 @@ class VirtualHost(Nodes):
                 continue
             following = sooner(following, sooner(queue.next_due_at(), goes_at))
         for address in list(self.addresses.values()):
+            if not address.auto_created:
+                continue
             due_at = address_due_at(address, self.settings_of(address.name), now)
             if due_at and due_at <= now:
                 self.delete_address(address.name)
