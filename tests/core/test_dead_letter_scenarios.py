@@ -111,39 +111,6 @@ def test_an_address_that_is_full_for_publishers_takes_dead_letters(policy: str) 
     assert pending(letters) == ["a", "b"]
 
 
-@pytest.mark.parametrize("attempts", [pytest.param(2, id="70")])
-def test_only_what_is_rolled_back_becomes_a_dead_letter(attempts: int) -> None:
-    broker = Broker()
-    queue = broker.queue("q1", max_delivery_attempts=attempts, dead_letter_address="DLQ")
-    letters = broker.queue("DLQ")
-    broker.publish("", "q1", "0", "1", "2", "3", "4")
-    session = RecordingSession()
-    session.consume(queue, messages=1)
-    handled = 0
-    while handled < len(session.deliveries):
-        tag, entry = session.deliveries[handled]
-        handled += 1
-        if int(entry.message.body) % 2 == 0:
-            session.reject(tag, NOW, requeue=True)
-        else:
-            session.acknowledge(tag, NOW)
-    assert handled == 8
-    assert pending(letters) == ["0", "2", "4"]
-
-
-@pytest.mark.parametrize("expected", [pytest.param([], id="72")])
-def test_deleting_a_queue_sends_nothing(expected: list[str]) -> None:
-    """Broker-J sends what is in it to the alternate exchange (depth 1); here, as in RabbitMQ, deleting is dropping."""
-    broker = Broker()
-    queue = broker.queue("q1", dead_letter_exchange="DLX")
-    letters = broker.queue("DLQ", "DLX")
-    broker.publish("", "q1", "m")
-    broker.host.delete_queue(queue, NOW)
-    assert pending(letters) == expected
-    (record,) = broker.host.ledger.query(queue="q1")
-    assert record.reason is RemovalReason.DELETED
-
-
 # ------------------------------------------------------------------ expiry
 
 

@@ -106,7 +106,7 @@ def test_an_exchange_that_is_not_registered_can_start_a_walk(host):
     assert Walk(host).follow(FanoutExchange("loose"), "", None) == []
 
 
-# ------------------------------------------------------- filters, replacement keys: Broker-J rows 84 to 90
+# ----------------------------------------------------- filters and replacement keys; rows: tests/scenarios/qpid
 
 
 def reached(host, exchange, key="", **headers):
@@ -116,70 +116,6 @@ def reached(host, exchange, key="", **headers):
 def bind(host, queue, exchange, key="", **arguments):
     names = {"filter": "x-filter-jms-selector", "match": "x-match", "replacement": "x-replacement-routing-key"}
     return host.bind_queue(queue, exchange, key, {names.get(name, name): value for name, value in arguments.items()})
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fitting", "others"),
-    [
-        ("a.*.#.b", ["a.c.d.b", "a.c.d.d.b", "a.c.b"], ["a.b"]),
-        ("a.#", ["a", "a.b", "a.b.c"], ["b"]),
-        ("a.*.#.b.c.#.d", ["a.a.b.c.d"], ["a.c.b.b.c"]),
-        ("#.#", ["", "a", "a.b"], []),
-        ("#.*", ["a", "a.b"], [""]),
-        ("*.#", ["a", "a.b"], [""]),
-    ],
-    ids=["84", "84-hash", "85", "hashes", "hash-star", "star-hash"],
-)
-def test_row_84_and_85_topics(host, pattern, fitting, others):
-    (queue,) = declare(host, "q")
-    bind(host, queue, "amq.topic", pattern)
-    assert [reached(host, "amq.topic", key) for key in fitting] == [["q"]] * len(fitting)
-    assert [reached(host, "amq.topic", key) for key in others] == [[]] * len(others)
-
-
-@pytest.mark.parametrize(
-    ("match", "hits"),
-    [("all", [False, True, True, False, False]), ("any", [True, True, True, True, False])],
-    ids=["86", "87"],
-)
-def test_row_86_and_87_headers(host, match, hits):
-    (queue,) = declare(host, "q")
-    bind(host, queue, "amq.headers", match=match, A="1", B="2")
-    sent = [
-        {"A": "1"},
-        {"A": "1", "B": "2"},
-        {"A": "1", "B": "2", "C": "3"},
-        {"A": "1", "B": "x"},
-        {"A": "x", "B": "x"},
-    ]
-    assert [bool(reached(host, "amq.headers", **headers)) for headers in sent] == hits
-
-
-def test_row_88_headers_with_filters(host):
-    (queue,) = declare(host, "q")
-    for value in "12":
-        bind(host, queue, "amq.headers", filter=f"F = '{value}'", F=None)
-    assert [reached(host, "amq.headers", F=value) for value in ("1", "2", "3")] == [["q"], ["q"], []]
-    assert reached(host, "amq.headers", G="1") == []
-
-
-def test_row_89_an_unfiltered_binding_wins(host):
-    (queue,) = declare(host, "q")
-    bind(host, queue, "amq.fanout", "a", filter="F = '1'")
-    bind(host, queue, "amq.fanout", "b")
-    assert reached(host, "amq.fanout") == ["q"]
-    host.unbind_queue(queue, "amq.fanout", "b")
-    assert reached(host, "amq.fanout") == []
-    assert reached(host, "amq.fanout", F="1") == ["q"]
-
-
-def test_row_90_a_replacement_key_holds_from_there_on(host):
-    first, second = declare(host, "first", "second")
-    host.bind_exchange("amq.direct", "amq.topic", "a.*", {"x-replacement-routing-key": "other"})
-    bind(host, first, "amq.direct", "a.b")
-    bind(host, second, "amq.direct", "other")
-    assert reached(host, "amq.topic", "a.b") == ["second"]
-    assert host.route("amq.topic", "a.b").static
 
 
 def test_a_circle_that_replaces_keys_ends(host):

@@ -1,4 +1,4 @@
-"""Rows 1 to 9 of the Broker-J scenarios: deliveries that come back, what a queue lists, recovery, exclusive consumers."""
+"""Rows 1 to 9 of the Broker-J scenarios: what comes back, what a queue lists, recovery, exclusive consumers."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ def test_row_010_higher_levels_first_and_in_order_inside_each(stage):
 
 def test_row_011_three_levels_keep_the_usual_priority_in_the_middle(stage, queue):
     stage.send_priorities(9, 4, 1, 4, 9, 1, 4, 1, 9, 1, 4, 9)
-    assert stage.take_all(queue) == "1 5 9 12 2 4 7 11 3 6 8 10".split()
+    assert stage.take_all(queue) == ["1", "5", "9", "12", "2", "4", "7", "11", "3", "6", "8", "10"]
 
 
 def test_row_012_a_priority_above_nine_is_the_highest(stage, queue):
     stage.send_priorities(10, 4, 0, 0, 4, 10, 4, 10, 0)
-    assert stage.take_all(queue) == "1 6 8 2 5 7 3 4 9".split()
+    assert stage.take_all(queue) == ["1", "6", "8", "2", "5", "7", "3", "4", "9"]
 
 
 def test_row_013_a_message_sent_back_at_a_higher_priority_is_received_again(stage):
