@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from annulet.broker.commit import CommitPipeline
-from annulet.broker.effects import HostEffects
+from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.core.audit import AuditEntry
 from annulet.core.message import ContentView, Message, Origin
@@ -37,6 +37,7 @@ class House:
         self.pipeline = CommitPipeline(self.log, asyncio.get_running_loop(), self.history)
         self.effects = HostEffects("/", self.log, self.pipeline, self.catalogue)
         self.host = VirtualHost("/", self.effects)
+        self.host.ledger.listeners.append(DurableLosses(self.effects))
         self.host.declare_exchange("e", "fanout", durable=True)
 
     def declare(self, name: str, *, durable: bool = True, **arguments: int) -> Queue:

@@ -10,6 +10,7 @@ import structlog
 from pamqp import commands
 
 from annulet import testing
+from annulet.broker.configuration import load
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.core.audit import AuditEntry
 from annulet.core.message import Message, Origin
@@ -44,6 +45,34 @@ async def test_losses_come_back_and_are_counted_on(tmp_path: Path) -> None:
             assert (ledger.total, ledger.forgotten) == (3, 0)
             queue_of(running.broker).purge(0)
             assert (ledger.total, len(ledger)) == (3, 3), "the transient message was not there any more"
+
+
+async def test_losses_that_are_no_queues_removals_come_back(tmp_path: Path) -> None:
+    """What a full address dropped, and a dead letter nobody got."""
+    file = tmp_path / "annulet.toml"
+    file.write_text(
+        '[[queues]]\nname = "q"\narguments = {max-length = 0, dead-letter-exchange = "amq.direct"}\n'
+        '[[queues]]\nname = "full"\n'
+        '[[address_settings]]\nmatch = "full"\nmax-size-messages = 1\naddress-full-policy = "DROP"\n'
+    )
+    for publishes in (True, False):
+        definitions = load(file).definitions
+        async with testing.broker(http=False, data_dir=tmp_path / "data", definitions=definitions) as running:
+            if publishes:
+                peer = await Peer(running.broker).open(1)
+                await publish_all(running.broker, peer, persistent(1, "full"), persistent(1, "full", b"23"))
+                await publish_all(running.broker, peer, publish(1, "full"), publish(1, "q"), persistent(1, "q", b"234"))
+                await leave(peer)
+            ledger = running.broker.hosts["/"].ledger
+            found = [(record.queue, record.reason.value, record.size, record.rule) for record in ledger.query()]
+            if publishes:
+                assert len(found) == 6
+            else:
+                assert [row for row in found if row[0] == "full"] == [
+                    ("full", "overflow", 2, "address-full-policy drop")
+                ]
+                assert {row[1:3] for row in found if row[0] == "q"} == {("overflow", 3), ("dead-lettered", 3)}
+                assert ledger.total == 3
 
 
 async def test_a_history_that_was_lost_costs_what_it_held_and_no_message(tmp_path: Path) -> None:

@@ -124,15 +124,16 @@ def test_where_a_copy_went(reason, settings, target):
 def test_listeners_hear_of_each_loss_once_it_is_in_the_ledger():
     class Listener(LossListener):
         def lost(self, record):
-            heard.append((record.sequence, ledger.newest is record, ledger.total))
+            heard.append((record.sequence, record.durable, ledger.total))
 
     heard = []
     ledger = LossLedger(0)
     ledger.restore([record(9)], 9)
     ledger.listeners.append(Listener())
     ledger.add(record(1))
-    assert heard == [(1, True, 10)]
-    assert (len(ledger), ledger.forgotten) == (0, 10)
+    ledger.add(record(2, durable=True))
+    assert heard == [(1, False, 10), (2, True, 11)]
+    assert (len(ledger), ledger.forgotten) == (0, 11)
 
 
 def test_losses_of_earlier_runs_come_first_and_count_as_they_did():

@@ -15,7 +15,7 @@ from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.declaring import configure_host, declare_all
-from annulet.broker.effects import HostEffects
+from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.memory import MemoryAlarm
@@ -247,6 +247,7 @@ class Broker:
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
         effects.host = host
+        host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked

@@ -13,6 +13,7 @@ import structlog
 from annulet.broker.blocked import BlockedTargets
 from annulet.core.audit import AuditTrail
 from annulet.core.effects import DUPLICATES_MAX, Effects
+from annulet.core.ledger import LossListener, LossRecord
 from annulet.store.errors import CatalogueError, StoreError
 from annulet.store.history_batch import EntryState, HistoryBatch
 
@@ -26,12 +27,26 @@ if TYPE_CHECKING:
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
-    from annulet.core.reasons import RemovalReason
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
+
+
+class DurableLosses(LossListener):
+    """Hands the losses of a virtual host that are to outlive the broker to its effects.
+
+    An object of its own: a class cannot have two compiled bases.
+    """
+
+    def __init__(self, effects: HostEffects) -> None:
+        self._effects = effects
+
+    def lost(self, record: LossRecord) -> None:
+        """Pass a durable loss on."""
+        if record.durable:
+            self._effects.note_loss(record)
 
 
 class HostEffects(Effects):
@@ -142,12 +157,9 @@ class HostEffects(Effects):
             return self.history.pending
         return self._notes.setdefault(self._transaction, HistoryBatch())
 
-    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:  # noqa: ARG002 - in the record
-        """Let the loss of a persistent message in a durable queue survive a restart."""
-        record = queue.ledger.newest
-        if self.history is None or not queue.queue_id or not entry.message.durable or record is None:
-            return
-        if record.sequence == entry.sequence and record.queue == queue.name:  # else it is in no ledger
+    def note_loss(self, record: LossRecord) -> None:
+        """Let a loss survive a restart."""
+        if self.history is not None:
             self._noted().note_loss(self.host_name, record)
             self.pipeline.request()
 

@@ -251,6 +251,7 @@ class DeadLetters(Forwarder):
                 at=now,
                 publisher=message.origin.publisher,
                 replaced_by=0,
+                durable=message.durable and queue.queue_id != 0,
                 rule=rule,
             )
         )

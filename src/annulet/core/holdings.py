@@ -339,6 +339,7 @@ class Holdings:
                 at=now,
                 publisher=message.origin.publisher,
                 replaced_by=replaced_by,
+                durable=message.durable and self.queue_id != 0,
                 settings=self.settings,
             )
         )

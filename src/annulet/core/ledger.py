@@ -30,6 +30,7 @@ class LossRecord:
         "_rule",
         "accepted_at",
         "at",
+        "durable",
         "key",
         "priority",
         "publisher",
@@ -54,6 +55,7 @@ class LossRecord:
         at: int,
         publisher: str,
         replaced_by: int,
+        durable: bool = False,
         settings: QueueSettings | None = None,
         rule: str = "",
         forwarded_to: str = "",
@@ -68,6 +70,7 @@ class LossRecord:
         self.at = at  # when it was lost, milliseconds since 1970
         self.publisher = publisher
         self.replaced_by = replaced_by  # sequence of the message that took its place; 0 = none
+        self.durable = durable  # the loss outlives the broker, as the message would have
         self.settings = settings
         self._rule = rule
         self._forwarded_to = forwarded_to
@@ -123,7 +126,7 @@ def _join(*limits: tuple[str, int], last: str) -> str:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LossListener:
-    """Hears of every loss of a virtual host."""
+    """Hears of every loss of a virtual host, also where the ledger's bound is 0."""
 
     def lost(self, record: LossRecord) -> None:
         """A message was lost just now. Called in the middle of its queue's work: note it and act later."""
@@ -135,7 +138,6 @@ class LossLedger:
     def __init__(self, records_max: int = LEDGER_RECORDS_MAX) -> None:
         self._records: deque[LossRecord] = deque(maxlen=records_max)
         self.total = 0  # losses ever recorded
-        self.newest: LossRecord | None = None  # the last one recorded, even where the bound is 0
         self.listeners: list[LossListener] = []
 
     @property
@@ -146,7 +148,6 @@ class LossLedger:
     def add(self, record: LossRecord) -> None:
         """Record a loss and tell the listeners."""
         self.total += 1
-        self.newest = record
         self._records.append(record)
         for listener in self.listeners:
             listener.lost(record)

@@ -267,6 +267,7 @@ class Publishing(RoutingGraph):
                 at=now,
                 publisher=message.origin.publisher,
                 replaced_by=0,
+                durable=message.durable,
                 rule="address-full-policy drop",
             )
         )

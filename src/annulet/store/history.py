@@ -292,6 +292,7 @@ def _loss_from_row(row: list[Any]) -> LossRecord:
         at=row[7],
         publisher=row[8],
         replaced_by=row[9],
+        durable=True,
         rule=row[10],
         forwarded_to=row[11],
     )
