@@ -174,6 +174,25 @@ async def test_a_full_broker_is_asked_again_later(tmp_path: Path, monkeypatch: p
         assert (await commit(here, 0, name))["messages"] == 1
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_full_queue_takes_nothing_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+) -> None:
+    if not at_once:
+        monkeypatch.setattr("annulet.bulk.publisher.MESSAGES_AT_ONCE_MAX", 1)
+        monkeypatch.setattr("annulet.bulk.publisher.SLICE", 2)
+    async with bench(tmp_path) as here:
+        here.declare("q", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+        here.declare("open")
+        name = stage(here, 0, [b"a", b"b", b"c", b"d"], address=["open", "q", "q", "q"])
+        with pytest.raises(UnavailableError, match=r"nothing was published: queue 'q' is full: with this message 3"):
+            await commit(here, 0, name)
+        assert here.bodies("q") == here.bodies("open") == []
+        fits = stage(here, 0, [b"a", b"b"])
+        assert (await commit(here, 0, fits))["messages"] == 2
+        assert here.bodies("q") == [b"a", b"b"]
+
+
 async def test_a_large_batch_gives_others_a_turn_and_stays_one_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

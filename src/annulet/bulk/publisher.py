@@ -19,8 +19,9 @@ from annulet.broker.effects import HostEffects
 from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.stages import StageKey, StageStore
-from annulet.core.errors import CoreError
+from annulet.core.errors import CoreError, LimitExceeded
 from annulet.core.message import Origin
+from annulet.core.planning import Claims
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
@@ -111,11 +112,16 @@ class Publisher:
         if len(pending) <= MESSAGES_AT_ONCE_MAX:
             messages, unroutable = routes.resolve(pending, broker.clock())
             self._check_room(size)
+            _promise(host, messages, Claims())
             unroutable += await self._publish(host, messages, outcome, sliced=False)
         else:
             messages, unroutable = await self._resolve_in_slices(routes, pending)
             async with self._slices:
                 self._check_room(size)
+                claims = Claims()
+                for first in range(0, len(messages), SLICE):
+                    _promise(host, messages[first : first + SLICE], claims)
+                    await asyncio.sleep(0)
                 unroutable += await self._publish(host, messages, outcome, sliced=True)
         await broker.commit.durable()
         broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
@@ -176,7 +182,10 @@ class Publisher:
     async def _publish(
         self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int], *, sliced: bool
     ) -> int:
-        """Publish in one log transaction. Returns how many lost their queues since their routes were looked up."""
+        """Publish in one log transaction. Returns how many lost their queues since their routes were looked up.
+
+        Limits were asked before, for the whole batch: what was promised is not refused row by row.
+        """
         effects = host.effects
         assert isinstance(effects, HostEffects)
         now = self._broker.clock()
@@ -184,7 +193,7 @@ class Publisher:
         effects.begin_transaction()
         try:
             for number, (item, route) in enumerate(messages, 1):
-                lost += host.publish(item.message, route, now) == 0
+                lost += host.publish(item.message, route, now, forwarded=True) == 0
                 if sliced and number % SLICE == 0:
                     transaction = effects.suspend_transaction()
                     try:
@@ -220,6 +229,21 @@ class Publisher:
         """Drop the mark of a query id that will not be used again."""
         self._broker.catalogue.delete_publish_mark(query)
         self._broker.log.outcomes.pop(query, None)
+
+
+def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], claims: Claims) -> None:
+    """Ask every queue and address that may refuse, ``claims`` counting the batch's earlier rows.
+
+    Raises :class:`UnavailableError` when one is full: the batch may come again when there is room.
+    """
+    for item, route in messages:
+        current = host.renewed(route)
+        if current is None or current.static:
+            continue
+        try:
+            host.plan(item.message, current, claims)
+        except LimitExceeded as error:
+            raise UnavailableError(f"nothing was published: {error}") from error
 
 
 class _QueryLock:
