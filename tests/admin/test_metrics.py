@@ -8,7 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from annulet.admin import metrics
 from annulet.broker.history import HistoryRecorder
 from annulet.core.audit import AuditEntry
+from annulet.core.message import Message, Origin
 from annulet.store.history import History
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site
 
 if TYPE_CHECKING:
@@ -47,6 +49,26 @@ async def test_queue_series_and_removals_by_reason(site: Site) -> None:
     assert samples[key("annulet_ledger_losses_total", vhost="/")] == 3
     assert samples[key("annulet_ledger_forgotten_total", vhost="/")] == 0
     assert samples[key("annulet_messages_unaccounted", vhost="/")] == 0
+
+
+async def test_what_a_host_and_its_queues_have_beside_messages(site: Site) -> None:
+    queue = site.queue(max_length=1, overflow="page", group_mode="sticky", group_key="k")
+    for name in ("anna", "anna", "bert"):
+        properties = BasicProperties()
+        properties.headers = {"k": name}
+        queue.enqueue(Message(encode_properties(properties), b"x", Origin("", "q", "", VIEW)), site.clock())
+    site.broker.hosts["/"].duplicates.add("a", "1", 10)
+    site.broker.limit_refusals = 7
+    samples = await scrape(site)
+    labels = {"vhost": "/", "queue": "q"}
+    assert samples[key("annulet_queue_messages_paged", **labels)] == 2
+    assert samples[key("annulet_queue_groups", **labels)] == 2
+    assert samples[key("annulet_queue_matchers", **labels)] == 0
+    assert samples[key("annulet_queue_messages_browsed_total", **labels)] == 0
+    assert samples[key("annulet_vhost_duplicate_ids", vhost="/")] == 1
+    assert samples[key("annulet_vhost_dead_letters_unroutable_total", vhost="/")] == 0
+    assert samples[key("annulet_publishes_over_limit_total")] == 7
+    assert samples[key("annulet_bound", name="groups_per_queue_max")] == 100_000
 
 
 async def test_broker_bounds_log_and_logins(site: Site) -> None:

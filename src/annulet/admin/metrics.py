@@ -19,12 +19,16 @@ from starlette.responses import Response
 
 from annulet import __version__
 from annulet.admin.access import broker_of, peer_is_local, require_user
+from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
+from annulet.core.duplicates import ID_CACHE_SIZE
+from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
+from annulet.core.matching import RETIRED_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +49,13 @@ QUEUE_GAUGES: Final = (
     ("messages_pending", "pending_count", "Messages waiting for a consumer"),
     ("messages_delivering", "delivering_count", "Messages delivered and not settled"),
     ("messages_scheduled", "scheduled_count", "Messages waiting for their time"),
+    ("messages_paged", "paged_count", "Messages waiting beyond the limits of a queue that pages"),
     ("pending_bytes", "pending_bytes", "Body bytes of the pending messages"),
     ("delivering_bytes", "delivering_bytes", "Body bytes of the messages in delivery"),
     ("consumers", "consumer_count", "Consumers"),
     ("keys", "key_count", "Distinct keys of a queue that keeps messages per key"),
+    ("groups", "group_count", "Message groups that are assigned or have something in the queue"),
+    ("matchers", "matcher_count", "Distinct selectors and exclusions of its consumers, those remembered included"),
 )
 """Name behind ``annulet_queue_``, field of the statistics, help."""
 
@@ -57,6 +64,7 @@ QUEUE_COUNTERS: Final = (
     ("bytes_added", "bytes_added", "Body bytes accepted by the queue"),
     ("messages_delivered", "messages_delivered", "Hand-overs to consumers, redeliveries too"),
     ("messages_returned", "messages_returned", "Deliveries that came back"),
+    ("messages_browsed", "messages_browsed", "Copies handed to browsers"),
 )
 
 
@@ -69,6 +77,7 @@ class Snapshot:
     totals: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and field
     removed: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and reason
     unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
+    figures: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # by virtual host and name
     ledgers: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)  # held, total, forgotten
     gauges: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)  # name -> help, value
     counters: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
@@ -107,6 +116,7 @@ async def gather(broker: Broker) -> Snapshot:
         for reason, count in statistics.removed.items():
             snapshot.removed[host_name, reason] += count
     for host in broker.hosts.values():
+        snapshot.figures[host.name] = host_figures(host, broker.blocked[host.name])
         ledger = host.ledger
         snapshot.ledgers.append((host.name, len(ledger), ledger.total, ledger.forgotten))
     _gather_broker(broker, snapshot)
@@ -144,6 +154,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
+        "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         **{
             f"logins_{name}": (f"Logins {name}", value)
             for name, value in msgspec.structs.asdict(authentication).items()
@@ -158,6 +169,9 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "handshake_timeout_seconds": configuration.handshake_timeout,
         "ledger_records_max": LEDGER_RECORDS_MAX,
         "audit_entries_max": AUDIT_ENTRIES_MAX,
+        "duplicate_ids_per_address": ID_CACHE_SIZE,
+        "groups_per_queue_max": ASSIGNMENTS_MAX,
+        "matchers_remembered_max": RETIRED_MAX,
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
@@ -221,6 +235,16 @@ class BrokerCollector(Collector):
         for (host, reason), count in snapshot.removed.items():
             removed.add_metric([host, reason], count)
         yield removed
+        for name, text in HOST_GAUGES:
+            yield self._labelled(f"annulet_vhost_{name}", text, "vhost", self._figure(name))
+        for name, text in HOST_COUNTERS:
+            counter = CounterMetricFamily(f"annulet_vhost_{name}", text, labels=["vhost"])
+            for host, value in self._figure(name).items():
+                counter.add_metric([host], value)
+            yield counter
+
+    def _figure(self, name: str) -> dict[str, float]:
+        return {host: figures[name] for host, figures in self._snapshot.figures.items()}
 
     def _ledgers(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("annulet_ledger_records", "Losses with a record", labels=["vhost"])

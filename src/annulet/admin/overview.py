@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from annulet import __version__, _build
 from annulet.admin.access import broker_of, require_user, visible_hosts
 from annulet.admin.health import alarms
+from annulet.admin.host_figures import host_figures
 from annulet.admin.parameters import read_parameters
 from annulet.admin.responses import json_response
 from annulet.admin.survey import survey
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
 
@@ -27,7 +29,10 @@ def build_mode() -> str:
 
 
 async def overview(request: Request) -> Response:
-    """Version, build, uptime in milliseconds, listeners, and totals over the virtual hosts the user may see."""
+    """Version, build, uptime in milliseconds, listeners, and totals over the virtual hosts the user may see.
+
+    ``publishes`` counts those of all virtual hosts; ``dead_letter_failures`` has the last one of each.
+    """
     user = await require_user(request)
     read_parameters(request, ())
     broker = broker_of(request)
@@ -53,8 +58,26 @@ async def overview(request: Request) -> Response:
                 "channels": sum(len(connection.channels) for connection in broker.connections),
             },
             "totals": await totals(hosts),
+            "figures": figures(broker, hosts),
+            "publishes": {
+                "unroutable": broker.unroutable,
+                "refused": broker.refused_publishes,
+                "over_limit": broker.limit_refusals,
+            },
+            "dead_letter_failures": {
+                host.name: host.dead_letters.last_failure for host in hosts if host.dead_letters.failures
+            },
         }
     )
+
+
+def figures(broker: Broker, hosts: Iterable[VirtualHost]) -> dict[str, int]:
+    """Return the sums of what virtual hosts count beside their queues."""
+    sums: dict[str, int] = {}
+    for host in hosts:
+        for name, value in host_figures(host, broker.blocked[host.name]).items():
+            sums[name] = sums.get(name, 0) + value
+    return sums
 
 
 async def totals(hosts: Iterable[VirtualHost]) -> dict[str, Any]:

@@ -85,6 +85,8 @@ class QueueStatistics:
     messages_dead_lettered: int
     removed: dict[str, int]  # by reason
     key_count: int  # distinct keys of a keep-per-key queue with a message in it
+    group_count: int  # message groups that are assigned or have something in the queue
+    matcher_count: int  # distinct selectors and exclusions that its consumers ask for, those remembered included
     first_sequence: int  # of the oldest pending message, 0 when none
     next_sequence: int
 
@@ -122,6 +124,8 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],
         removed={reason.value: count for reason, count in removed.items() if count},
         key_count=queue.key_count,
+        group_count=0 if queue.lanes is None or queue.lanes.groups is None else len(queue.lanes.groups.groups),
+        matcher_count=len(queue.matchers),
         first_sequence=0 if first is None else first.sequence,
         next_sequence=queue.next_sequence,
     )

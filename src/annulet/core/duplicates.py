@@ -96,6 +96,11 @@ class DuplicateCaches:
         cache = self._caches.get(address)
         return [] if cache is None else cache.ids()
 
+    def count(self, address: str) -> int:
+        """Return how many ids an address remembers."""
+        cache = self._caches.get(address)
+        return 0 if cache is None else len(cache)
+
     def addresses(self) -> list[str]:
         """Return the addresses that have a cache."""
         return list(self._caches)

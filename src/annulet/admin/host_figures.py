@@ -1,0 +1,51 @@
+"""What a virtual host counts beside its queues: dead letters, duplicate ids, addresses with limits, held publishers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.broker.blocked import BlockedTargets
+    from annulet.core.virtual_host import VirtualHost
+
+HOST_GAUGES: Final = (
+    ("queues_blocked", "Queues that hold their publishers back (overflow=block)"),
+    ("addresses_blocked", "Addresses that hold their publishers back (address-full-policy BLOCK)"),
+    ("publishers_held", "Channels that were told to stop publishing"),
+    ("addresses_limited", "Addresses with limits, each with an account"),
+    ("address_messages_paged", "Messages beyond the limits of addresses that page"),
+    ("duplicate_addresses", "Addresses that remember duplicate ids"),
+    ("duplicate_ids", "Duplicate ids remembered"),
+)
+"""Name behind ``annulet_vhost_``, help."""
+
+HOST_COUNTERS: Final = (
+    ("dead_letters_forwarded", "Dead, expired and dropped messages of which a queue got the copy"),
+    ("dead_letters_cycles", "Copies kept from a queue they had died in without anybody's doing"),
+    ("dead_letters_unroutable", "Dead, expired and dropped messages whose target led to no queue"),
+    ("dead_letters_failed", "Copies that could not be made or stored"),
+    ("duplicates_dropped", "Messages that duplicate detection kept out"),
+)
+"""The same; since the broker started."""
+
+
+def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
+    """Return every figure of :data:`HOST_GAUGES` and :data:`HOST_COUNTERS`. O(addresses), and nothing of queues."""
+    letters = host.dead_letters
+    accounts = host.accounts.by_address.values()
+    targets = (*blocked.queues.values(), *blocked.addresses.values())
+    addresses = host.duplicates.addresses()
+    return {
+        "queues_blocked": len(blocked.queues),
+        "addresses_blocked": len(blocked.addresses),
+        "publishers_held": len({publisher for target in targets for publisher in target.publishers}),
+        "addresses_limited": len(accounts),
+        "address_messages_paged": sum(account.paged_count for account in accounts),
+        "duplicate_addresses": len(addresses),
+        "duplicate_ids": sum(host.duplicates.count(address) for address in addresses),
+        "dead_letters_forwarded": letters.messages_forwarded,
+        "dead_letters_cycles": letters.dead_letter_cycles,
+        "dead_letters_unroutable": letters.messages_unroutable,
+        "dead_letters_failed": letters.failures,
+        "duplicates_dropped": host.duplicates_dropped,
+    }
