@@ -1,0 +1,298 @@
+"""Who gets which message next: turns, windows, active consumers, groups, fairness, gates and browsers, by scanning."""
+
+from __future__ import annotations
+
+import sys
+from zlib import crc32
+
+from annulet.core.message import PropertyValue
+from annulet.core.settings import BROWSE_FOLLOW, GROUP_SHARED, GROUP_STICKY, QueueSettings
+from annulet.testing.oracle.records import GONE, OracleConsumer, OracleDelivery, OracleMessage, OracleSession
+
+DEFAULT_GROUP = "qpid.no-group"
+GroupName = str
+
+
+class OracleDispatching:
+    """Chooses. It changes no message: :class:`annulet.testing.oracle.queue.QueueOracle` does what it answers."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings = settings
+        self.consumers: list[OracleConsumer] = []  # in order of attachment, browsers too
+        self.deliveries: list[OracleDelivery] = []  # out and not settled
+        self.turns: dict[int, OracleConsumer] = {}  # whose turn it is, by priority
+        self.live: list[OracleConsumer] = []  # who is served, where their number is limited
+        self.pins: dict[GroupName, OracleConsumer] = {}
+        self.rebalancing = False
+        self.gate_open = settings.consumers_before_dispatch <= 0
+        self.first_consumer_at = 0
+        self.rotation: list[PropertyValue] = []  # fair keys with something pending, whose turn is next first
+        self.room: dict[PropertyValue, int] = {}  # body bytes a fair key may still send in its turn
+
+    def out(self) -> list[OracleDelivery]:
+        """Return the deliveries that groups, gates and caps look at: all but what browsers hold."""
+        return [delivery for delivery in self.deliveries if not delivery.browsed]
+
+    # ------------------------------------------------------------------ consumers come and go
+
+    def acquiring(self) -> list[OracleConsumer]:
+        """Return the consumers that are no browsers."""
+        return [consumer for consumer in self.consumers if not consumer.browse]
+
+    def attach(self, consumer: OracleConsumer, now: int) -> None:
+        """A consumer joins at the end of its priority."""
+        self.consumers.append(consumer)
+        if consumer.browse:
+            return
+        self.turns.setdefault(consumer.priority, consumer)
+        if len(self.acquiring()) == 1:
+            self.first_consumer_at = now
+        if self.settings.group_rebalance and self.settings.group_mode == GROUP_STICKY:
+            self.pins.clear()
+            self.rebalancing = self.settings.group_rebalance_pause
+
+    def cancel(self, consumer: OracleConsumer) -> None:
+        """A consumer leaves; what it holds stays in delivery."""
+        if not consumer.browse:
+            level = self._of_priority(consumer.priority)
+            if self.turns[consumer.priority] is consumer:
+                del self.turns[consumer.priority]
+                if len(level) > 1:
+                    self.turns[consumer.priority] = level[(level.index(consumer) + 1) % len(level)]
+        self.consumers.remove(consumer)
+        if not self.acquiring():
+            self.gate_open = self.settings.consumers_before_dispatch <= 0
+
+    def _of_priority(self, priority: int) -> list[OracleConsumer]:
+        return [consumer for consumer in self.acquiring() if consumer.priority == priority]
+
+    def update_live(self) -> None:
+        """Fill free places among the served consumers: highest priority, then oldest. Who was chosen stays."""
+        self.live = [c for c in self.live if c in self.consumers or any(d.consumer is c for d in self.out())]
+        while len(self.live) < self.live_max():
+            waiting = [consumer for consumer in self.acquiring() if consumer not in self.live]
+            if not waiting:
+                return
+            self.live.append(max(waiting, key=lambda c: (c.priority, -self.consumers.index(c))))
+
+    def live_max(self) -> int:
+        """Return how many consumers are served at a time."""
+        settings = self.settings
+        if settings.exclusive_consumer or settings.single_active_consumer:
+            return 1
+        return settings.live_consumers_max if settings.live_consumers_max >= 0 else sys.maxsize
+
+    # ------------------------------------------------------------------ gates
+
+    def open_gate(self, now: int) -> bool:
+        """Say whether dispatch may go on; the gate opens by count or time, never while something is in delivery."""
+        if self.rebalancing and not self.out():
+            self.rebalancing = False
+        count = len(self.acquiring())
+        if not self.gate_open and count and not self.out():
+            due = self.gate_due()
+            self.gate_open = count >= self.settings.consumers_before_dispatch or 0 < due <= now
+        return self.gate_open and not self.rebalancing
+
+    def gate_due(self) -> int:
+        """Return when the closed gate opens by time, 0 for never."""
+        if self.gate_open or not self.acquiring() or self.settings.delay_before_dispatch < 0:
+            return 0
+        return self.first_consumer_at + self.settings.delay_before_dispatch
+
+    # ------------------------------------------------------------------ windows
+
+    def held_by(self, consumer: OracleConsumer) -> list[OracleMessage]:
+        """Return what a consumer has and did not settle."""
+        return [delivery.message for delivery in self.deliveries if delivery.consumer is consumer]
+
+    def has_turn_left(self, consumer: OracleConsumer) -> bool:
+        """Say whether one more message may go to a consumer as far as its number is concerned."""
+        session = consumer.session
+        if consumer.automatic or not session.writable:
+            return session.writable
+        shared = [d for d in self.deliveries if d.consumer is not None and d.session is session]
+        return not (
+            0 <= consumer.messages_max <= len(self.held_by(consumer)) or 0 <= session.messages_max <= len(shared)
+        )
+
+    def has_bytes_left(self, consumer: OracleConsumer, size: int) -> bool:
+        """Say whether a message of this size fits; one that fits nowhere goes out alone."""
+        if consumer.automatic:
+            return True
+        session = consumer.session
+        own = sum(message.size for message in self.held_by(consumer))
+        shared = sum(d.message.size for d in self.deliveries if d.consumer is not None and d.session is session)
+        windows = ((consumer.bytes_max, own), (session.bytes_max, shared))
+        return all(limit < 0 or held == 0 or held + size <= limit for limit, held in windows)
+
+    # ------------------------------------------------------------------ interest
+
+    def wants(self, consumer: OracleConsumer, message: OracleMessage) -> bool:
+        """Say whether a message is for a consumer at all: selector, no-local, replay period, refused before."""
+        local = message.connection is not None and message.connection is consumer.session.connection
+        if local and (consumer.no_local or self.settings.no_local):
+            return False
+        if consumer.replay_period == 0 and message.arrived <= consumer.arrivals_before:
+            return False
+        if consumer.replay_period > 0 and message.accepted_at < consumer.attached_at - consumer.replay_period:
+            return False
+        return message.number not in consumer.refused and consumer.selector(message.properties)
+
+    def group_of(self, message: OracleMessage) -> GroupName | None:
+        """Return the group or bucket of a message, ``None`` when it has none or groups do not matter."""
+        settings = self.settings
+        if not settings.group_mode or settings.group_buckets == 0:
+            return None
+        value = message.properties.get(settings.group_key) if settings.group_key else (message.group or None)
+        if value is None and settings.group_mode == GROUP_SHARED:
+            value = settings.default_group or DEFAULT_GROUP
+        if value is None:
+            return None
+        if settings.group_buckets > 0:
+            return f"bucket {crc32(str(value).encode()) % settings.group_buckets}"
+        return str(value)
+
+    def owner_of(self, group: GroupName) -> OracleConsumer | OracleSession | None:
+        """Return who alone may have messages of a group, ``None`` when nobody has it."""
+        out = [delivery for delivery in self.out() if self.group_of(delivery.message) == group]
+        if self.settings.group_mode == GROUP_SHARED:
+            assigning = [delivery for delivery in out if not delivery.before_reset]
+            return (assigning[0].consumer or assigning[0].session) if assigning else None
+        owner = self.pins.get(group)
+        if owner is None or owner in self.consumers or any(delivery.consumer is owner for delivery in out):
+            return owner
+        del self.pins[group]
+        return None
+
+    def group_allows(self, taker: OracleConsumer | None, message: OracleMessage) -> bool:
+        """Say whether the message's group is free or the taker's own. Who pulls (``None``) owns nothing."""
+        group = self.group_of(message)
+        if group is None:
+            return True
+        owner = self.owner_of(group)
+        return owner is None or owner is taker
+
+    def reset(self, group: GroupName | None) -> None:
+        """End the assignment of a group, or of all."""
+        for name in [name for name in self.pins if group in (None, name)]:
+            del self.pins[name]
+        for delivery in self.deliveries:
+            delivery.before_reset |= group in (None, self.group_of(delivery.message))
+
+    def note_delivery(self, consumer: OracleConsumer, message: OracleMessage) -> None:
+        """A message went out: the turn moves on, its group is the consumer's, or ends with sequence -1."""
+        level = self._of_priority(consumer.priority)
+        self.turns[consumer.priority] = level[(level.index(consumer) + 1) % len(level)]
+        group = self.group_of(message)
+        if group is not None and self.settings.group_mode == GROUP_STICKY:
+            if message.group_sequence == -1:
+                self.pins.pop(group, None)
+            else:
+                self.pins[group] = consumer
+
+    # ------------------------------------------------------------------ fairness and caps
+
+    def fair_key_of(self, message: OracleMessage) -> PropertyValue:
+        """Return the key that takes turns; no key is one of its own."""
+        value = message.properties.get(self.settings.fair_key)
+        return None if value is None else (type(value).__name__, value)  # type: ignore[return-value]
+
+    def capped(self, message: OracleMessage) -> bool:
+        """Say whether enough of the queue or of the message's key is in delivery."""
+        settings = self.settings
+        if 0 <= settings.in_flight_max <= len(self.out()):
+            return True
+        if settings.in_flight_per_key < 0:
+            return False
+        key = self.fair_key_of(message)
+        return sum(self.fair_key_of(d.message) == key for d in self.out()) >= settings.in_flight_per_key
+
+    def update_rotation(self, pending: list[OracleMessage]) -> None:
+        """Keys join at the end when something of them is pending and leave when nothing is. Call after each change."""
+        if not self.settings.fair_key:
+            return
+        there = [self.fair_key_of(message) for message in pending]
+        for key in [key for key in self.rotation if key not in there]:
+            self.rotation.remove(key)
+            self.room.pop(key, None)
+        for key in there:
+            if key not in self.rotation:
+                self.rotation.append(key)
+
+    def note_turn(self, message: OracleMessage) -> None:
+        """A message went out or was pulled: its key's turn ends after one message, or when its room is used up.
+
+        What went beyond the room is taken off the next turn, which has room for one message all the same.
+        """
+        key = self.fair_key_of(message)
+        self.room[key] = self.room.get(key, self.settings.fair_quantum) - max(message.size, 1)
+        if self.settings.fair_quantum == 0 or self.room[key] <= 0:
+            self.room[key] = max(self.room[key] + self.settings.fair_quantum, 1)
+            self.rotation.remove(key)
+            self.rotation.append(key)
+
+    # ------------------------------------------------------------------ the choice
+
+    def choose(self, candidates: list[OracleConsumer]) -> OracleConsumer | None:
+        """Return the candidate with the highest priority whose turn is next."""
+        for priority in sorted({consumer.priority for consumer in candidates}, reverse=True):
+            level = self._of_priority(priority)
+            start = level.index(self.turns[priority])
+            for consumer in [*level[start:], *level[:start]]:
+                if consumer in candidates:
+                    return consumer
+        return None
+
+    def next_delivery(self, pending: list[OracleMessage]) -> tuple[OracleMessage, OracleConsumer] | None:
+        """Return the first message somebody may have, and who. Pending is in the queue's order."""
+        self.update_live()
+        waiting: list[OracleConsumer] = []  # whose byte window lacks room for a message: they get nothing behind it
+        for message in self.in_turn(pending):
+            if self.capped(message):
+                continue
+            willing = [
+                consumer
+                for consumer in self.live
+                if consumer in self.consumers
+                and consumer not in waiting
+                and self.has_turn_left(consumer)
+                and self.wants(consumer, message)
+                and self.group_allows(consumer, message)
+            ]
+            chosen = self.choose([consumer for consumer in willing if self.has_bytes_left(consumer, message.size)])
+            if chosen is not None:
+                return message, chosen
+            waiting.extend(willing)
+        return None
+
+    def in_turn(self, pending: list[OracleMessage]) -> list[OracleMessage]:
+        """Return what is pending in order of dispatch: fair keys by turn, within a key as the queue orders."""
+        if not self.settings.fair_key:
+            return pending
+        return sorted(pending, key=lambda message: self.rotation.index(self.fair_key_of(message)))
+
+    # ------------------------------------------------------------------ reading without taking
+
+    def shows(self, consumer: OracleConsumer, message: OracleMessage) -> bool:
+        """Say whether a browser or a non-destructive consumer is still to see a message."""
+        if message.number in consumer.seen or message.state == GONE or not self.wants(consumer, message):
+            return False
+        if not consumer.browse or message.number in consumer.there_at_attach:
+            return True
+        return consumer.browse == BROWSE_FOLLOW and message.arrived > consumer.arrivals_before
+
+    def next_copy(
+        self, pending: list[OracleMessage], *, everybody: bool
+    ) -> tuple[OracleMessage, OracleConsumer] | None:
+        """Return what a browser (``everybody``: or any other consumer of a non-destructive queue) is to see next."""
+        self.update_live()
+        for consumer in self.consumers:
+            if not consumer.browse and not (everybody and consumer in self.live):
+                continue
+            following = next((message for message in pending if self.shows(consumer, message)), None)
+            if following is None:
+                continue
+            if self.has_turn_left(consumer) and self.has_bytes_left(consumer, following.size):
+                return following, consumer
+        return None
