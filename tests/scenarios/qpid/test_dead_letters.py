@@ -99,7 +99,7 @@ def test_row_073_a_queue_may_be_its_own_target(stage):
     assert client.received == ["m", "m"]
 
 
-def test_a_refused_message_is_dead_lettered_or_dropped_and_never_comes_round(stage):
+def test_q10_a_refused_message_is_dead_lettered_or_dropped_and_never_comes_round(stage):
     """Broker-J puts it back when the queue has no most attempts, and 1.0 ``rejected`` loops (Q10)."""
     stage.declare("letters")
     for name, arguments in (("plain", {}), ("q", {"x-dead-letter-address": "letters"})):

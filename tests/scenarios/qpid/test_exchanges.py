@@ -83,11 +83,3 @@ def test_row_090_a_replacement_key_holds_from_there_on(host, queue):
     host.bind_queue(second, "amq.direct", "other")
     assert reached(host, "amq.topic", "a.b") == ["second"]
     assert host.route("amq.topic", "a.b").static
-
-
-def test_without_conditions_any_fits_nothing(host, queue):
-    """Broker-J lets a binding without conditions match always; RabbitMQ's clients expect nothing of ``any``."""
-    host.bind_queue(queue, "amq.headers", "", {"x-match": "any"})
-    assert reached(host, "amq.headers", A="1") == []
-    host.bind_queue(queue, "amq.headers", "", {"x-match": "all"})
-    assert reached(host, "amq.headers", A="1") == ["q"]

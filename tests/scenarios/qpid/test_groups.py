@@ -114,7 +114,7 @@ def test_row_042_one_distinct_group_means_one_consumer(stage):
     assert (first.received, second.received) == (["1", "2", "3", "4"], [])
 
 
-def test_groups_by_name_are_never_mixed_up(stage):
+def test_q6_groups_by_name_are_never_mixed_up(stage):
     """Broker-J puts all names into 256 slots, whose groups share a consumer; buckets have to be asked for here."""
     queue = stage.declare(arguments=STANDARD)
     first, second = two_clients(stage, queue, credit=1000)

@@ -110,8 +110,8 @@ def test_row_035_the_oldest_after_each_arrival(stage, queue):
     assert oldest == ["k1", "k1", "k2", "k1'"]
 
 
-def test_keys_of_different_types_are_different_keys(stage, queue):
-    """As in Broker-J, whatever the width of an integer: AMQP 0-9-1 has many and no client chooses one."""
+def test_b15_keys_of_different_types_are_different_keys(stage, queue):
+    """Integers of every width are one type: AMQP 0-9-1 has many and few clients choose one."""
     for body, key in (("integer", 1), ("text", "1"), ("bytes", b"1"), ("again", 1)):
         stage.send(body, key=key)
     assert stage.held() == ["text", "bytes", "again"]

@@ -71,7 +71,7 @@ def test_row_099_what_alerts_look_at_is_always_there(stage):
     assert stage.now - queue.order.first().message.accepted_at == 15_000
 
 
-def test_ids_that_did_not_move_are_not_reported(stage):
+def test_q15_ids_that_did_not_move_are_not_reported(stage):
     """Broker-J reports them (Q15)."""
     queue, client = stage.declare(), Client(stage)
     client.listen(queue, messages=1)

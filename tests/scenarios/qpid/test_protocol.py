@@ -1,4 +1,4 @@
-"""Rows 83, 91 to 95 and 100 of the Broker-J scenarios: what an AMQP 0-9-1 client is told.
+"""Rows 83, 91 to 95 and 100 of the Broker-J scenarios, and its quirks Q5 and Q8: what an AMQP 0-9-1 client meets.
 
 Broker-J closes the connection for most errors; here an error closes its channel, as in RabbitMQ.
 """
@@ -35,6 +35,24 @@ async def closed_with(peer: Peer, method: Any) -> tuple[int, str]:
 
 def depth(broker: Broker) -> int:
     return broker.hosts["/"].queues["q"].order.count
+
+
+async def test_q5_expiration_is_a_time_to_live(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(0, "q"), publish(1, "q", expiration="60000"))
+    queue = broker.hosts["/"].queues["q"]
+    assert queue.expires_at(queue.order.first()) == broker.clock() + 60_000
+
+
+async def test_q8_who_publishes_into_a_full_queue_waits_and_nobody_else(broker: Broker) -> None:
+    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
+    arguments = {"qpid.policy_type": "PRODUCER_FLOW_CONTROL", "qpid.max_count": 1}
+    await peer.send(1, commands.Queue.Declare(0, "q", arguments=arguments), commands.Queue.Bind(0, "q", "amq.fanout"))
+    await peer.send(1, publish(1, "", exchange="amq.fanout") * 2)
+    assert (peer.transport.reading, other.transport.reading, depth(broker)) == (False, True, 2)
+    await other.send(1, commands.Basic.Get(0, "q", no_ack=True))
+    await peer.take()
+    assert (peer.transport.reading, depth(broker)) == (True, 1)
 
 
 async def test_row_083_an_unknown_argument_is_refused(broker: Broker) -> None:

@@ -83,10 +83,3 @@ def test_row_024_what_comes_back_is_sorted_in_again(stage, queue):
     while client.unacknowledged:
         client.settle_all()
     assert client.received == ["7", "5", "6", "7"]
-
-
-def test_numbers_are_sorted_by_value_and_before_text(stage, queue):
-    """Broker-J spells every key as text, so that 10 comes before 9."""
-    for key in (10, "9", 9):
-        stage.send(repr(key), key=key)
-    assert stage.held() == ["9", "10", "'9'"]

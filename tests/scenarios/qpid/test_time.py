@@ -120,7 +120,7 @@ def test_row_078_no_queue_and_no_exchange_refuses_a_delay(stage):
     assert stage.held() == ["direct", "by exchange"]
 
 
-def test_a_held_message_expires_and_is_cleared_like_any_other(stage):
+def test_q7_a_held_message_expires_and_is_cleared_like_any_other(stage):
     """Broker-J's stay until somebody looks at them (Q7)."""
     queue = stage.declare()
     stage.send("expires", delay=10 * SECOND, ttl=SECOND)
