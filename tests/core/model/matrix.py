@@ -24,23 +24,26 @@ AXIS_TITLES = {
 
 HEAD = f"""# The matrix: every policy with every other
 
-A queue is a composition of policies on four axes: order, retention, dispatch and time. Dispatch and time are split here so
-that what can be combined within them is combined. This page says of every policy of one axis beside every policy of each
-other axis whether a queue may have both, and that this was tested.
+A queue is a composition of policies on four axes: order, retention, dispatch and time. Dispatch and time are split
+here so that what can be combined within them is combined. This page says of every policy of one axis beside every
+policy of each other axis whether a queue may have both, and that this was tested.
 
-- **proven (N)**: N compositions of seven policies contain the pair; each runs {EXAMPLES} programs of random commands in
-  `make test`, and a hundred new ones in `make soak`. After every command the queue is compared with an oracle, a list and
-  the rules written down once more: who got which message in which order, what is pending, scheduled and in delivery, what
-  left for which reason and where it was sent, whether publishers are blocked, and that every message and every body byte
-  that came in is present or was counted out for exactly one reason.
-- **refused**: declaring such a queue is an error (AMQP 0-9-1: 406), and a test holds its text. The reasons are at the end.
+- **proven (N)**: N compositions of seven policies contain the pair; each runs {EXAMPLES} programs of random commands
+  in `make test`, and a hundred new ones in `make soak`. After every command the queue is compared with an oracle, a
+  list and the rules written down once more: who got which message in which order, what is pending, scheduled and in
+  delivery, what left for which reason and where it was sent, whether publishers are blocked, and that every message
+  and every body byte that came in is present or was counted out for exactly one reason.
+- **refused**: declaring such a queue is an error (AMQP 0-9-1: 406), and a test holds its text. The reasons are at
+  the end.
 
-The oracle is written from the rules, not from the queue's code. Where the rules left a question open, queue and oracle were
-brought to agree, and the oracle says what was decided. "Proven" is proven by test: it holds for the programs that ran.
+The oracle is written from the rules, not from the queue's code. Where the rules left a question open, queue and
+oracle were brought to agree, and the oracle says what was decided. "Proven" is proven by test: it holds for the
+programs that ran.
 
-The page is written from the tables that the tests run: `python -m tests.core.model.matrix` writes it anew, and a test
-fails when it is stale. The programs are in `tests/core/model`, the oracle in `src/annulet/testing/oracle`. A state machine,
-`tests/core/test_queue_state_machine.py`, draws any seven policies together, so that triples and more are met too.
+The page is written from the tables that the tests run: `python -m tests.core.model.matrix` writes it anew, and a
+test fails when it is stale. The programs are in `tests/core/model`, the oracle in `src/annulet/testing/oracle`. A
+state machine, `tests/core/test_queue_state_machine.py`, draws any seven policies together, so that triples and more
+are met too.
 """
 
 INTERACTIONS = """## Interactions
