@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core.invariants import check_invariants
-from tests.core.helpers import NOW, RecordingSession, pending, queue_of, send
+from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, send
 
 
 def received(queue, *, messages=-1):
@@ -65,3 +65,14 @@ def test_who_pulls_takes_turns_as_well():
     send(queue, "x1", "y1", "x2", "x3", "y2")
     pulled = [queue.acquire(1, -1, NOW)[0].message.body.decode() for _ in range(5)]
     assert pulled == ["x1", "y1", "x2", "y2", "x3"]
+
+
+def test_a_key_that_nobody_could_be_served_from_keeps_its_turn():
+    queue, red = queue_of(fair_key="k"), RecordingSession("red")
+    red.consume(queue, selector="color = 'red'", messages=3)
+    for body, color in [("x1", "red"), ("y1", "blue"), ("x2", "red"), ("x3", "red"), ("x4", "red")]:
+        queue.enqueue(make_message(body, k=body[0], color=color), NOW)
+    assert red.received == ["x1", "x2", "x3"]
+    other = RecordingSession("other")
+    other.consume(queue)
+    assert other.received == ["y1", "x4"]

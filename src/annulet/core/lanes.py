@@ -140,9 +140,16 @@ class Lanes(Order):
         return best
 
     def resort(self, entry: QueueEntry) -> None:
-        """Move the head of a lane to the lane of the answers it has got meanwhile."""
+        """Move the head of a lane to the lane of the answers it has got meanwhile; its fair key keeps its turn."""
+        lane = entry.lane
+        assert lane is not None
+        key = lane.fair
+        if key is not None:
+            key.pending += 1
         self.take_head(entry)
         self._put(entry, arrival=False)
+        if key is not None:
+            key.pending -= 1
 
     def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that an entry, already out of its lane, is in delivery."""
@@ -186,11 +193,16 @@ class Lanes(Order):
     def forget(self, bits: int) -> None:
         """Forget the answers of retired matchers. O(n)."""
         entries = self.entries()
+        keys = [] if self.fairness is None else list(self.fairness.ring)
+        for key in keys:
+            key.pending += 1  # nothing leaves: the keys keep their turns
         self.clear()
         for entry in entries:
             entry.evaluated &= ~bits
             entry.blocked &= ~bits
             self._put(entry, arrival=False)
+        for key in keys:
+            key.pending -= 1
 
     # ------------------------------------------------------------------ lanes and shelves
 

@@ -107,9 +107,10 @@ class AgeingRanker(Ranker):
 
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:
         """Rank by the time at which a message of level 0 would have had to arrive to be its equal."""
+        del due
         message = entry.message
-        # a message whose priority is changed after it fell due has waited since then, not since it was accepted
-        since = now if due else min(now, max(message.accepted_at, message.deliver_at))
+        # what was scheduled has waited since its time, whenever somebody looked; what is delivered early, since now
+        since = min(now, max(message.accepted_at, message.deliver_at))
         entry.rank = (since - self._levels.level_of(message) * self._age,)
 
 
