@@ -214,6 +214,34 @@ async def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+async def test_what_an_operator_let_fall_due_does_not_wait_again(tmp_path: Path, clean: bool) -> None:
+    clock, data = testing.VirtualClock(), tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-priorities": 10}))
+        delayed = [persistent(1, "q", name, priority=5, headers={"x-delay": 5000}) for name in (b"a", b"b", b"c", b"d")]
+        await publish_all(broker, peer, persistent(1, "q", b"first", priority=5), *delayed)
+        queue = queue_of(broker)
+        for entry in queue.schedule.entries()[:3]:
+            queue.deliver_now(entry, clock())
+        assert [entry.message.body for entry in queue.order.entries()] == [b"a", b"b", b"c", b"first"]
+        queue.reprioritise(queue.order.entries()[1], 1, clock())
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await crash(broker, data, tmp_path / "copy")
+        await leave(peer)
+    data = data if clean else tmp_path / "copy"
+    async with testing.broker(http=False, data_dir=data, clock=clock) as running:
+        queue = queue_of(running.broker)
+        assert [entry.message.body for entry in queue.order.entries()] == [b"c", b"first", b"b"]
+        assert [entry.message.body for entry in queue.schedule.entries()] == [b"d"]
+        running.broker.hosts["/"].queues["q"].purge(clock())
+        await running.broker.commit.durable()
+        assert running.broker.history is not None
+        assert running.broker.history.history.entry_states() == {}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
 async def test_a_paused_queue_stays_paused(tmp_path: Path, clean: bool) -> None:
     data = tmp_path / "live"
     async with testing.broker(http=False, data_dir=data) as running:

@@ -39,6 +39,17 @@ def test_an_overdue_schedule_fires_with_the_first_tick():
     assert pending(queue) == ["late", "plain"]
 
 
+def test_an_operator_had_let_it_fall_due():
+    queue = queue_of()
+    queue.restore(make_message("first"), 1, redelivered=False)
+    queue.restore(make_message("now", deliver_at=NOW + 1000), 2, redelivered=False, deliver_at=NOW - 5)
+    queue.restore(make_message("revised", deliver_at=NOW + 1000), 3, redelivered=False, deliver_at=0)
+    queue.finish_restore(4)
+    queue.tick(NOW)
+    assert pending(queue) == ["now", "first", "revised"]
+    check_invariants(queue)
+
+
 def test_leased_messages_are_in_delivery():
     queue = queue_of(group_mode="shared")
     queue.expect_leased([2])

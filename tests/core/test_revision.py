@@ -36,6 +36,18 @@ def test_it_is_stored_anew_before_the_old_record_is_settled():
     assert [call for call in effects.calls if call[0] in ("store", "settle")] == [("store", b"c1"), ("settle", b"c1")]
 
 
+def test_what_its_record_does_not_say_is_noted():
+    effects, session = RecordingEffects(), RecordingSession()
+    queue = filled(effects)
+    consumer = session.consume(queue, messages=1)
+    queue.remove_consumer(consumer, NOW)
+    queue.return_entries(list(queue.delivering), NOW)
+    effects.changed.clear()
+    for entry in queue.order.entries():
+        queue.reprioritise(entry, 9, NOW)
+    assert effects.changed == [("q", 4, 1)], "the one that came back"
+
+
 def test_what_is_in_delivery_or_has_it_already_stays():
     queue, session = filled(), RecordingSession()
     session.consume(queue, messages=1)

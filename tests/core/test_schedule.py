@@ -74,6 +74,21 @@ def test_an_operator_delivers_it_now_and_a_waiting_consumer_gets_it():
     assert not queue.deliver_now(entry, NOW)
 
 
+def test_that_it_fell_due_by_hand_is_noted_before_it_goes():
+    class Effects(RecordingEffects):
+        def entry_changed(self, queue, entry):
+            self.calls.append(("due", queue.schedule.at(entry)))
+
+    effects = Effects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue, auto_acknowledge=True)
+    message = make_message("x", deliver_at=NOW + 1000)
+    message.record = 1
+    entry = queue.enqueue(message, NOW)
+    assert queue.deliver_now(entry, NOW + 7)
+    assert effects.calls == [("due", NOW + 7), ("settle", b"x")]
+
+
 def test_its_time_to_live_ends_it_in_the_schedule_too():
     queue = queue_of(message_ttl=5)
     delayed(queue, "x", 10)

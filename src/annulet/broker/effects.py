@@ -90,7 +90,8 @@ class HostEffects(Effects):
         """Append the settlement, or cancel the record when it was not written yet."""
         if queue.queue_id:
             self.log.settle(entry.message.record, queue.queue_id, self._transaction)
-            if entry.delivery_count and self.history is not None:
+            noted = entry.delivery_count or entry.message.deliver_at  # only then entry_changed may have been called
+            if noted and self.history is not None:
                 self._noted().entries[queue.queue_id, entry.sequence] = None
             self.pipeline.request()
 

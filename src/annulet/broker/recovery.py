@@ -40,7 +40,7 @@ may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 Â
 
 LOG_DIRECTORY: Final = "messages"
 
-NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=0)
+NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""
 
 VIEWS: Final[dict[str, ContentView]] = {VIEW.name: VIEW}

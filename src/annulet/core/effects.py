@@ -31,7 +31,7 @@ class Effects:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
-        """A stored entry's delivery count or redelivery time changed. Called only when its record is set."""
+        """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""
 
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""

@@ -99,12 +99,12 @@ class Queue(Holdings):
     # ------------------------------------------------------------------ recovery
 
     def restore(
-        self, message: Message, sequence: int, *, redelivered: bool, delivery_count: int = 0, deliver_at: int = 0
+        self, message: Message, sequence: int, *, redelivered: bool, delivery_count: int = 0, deliver_at: int = -1
     ) -> QueueEntry:
         """Put back a message found at recovery, at the place ``sequence`` names.
 
-        ``deliver_at``: it waited for its redelivery. Limits lowered meanwhile trim nothing (``ring-trim``). Call
-        :meth:`finish_restore` after the last one.
+        ``deliver_at``: until when it waited (milliseconds since 1970), 0 when it was pending, -1 when only the message
+        says. Limits lowered meanwhile trim nothing (``ring-trim``). Call :meth:`finish_restore` after the last one.
         """
         return restoring.restore(self, message, sequence, redelivered, delivery_count, deliver_at)
 
@@ -295,6 +295,9 @@ class Queue(Holdings):
         """Let a scheduled entry fall due at once. Returns whether it was scheduled."""
         if entry.state != SCHEDULED:
             return False
+        if entry.message.record:  # else a restart would let it wait for the sender's time again
+            self.schedule.move(entry, now)
+            self.effects.entry_changed(self, entry)
         appointment = self.schedule.cancel(entry)
         arrival.fire(self, appointment, now)
         self.finish(now)

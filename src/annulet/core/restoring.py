@@ -22,8 +22,9 @@ def restore(
     in_sequence = sequence >= queue.next_sequence
     queue.next_sequence = max(queue.next_sequence, sequence + 1)
     leased = sequence in queue.leased
-    if message.deliver_at and not leased and delivery_count == 0:  # not current for its key before it falls due
-        _schedule(queue, entry, message.deliver_at, fresh=True)
+    if message.deliver_at and deliver_at != 0 and delivery_count == 0 and not leased:
+        # not current for its key before it falls due
+        _schedule(queue, entry, message.deliver_at if deliver_at < 0 else deliver_at, fresh=True)
         return entry
     if queue.keys is not None:
         superseded = queue.keys.accept(entry, recovering=True)
@@ -37,7 +38,7 @@ def restore(
         queue.index_expiry(entry)
     elif queue.keys is not None and queue.keys.superseded(entry):
         queue.finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
-    elif deliver_at:
+    elif deliver_at > 0:
         _schedule(queue, entry, deliver_at, fresh=False)
     else:  # out of sequence: a transient message that a lease made durable
         queue.insert(entry, arrival=in_sequence)

@@ -63,5 +63,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
         queue.copies.revised(entry, replacement)
     if former.record:
         queue.effects.store(message, [replacement])
+        if replacement.delivery_count or message.deliver_at:  # the record alone would count anew, and wait again
+            queue.effects.entry_changed(queue, replacement)
         queue.settle_record(entry)
     return replacement

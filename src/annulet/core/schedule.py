@@ -64,6 +64,11 @@ class ScheduleIndex:
             self._heap = sorted(self._appointments.values())
         return appointment
 
+    def move(self, entry: QueueEntry, at: int) -> None:
+        """Let an entry fall due at another time. Raises ``KeyError`` when it is not scheduled."""
+        appointment = self.cancel(entry)
+        self.add(entry, at, fresh=appointment.fresh, schedule_id=appointment.schedule_id)
+
     def named(self, schedule_id: str) -> QueueEntry | None:
         """Return the entry its sender named, ``None`` when there is none waiting."""
         return self._by_id.get(schedule_id)

@@ -23,7 +23,7 @@ class EntryState(NamedTuple):
     """What a queue remembers of an entry beside its message."""
 
     delivery_count: int
-    deliver_at: int  # not before this, milliseconds since 1970; 0 = at once
+    deliver_at: int  # not before this, milliseconds since 1970; 0 = at once; -1 = as its message says
 
 
 class LossNotes:
