@@ -42,3 +42,24 @@ def test_a_pull_stops_at_its_bytes_and_its_last_sequence():
         queue.enqueue(make_message(body, priority=priority), NOW)
     assert [entry.message.body for entry in queue.acquire(10, 3, NOW)] == [b"bb"]
     assert [entry.message.body for entry in queue.acquire(10, -1, NOW, last_sequence=2)] == [b"aa"]
+
+
+def test_who_waited_for_room_is_served_at_once_when_its_next_message_became_another():
+    queue, small, other = queue_of(group_mode="sticky", group_key="g"), RecordingSession("a"), RecordingSession("b")
+    small.consume(queue, octets=4)
+    for body, properties in (("x", {}), ("mmmm", {"g": "a"}), ("n", {"g": "a", "n": 2}), ("z", {})):
+        queue.enqueue(make_message(body, **properties), NOW)
+    assert small.received == ["x"]  # it waits for the large one
+    other.consume(queue, selector="n = 2")
+    assert other.received == ["n"]  # and owns the group now, the large message as well
+    assert small.received == ["x", "z"]
+
+
+def test_a_browser_does_not_wait_for_what_was_taken_away_in_the_same_call():
+    queue, browser, taker = queue_of(), RecordingSession("a"), RecordingSession("b")
+    for number, body in enumerate(("x", "yyy", "zz"), 1):
+        queue.enqueue(make_message(body, n=number), NOW)
+    browser.consume(queue, browse="snapshot", octets=3)
+    assert browser.received == ["x"]
+    taker.consume(queue, selector="n = 2", auto_acknowledge=True)
+    assert browser.received == ["x", "zz"]

@@ -85,3 +85,22 @@ def test_lanes_go_with_their_last_entry():
         queue.enqueue(make_message("x", JMSXGroupID=str(number)), NOW)
     assert not queue.lanes._lanes
     assert not queue.lanes._shelves
+
+
+def test_a_fair_key_keeps_its_turn_when_its_messages_change_lanes():
+    queue, session = queue_of(fair_key="color"), RecordingSession()
+    coloured(queue, "a1", "a2", "b1")
+    session.consume(queue, messages=1)  # takes a1, so it is b's turn
+    lanes = queue.lanes
+    assert lanes is not None
+    assert lanes.fairness is not None
+    turns = list(lanes.fairness.ring)
+    assert [key.key for key in turns] == [("str", "b"), ("str", "a")]
+    head = lanes.first_free()
+    assert head is not None
+    head.evaluated = 1 << 40
+    lanes.resort(head)
+    assert list(lanes.fairness.ring) == turns
+    lanes.forget(1 << 40)
+    assert list(lanes.fairness.ring) == turns
+    assert [key.pending for key in turns] == [1, 1]

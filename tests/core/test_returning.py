@@ -139,3 +139,12 @@ def test_stored_entries_report_their_attempts():
     queue.enqueue(message, NOW)
     session.close(NOW)
     assert effects.changed == [("q", 1, 1)]
+
+
+def test_a_browser_does_not_wait_for_what_is_delayed():
+    queue, browser, taker = queue_of(redelivery_delay=5), RecordingSession("a"), RecordingSession("b")
+    send(queue, "x", "yyy", "zz")
+    browser.consume(queue, browse="snapshot", octets=3)
+    taker.consume(queue)
+    taker.reject(2, NOW, requeue=True)
+    assert browser.received == ["x", "zz"]

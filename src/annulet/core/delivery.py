@@ -31,6 +31,8 @@ def dispatch(queue: Queue, now: int) -> None:
         dispatch_plain(queue, now)
     else:
         dispatch_lanes(queue, lanes, now)
+    if queue.copies is not None:  # what a browser had no room for may be gone, and the one behind it fit
+        queue.copies.serve(now, consumers_too=False)
 
 
 def dispatch_plain(queue: Queue, now: int) -> None:
@@ -52,11 +54,16 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     """Serve where selectors, groups, fair keys or refusals decide who may have what."""
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
+    served = False  # something was handed over since the first of them began to wait
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
         entry = _candidate(lanes, consumers) if consumers else None
         if entry is None:
-            return
+            if not served:
+                return
+            waiting.clear()  # turns and owners have changed: the next message of who waits may be another one
+            served = False
+            continue
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             continue
@@ -67,6 +74,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
             queue.take_first(entry)
             queue.consumers.served(consumer)
             hand_over(queue, consumer, entry, now)
+            served = served or bool(waiting)
         elif entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
             lanes.resort(entry)
 

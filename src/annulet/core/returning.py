@@ -55,6 +55,8 @@ def return_entries(
     queue.update_gate(now)
     queue.dispatch(now)
     _delay(queue, delayed, now)
+    if delayed and queue.copies is not None:  # a browser does not wait for what is delayed now
+        queue.copies.serve(now, consumers_too=False)
     _drop_excess(queue, back, now)
 
 
