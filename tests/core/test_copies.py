@@ -122,3 +122,44 @@ def test_the_short_way_comes_back_when_the_last_browser_leaves():
     assert not queue.simple
     browser.close_consumer(consumer.tag, NOW)
     assert queue.simple
+
+
+def test_browsers_that_have_seen_everything_at_the_same_time_all_end():
+    effects = RecordingEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    send(queue, "a", "b")
+    session.writable = False
+    session.consume(queue, "one", browse="snapshot", auto_close=True)
+    session.consume(queue, "two", browse="snapshot", auto_close=True)
+    session.writable = True
+    session.wake(NOW)
+    assert session.by_consumer == {"one": ["a", "b"], "two": ["a", "b"]}
+    assert sorted(effects.cancelled) == ["one", "two"]
+    assert queue.consumers.count == 0
+    check_invariants(queue)
+
+
+def test_copies_outlive_their_queue_until_they_are_settled():
+    queue, browser, reader = queue_of(non_destructive=True), RecordingSession("1"), RecordingSession("2")
+    send(queue, "a", "b")
+    browser.consume(queue, browse="follow")
+    reader.consume(queue)
+    queue.delete(NOW)
+    browser.acknowledge(1, NOW)
+    browser.reject(2, NOW, requeue=False)
+    reader.close(NOW)
+    assert (browser.unacknowledged, reader.unacknowledged) == ({}, {})
+    check_invariants(queue)
+
+
+def test_nothing_is_kept_once_the_last_reader_and_its_last_copy_are_gone():
+    queue, session = queue_of(), RecordingSession()
+    send(queue, "a", "b")
+    session.consume(queue, "reader", browse="follow")
+    session.detach("reader", NOW)
+    session.acknowledge(1, NOW)
+    assert queue.copies is not None
+    session.acknowledge(2, NOW)
+    assert queue.copies is None
+    assert queue.simple
+    check_invariants(queue)

@@ -54,9 +54,7 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     if forgotten:
         _forget(queue, forgotten)
     _leave_lanes(queue)
-    if queue.copies is not None and not queue.copies.out and not queue.consumers.readers():
-        queue.copies = None
-        queue.simplify()
+    queue.leave_copies()
     queue.update_gate(now)
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.remove_all(RemovalReason.PURGED, now)

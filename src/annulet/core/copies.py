@@ -59,9 +59,15 @@ class Copies:
 
     def serve(self, now: int, *, consumers_too: bool) -> None:
         """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
-        for consumer in self._queue.consumers.readers():
-            if consumer.settings.browse or (consumers_too and self._queue.consumers.is_live(consumer)):
+        queue = self._queue
+        finished: list[Consumer] = []
+        for consumer in queue.consumers.readers():
+            if consumer.settings.browse or (consumers_too and queue.consumers.is_live(consumer)):
                 self._serve_one(consumer, now)
+                if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.first() is None:
+                    finished.append(consumer)
+        for consumer in finished:  # not before: the end of one serves all that are left
+            queue.end_consumer(consumer, now)
 
     def release(self, copy: DeliveryCopy) -> None:
         """A copy was settled, refused or returned: all the same, the entry is where it was."""
@@ -85,11 +91,7 @@ class Copies:
         assert unseen is not None
         while True:
             entry = unseen.first()
-            if entry is None:
-                if consumer.settings.auto_close:
-                    queue.end_consumer(consumer, now)
-                return
-            if not consumer.ready:
+            if entry is None or not consumer.ready:
                 return
             expires_at = queue.expires_at(entry)
             if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:

@@ -180,9 +180,17 @@ class Holdings:
             entry.consumer = None
 
     def release_copy(self, copy: DeliveryCopy) -> None:
-        """Take back a browser's or non-destructive consumer's copy."""
-        assert self.copies is not None
-        self.copies.release(copy)
+        """Take back a browser's or non-destructive consumer's copy. A no-op when the queue was deleted meanwhile."""
+        if self.copies is not None:
+            self.copies.release(copy)
+            self.leave_copies()
+
+    def leave_copies(self) -> None:
+        """Keep no lists any more when nobody reads without taking and nothing of that is out."""
+        copies = self.copies
+        if copies is not None and not copies.out and not self.consumers.readers():
+            self.copies = None
+            self.simplify()
 
     def refuse_for(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Let ``consumer`` not get an entry, which is out of the order, again."""
