@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from annulet.core.entry import REMOVED
+from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, removed, send
 
@@ -85,3 +88,15 @@ def test_a_due_message_that_replaces_a_pending_one_may_keep_its_place_too():
     queue.enqueue(make_message("A", deliver_at=NOW + 5, k="a"), NOW)
     queue.tick(NOW + 5)
     assert pending(queue) == ["c", "A"]
+
+
+@pytest.mark.parametrize("arrival", [{"deliver_at": NOW + 100}, {"body": "far too large"}])
+def test_what_stood_behind_an_expired_message_is_served_whatever_becomes_of_the_arrival(arrival):
+    queue, session = queue_of(max_bytes=12, overflow="ring"), RecordingSession()
+    session.consume(queue, octets=10)
+    queue.enqueue(make_message("123456"), NOW)
+    queue.enqueue(make_message("12345678", expires_at=NOW + 5), NOW)  # too large for what is left of the window
+    queue.enqueue(make_message("123"), NOW)
+    queue.enqueue(make_message(**arrival), NOW + 10)
+    assert session.received == ["123456", "123"]
+    check_invariants(queue)

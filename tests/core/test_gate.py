@@ -57,3 +57,22 @@ def test_browsers_do_not_open_the_gate():
     RecordingSession().consume(queue, browse="follow")
     send(queue, "a")
     assert session.received == []
+
+
+def test_time_does_not_open_while_former_deliveries_are_out():
+    effects = RecordingEffects()
+    queue = queue_of(effects, consumers_before_dispatch=2, delay_before_dispatch=10)
+    former, other, session = RecordingSession("1"), RecordingSession("2"), RecordingSession("3")
+    former.consume(queue)
+    other.consume(queue, "other")
+    send(queue, "a")
+    former.detach("c", NOW)
+    other.detach("other", NOW)
+    session.consume(queue)
+    queue.tick(NOW + 20)
+    assert queue.next_due_at() == 0  # a time that has passed would be asked for without end
+    effects.wakes.clear()
+    former.close(NOW + 5)
+    assert effects.wakes == [NOW + 10]
+    queue.tick(NOW + 10)
+    assert session.received == ["a"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import (
     NOW,
+    RecordingEffects,
     RecordingSession,
     make_message,
     make_queue,
     pending,
+    queue_of,
     removed,
     send,
 )
@@ -113,3 +117,48 @@ def test_closing_a_consumer_frees_shared_credit_for_other_queues():
     send(second, "B")
     session.close_consumer("1", NOW)
     assert (pending(first), session.received) == (["A"], ["A", "B"])
+
+
+def test_the_next_active_consumer_is_chosen_when_the_last_delivery_of_the_former_is_settled():
+    queue = queue_of(single_active_consumer=True)
+    former, oldest, highest = (RecordingSession(name) for name in ("former", "oldest", "highest"))
+    former.consume(queue)
+    send(queue, "a")
+    oldest.consume(queue)
+    former.detach("c", NOW)
+    former.acknowledge(1, NOW)  # nothing waits; the choice is made all the same
+    highest.consume(queue, priority=2)
+    send(queue, "b")
+    assert (oldest.received, highest.received) == (["b"], [])
+
+
+def test_taking_away_the_limit_that_blocked_publishers_lets_them_go_on():
+    effects = RecordingEffects()
+    queue = queue_of(effects, max_length=1, overflow="block")
+    send(queue, "a", "b")
+    queue.update(replace(queue.settings, max_length=-1), NOW)
+    assert effects.blocked == [("q", True), ("q", False)]
+    assert not queue.blocked
+
+
+def test_taking_away_the_gate_opens_it():
+    queue, session = queue_of(consumers_before_dispatch=3), RecordingSession()
+    session.consume(queue)
+    send(queue, "a")
+    queue.update(replace(queue.settings, consumers_before_dispatch=0), NOW)
+    assert session.received == ["a"]
+
+
+def test_taking_away_the_pause_of_a_rebalance_ends_it():
+    queue, one, two = (
+        queue_of(group_mode="sticky", group_rebalance=True, group_rebalance_pause=True),
+        RecordingSession("1"),
+        RecordingSession("2"),
+    )
+    one.consume(queue, messages=1)
+    queue.enqueue(make_message("a", JMSXGroupID="g"), NOW)
+    two.consume(queue)
+    queue.enqueue(make_message("b", JMSXGroupID="g"), NOW)
+    assert two.received == []
+    queue.update(replace(queue.settings, group_rebalance_pause=False), NOW)
+    assert two.received == ["b"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
     """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
-    queue.expire_due(now)
+    expired = queue.expire_due(now)
     message = entry.message
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
@@ -28,6 +28,8 @@ def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
         _schedule(queue, entry, now)
     else:
         admit(queue, entry, now, due=False)
+    if expired:  # it may have been too large for a consumer, what follows it not
+        queue.dispatch(now)
 
 
 def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:

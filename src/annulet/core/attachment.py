@@ -27,8 +27,6 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
         queue.gate.consumer_added(queue, now)
         _rebalance(queue)
     queue.update_gate(now)
-    if queue.halted and (at := queue.gate.opens_at(queue)):
-        queue.effects.wake_at(at)
     queue.dispatch(now)
 
 

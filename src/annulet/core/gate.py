@@ -31,9 +31,9 @@ class Gate:
 
     def update(self, queue: Holdings, now: int) -> None:
         """Open when the conditions are met. Called whenever one of them may have changed."""
-        if self.rebalancing and not queue.delivering:
-            self.rebalancing = False
         settings = queue.settings
+        if self.rebalancing and not (queue.delivering and settings.group_rebalance_pause):
+            self.rebalancing = False
         wanted = settings.consumers_before_dispatch
         if wanted <= 1:
             self.open = True
@@ -46,8 +46,8 @@ class Gate:
             self.open = count >= wanted or (delay >= 0 and now >= self.first_consumer_at + delay)
 
     def opens_at(self, queue: Holdings) -> int:
-        """When time alone opens the gate; 0 when it is open or time does not."""
+        """When time alone opens the gate; 0 when it is open or time does not, as while messages are in delivery."""
         delay = queue.settings.delay_before_dispatch
-        if self.open or delay < 0 or queue.consumers.takers == 0:
+        if self.open or delay < 0 or queue.consumers.takers == 0 or queue.delivering:
             return 0
         return self.first_consumer_at + delay

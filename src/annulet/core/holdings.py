@@ -281,6 +281,8 @@ class Holdings:
         """Find out again whether dispatch may go on."""
         if self.gated:
             self.gate.update(self, now)
+            if at := self.gate.opens_at(self):
+                self.effects.wake_at(at)
         self.halted = self.paused or not self.gate.open or self.gate.rebalancing
 
     @property

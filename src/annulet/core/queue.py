@@ -148,13 +148,13 @@ class Queue(Holdings):
 
     def wake(self, now: int) -> None:
         """Serve consumers after credit or room in their connection came back, or deliveries were settled."""
+        self.consumers.elect()  # also with nothing to serve: who is next does not depend on when there is something
         if self.simple:
             if self.order.count and self.consumers.count and not self.halted:
                 delivery.dispatch_plain(self, now)
             if self.forwarder.waiting:
                 self.forwarder.flush(now)
             return
-        self.consumers.elect()  # also while the queue is paused: who is next does not depend on when it goes on
         self.update_gate(now)
         self.dispatch(now)
         self.finish(now)
@@ -345,7 +345,10 @@ class Queue(Holdings):
                 assert victim is not None
                 self.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
         arrival.enforce_limits(self, now)
+        self.gate.update(self, now)  # it may have to open because it is none any more
+        self.update_gate(now)
         self.wake(now)
+        self.finish(now)  # limits that are gone hold no publishers back
 
     def browse(self) -> list[QueueEntry]:
         """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing."""
