@@ -79,9 +79,19 @@ def accepted_at(message: Message, now: int) -> int:
 
 
 def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> int:
-    """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there."""
+    """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there.
+
+    When it cannot be stored it is taken out again, unless a consumer has it already: its source stays.
+    """
     sequence = destination.next_sequence
-    host.apply(host.plan(message, _route(host, destination), Claims()), now)
+    try:
+        host.apply(host.plan(message, _route(host, destination), Claims()), now)
+    except BaseException:
+        waiting = [*destination.order.snapshot(), *(item.entry for item in destination.schedule.snapshot())]
+        for entry in waiting:
+            if entry.sequence == sequence:
+                destination.remove(entry, RemovalReason.MOVED, now)
+        raise
     return sequence
 
 
