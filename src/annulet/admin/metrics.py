@@ -154,6 +154,10 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
+        "deliveries_too_large": (
+            "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
+            broker.deliveries_too_large,
+        ),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         **{
             f"logins_{name}": (f"Logins {name}", value)

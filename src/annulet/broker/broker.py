@@ -96,6 +96,7 @@ class Broker:
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
         self.limit_refusals = 0  # publishes that a full queue or address refused
+        self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {

@@ -117,8 +117,7 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     queue.counters.messages_delivered += 1
     if not queue.simple:
         _note_taken(queue, entry, consumer)
-    if consumer.auto_acknowledge:
-        consumer.session.deliver_settled(consumer, entry)
+    if consumer.auto_acknowledge and consumer.session.deliver_settled(consumer, entry):
         if queue.lanes is not None:
             entry.consumer = consumer
             queue.lanes.released(entry)
@@ -132,7 +131,8 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     size = len(entry.message.body)
     queue.delivering_bytes += size
     consumer.take(size)
-    consumer.session.deliver_unsettled(consumer, entry)
+    if not consumer.auto_acknowledge:
+        consumer.session.deliver_unsettled(consumer, entry)
 
 
 def _note_taken(queue: Queue, entry: QueueEntry, consumer: Consumer) -> None:

@@ -57,10 +57,15 @@ class Session:
         self.unacknowledged[tag] = entry
         self.deliver(consumer, entry, tag)
 
-    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> None:
-        """Send a message that needs no acknowledgement."""
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Send a message that needs no acknowledgement.
+
+        False when the client cannot take this message at all: the session holds it then, and returns it to the queue
+        once the core has done its work.
+        """
         self.last_tag += 1
         self.deliver(consumer, entry, self.last_tag)
+        return True
 
     # ------------------------------------------------------------------ consumers
 

@@ -69,13 +69,15 @@ class Peer:
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
-    async def open(self, *channels: int, user: str = "guest", heartbeat_seconds: int = 0) -> Peer:
+    async def open(
+        self, *channels: int, user: str = "guest", heartbeat_seconds: int = 0, frame_max: int = 131_072
+    ) -> Peer:
         """Negotiate and open channels."""
         self.receive(PROTOCOL_HEADER)
         response = f"\0{user}\0{user}"
         start_ok = commands.Connection.StartOk(dict(CLIENT_PROPERTIES), "PLAIN", response, "en_US")
         await self.send(0, start_ok)
-        tune_ok = commands.Connection.TuneOk(100, 131_072, heartbeat_seconds)
+        tune_ok = commands.Connection.TuneOk(100, frame_max, heartbeat_seconds)
         await self.send(0, tune_ok, commands.Connection.Open("/"))
         for channel in channels:
             await self.send(channel, commands.Channel.Open())

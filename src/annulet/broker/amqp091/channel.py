@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
 from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.entry import DELIVERING
 from annulet.core.errors import CoreError
 from annulet.core.session import UnknownDeliveryTag
 from annulet.core.settings import UNLIMITED, ConsumerSettings
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.message import PropertyValue
     from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 """Header of a message that was delivered before: how often (RabbitMQ's quorum queues)."""
@@ -78,6 +83,9 @@ class Channel(PublishingSession):
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(number, connection)
         self.writable = connection.writable
+        self.header_max = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
+        self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
+        self._too_large_told = False
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
@@ -90,16 +98,63 @@ class Channel(PublishingSession):
         assert isinstance(consumer, AmqpConsumer)
         message = entry.message
         origin = message.origin
+        header = delivered_header(entry) if entry.delivery_count or entry.queue.group_firsts else message.header
+        if len(header) > self.header_max:
+            header = message.header  # better without what is told of the delivery than not at all
+            if len(header) > self.header_max:
+                del self.unacknowledged[tag]  # the client must not settle what it does not get
+                self._withhold(consumer, entry)
+                return
         self.engine.send_deliver(
             self.number,
             consumer.encoded_tag,
             tag,
             entry.redelivered,
             origin.encoded or destination_of(origin),
-            delivered_header(entry) if entry.delivery_count or entry.queue.group_firsts else message.header,
+            header,
             message.body,
         )
         self.connection.output_added()
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
+        if len(entry.message.header) > self.header_max:
+            self._withhold(consumer, entry)
+            return False
+        self.last_tag += 1
+        self.deliver(consumer, entry, self.last_tag)
+        return True
+
+    def _withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer: its content header, which cannot be split, needs a larger frame."""
+        broker = self.connection.broker
+        broker.deliveries_too_large += 1
+        if not self._too_large_told:
+            self._too_large_told = True
+            logger.warning("message withheld from a consumer", peer=self.name, reason=self.too_large(entry))
+        if not self._too_large:
+            broker.loop.call_soon(self._return_too_large)
+        self._too_large.append((consumer, entry))
+
+    def too_large(self, entry: QueueEntry) -> str:
+        """Say why a message cannot be sent to this client, and the remedy."""
+        overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
+        return (
+            f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
+            f"{len(entry.message.header) + overhead} bytes, but frame-max of this connection is "
+            f"{self.engine.frame_max}; connect with a larger frame-max"
+        )
+
+    def _return_too_large(self) -> None:
+        """Return what was withheld, for others to get."""
+        withheld, self._too_large = self._too_large, []
+        now = self.connection.broker.clock()
+        for consumer, entry in withheld:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                exclude = None if consumer.cancelled else consumer
+                entry.queue.return_entries([entry], now, counted=False, exclude=exclude)
+        if not self.closed:
+            self.wake(now)  # what it held filled a shared window, which other queues wait for
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Tell a client that understands it (consumer_cancel_notify) that its queue is gone, or all of it seen."""

@@ -248,21 +248,31 @@ class Topology:
             self.host.consumer_removed(consumer.queue, self.connection.now)
 
     def get(self, channel: Channel, queue: str, no_ack: bool) -> None:
-        """Take one message."""
+        """Take one message. One whose header the connection cannot carry closes the channel, and stays."""
         found = self._queue(channel, queue, "read")
-        taken = channel.get(found, self.connection.now, auto_acknowledge=no_ack)
+        taken = channel.get(found, self.connection.now, auto_acknowledge=False)
         if taken is None:
             self.engine.send_get_empty(channel.number)
             return
         entry, tag = taken
         message = entry.message
+        header = delivered_header(entry)
+        if len(header) > channel.header_max:
+            header = message.header
+        if len(header) > channel.header_max:
+            self.connection.broker.deliveries_too_large += 1
+            del channel.unacknowledged[tag]
+            found.return_entries([entry], self.connection.now, counted=False)
+            raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
+        if no_ack:
+            channel.acknowledge(tag, self.connection.now)
         self.engine.send_get_ok(
             channel.number,
             tag,
             entry.redelivered,
             message.origin.encoded or destination_of(message.origin),
             found.order.count,
-            delivered_header(entry),
+            header,
             message.body,
         )
 

@@ -19,6 +19,7 @@ FRAME_END: Final = 0xCE
 FRAME_END_OCTET: Final = b"\xce"
 FRAME_HEADER_SIZE: Final = 7  # type, channel, payload size
 FRAME_OVERHEAD: Final = 8  # the header and the end octet
+HEADER_OVERHEAD: Final = 12  # of a content header: class, weight and body size, before the property flags (§4.2.6.1)
 
 FRAME_MIN_SIZE: Final = 4096
 """§1.1 ``frame-min-size``, in bytes: nobody may negotiate less."""
