@@ -124,23 +124,20 @@ def test_streams_are_refused_with_a_reason(scene: Scene, ours: Peer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("arguments", "words"),
     [
-        ("x-max-priority", 10),
-        ("x-max-length", 10),
-        ("x-max-length-bytes", 1000),
-        ("x-overflow", "reject-publish"),
-        ("x-dead-letter-exchange", ""),
-        ("x-dead-letter-routing-key", "dead"),
-        ("x-single-active-consumer", True),
-        ("x-delivery-limit", 3),
+        ({"x-sort-key": "a", "x-max-priority": 3}, ["x-sort-key", "x-max-priority"]),
+        ({"x-overflow": "reject"}, ["x-overflow", "x-max-length"]),
+        ({"x-dead-letter-routing-key": "dead"}, ["x-dead-letter-routing-key", "x-dead-letter-exchange"]),
+        ({"x-max-length": 5, "max-length": 6}, ["x-max-length", "5", "6"]),
     ],
 )
-def test_policies_of_later_versions_are_refused_by_name(scene: Scene, ours: Peer, name: str, value: Any) -> None:
-    channel = scene.channel()
+def test_contradictory_arguments_are_refused_by_name(
+    scene: Scene, ours: Peer, arguments: dict[str, Any], words: list[str]
+) -> None:
     queue = scene.name()
-    with channel_closed(406, name, "not available"):
-        channel.queue_declare(queue, arguments={name: value})
+    with channel_closed(406, *words):
+        scene.channel().queue_declare(queue, arguments=arguments)
     with channel_closed(404):  # nothing was created
         scene.channel().queue_declare(queue, passive=True)
 
