@@ -161,10 +161,10 @@ class DeclaredQueues(Publishing):
         self._change(queue, resolved, now)
 
     def _require_room(self, queue: Queue, settings: QueueSettings) -> None:
-        if 0 <= settings.max_consumers < queue.users:
+        if 0 <= settings.max_consumers < queue.takers:
             raise PreconditionFailed(
                 f"max-consumers of queue '{queue.name}' in vhost '{self.name}' cannot be {settings.max_consumers}: "
-                f"it has {queue.users} consumers; cancel some first"
+                f"it has {queue.takers} consumers; cancel some first"
             )
 
     def _change(self, queue: Queue, resolved: ResolvedQueue, now: int) -> None:
@@ -233,6 +233,7 @@ class DeclaredQueues(Publishing):
         for address in list(self.accounts.by_address):
             if pattern.matches(address):
                 self.limit_address(address)
+        self.uncounted = True
         self.graph_changed()
 
     def _some_reap_declared(self) -> bool:
@@ -263,9 +264,9 @@ class DeclaredQueues(Publishing):
                 f"queue '{queue.name}' in vhost '{self.name}' has {queue.consumers.count} consumers and "
                 f"{len(queue.leases)} leases; exclusive use needs a queue without any"
             )
-        if 0 <= queue.settings.max_consumers <= queue.users:
+        if 0 <= queue.settings.max_consumers <= queue.takers:
             raise AccessRefused(
-                f"queue '{queue.name}' in vhost '{self.name}' has {queue.users} consumers and max-consumers is "
+                f"queue '{queue.name}' in vhost '{self.name}' has {queue.takers} consumers and max-consumers is "
                 f"{queue.settings.max_consumers}; cancel one first"
             )
 

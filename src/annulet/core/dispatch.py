@@ -153,15 +153,14 @@ class CompetingDispatch:
         self._next[index] %= len(level)
 
     def elect(self) -> None:
-        """Fill the live places by priority, then attachment."""
+        """Fill the live places by priority, then attachment. Who is gone keeps its place while it holds deliveries."""
         if self.live_max < 0 or len(self._live) >= self.live_max:
             return
         self._former = [consumer for consumer in self._former if consumer.held]
-        if self._former:
-            return
+        places = self.live_max - len(self._former)
         for level in self._levels:
             for consumer in level:
-                if len(self._live) >= self.live_max:
+                if len(self._live) >= places:
                     return
                 self._live[consumer] = None
 

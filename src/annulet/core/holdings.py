@@ -291,9 +291,14 @@ class Holdings:
         return self.consumers.count + len(self.leases)
 
     @property
+    def takers(self) -> int:
+        """Users that take messages, which browsers do not: what ``max-consumers`` counts."""
+        return self.consumers.takers + len(self.leases)
+
+    @property
     def unattended(self) -> bool:
         """Say whether nobody is there who would take a message: what ``purge-on-no-consumers`` asks."""
-        return self.consumers.takers == 0 and not self.leases
+        return self.takers == 0
 
     def expires_at(self, entry: QueueEntry) -> int:
         """When an entry expires: the message's time and the queue's bounds put together; 0 for never."""

@@ -76,9 +76,13 @@ def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | 
 
 
 def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
-    """Schedule what comes back later. A ring or limit that is full now drops it now (spec R20)."""
+    """Schedule what comes back later. A ring or limit that is full now drops it now (spec R20).
+
+    Where limits count what is scheduled, the most important and newest find room first.
+    """
     limits = queue.limits
-    for entry in entries:
+    rule = queue.settings.evict
+    for entry in sorted(entries, key=lambda entry: eviction_rank(entry, rule), reverse=True):
         if 0 <= queue.settings.ring_size <= queue.order.count:
             queue.finish_removal(entry, RemovalReason.REPLACED_RING, now, 0)
             continue
