@@ -161,3 +161,27 @@ def test_after_a_reset_old_deliveries_neither_hold_nor_free_the_new_assignment()
     three.consume(queue, auto_acknowledge=True)
     fill(queue, "a2", "a3")
     assert (two.received, three.received) == (["a2"], ["a3"])
+
+
+def test_groups_in_the_queue_do_not_count_against_the_remembered_ones(monkeypatch):
+    monkeypatch.setattr("annulet.core.groups.ASSIGNMENTS_MAX", 2)
+    queue, one, two = queue_of(group_mode="sticky"), RecordingSession("1"), RecordingSession("2")
+    one.consume(queue)
+    two.consume(queue)
+    fill(queue, "a1", "b1", "c1", "d1")  # all in delivery: none of them is idle
+    one.acknowledge(0, NOW, multiple=True)  # a and c are
+    fill(queue, "a2", "e1")
+    assert one.received == ["a1", "c1", "a2"]
+    assert set(queue.lanes.groups.groups) == set("abcde")
+    two.acknowledge(0, NOW, multiple=True)  # b, d and e are idle now as well; the two latest are remembered
+    assert set(queue.lanes.groups.groups) == set("ade")
+
+
+def test_an_idle_group_goes_with_its_assignment():
+    queue, session = queue_of(group_mode="sticky"), RecordingSession()
+    session.consume(queue, auto_acknowledge=True)
+    fill(queue, "a1", "b1", "c1")
+    assert queue.reset_groups(NOW, "a") == 1
+    assert set(queue.lanes.groups.groups) == {"b", "c"}
+    session.close(NOW)
+    assert not queue.lanes.groups.groups

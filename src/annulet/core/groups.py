@@ -14,6 +14,7 @@ back, because the order inside the group would break.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -93,6 +94,7 @@ class GroupTable:
         self.shared = settings.group_mode == GROUP_SHARED
         self.first_key = settings.group_first_key
         self.groups: dict[str, Group] = {}
+        self._remembered: OrderedDict[Group, None] = OrderedDict()  # assigned and idle, the longest idle first
 
     def name_of(self, message: Message) -> str:
         """Return the name of a message's group, empty when it has none."""
@@ -112,8 +114,8 @@ class GroupTable:
         if group is None:
             group = Group(name)
             self.groups[name] = group
-            if len(self.groups) > ASSIGNMENTS_MAX:
-                self._forget_oldest()
+        else:
+            self._remembered.pop(group, None)  # something of it arrives
         return group
 
     def closes(self, entry: QueueEntry) -> bool:
@@ -165,6 +167,7 @@ class GroupTable:
                     group.former = consumer
                     group.parked = True
                 changed.append(group)
+        self._forget_idle(changed)
         return changed
 
     def reset(self, name: str = "") -> list[Group]:
@@ -173,12 +176,25 @@ class GroupTable:
         changed = [group for group in groups if group.owner is not None or group.parked]
         for group in changed:
             group.free()
+        self._forget_idle(changed)
         return changed
 
     def forget_if_idle(self, group: Group) -> None:
-        """Drop a group that nobody owns and of which nothing is in the queue."""
-        if group.owner is None and not group.parked and group.idle:
+        """Drop a group of which nothing is in the queue, unless it is assigned: of those the latest are remembered."""
+        if not group.idle or group.parked:
+            return
+        if group.owner is None:
+            self._remembered.pop(group, None)
             self.groups.pop(group.name, None)
+            return
+        self._remembered[group] = None
+        if len(self._remembered) > ASSIGNMENTS_MAX:
+            oldest, _ = self._remembered.popitem(last=False)
+            del self.groups[oldest.name]
+
+    def _forget_idle(self, groups: list[Group]) -> None:
+        for group in groups:
+            self.forget_if_idle(group)
 
     def _given_name(self, message: Message) -> str:
         view = message.origin.view
@@ -190,9 +206,3 @@ class GroupTable:
             if isinstance(value, str) and value:
                 return value
         return view.properties(message).group_id
-
-    def _forget_oldest(self) -> None:
-        for name, group in self.groups.items():
-            if group.idle:
-                del self.groups[name]
-                return
