@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.address_limits import AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.address_limits import IDLE_MAX, AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.diverts import Divert
 from annulet.core.errors import LimitExceeded, TransactionRefused
 from annulet.core.reasons import RemovalReason
 from annulet.core.transaction import Transaction
@@ -214,6 +215,85 @@ def test_a_message_with_a_new_priority_stands_for_the_old_one():
     assert amounts(host) == (1, 3)
     queue.purge(NOW)
     assert amounts(host) == (0, 0)
+
+
+def anycast(host):
+    address(host, "news", "first", "second", types=("anycast",))
+
+
+def filtered(host):
+    host.declare_address("news")
+    (queue,) = declare(host, "q", arguments={"x-selector": "1 = 1"})
+    host.attach_queue(queue, "news")
+
+
+def diverted(host):
+    address(host, "news", "q")
+    address(host, "elsewhere", "other")
+    host.add_divert(Divert("copy", "news", ("elsewhere",)))
+
+
+def by_headers(host):
+    host.declare_exchange("news", "headers")
+    (queue,) = declare(host, "q")
+    host.bind_queue(queue, "news", "", {"x-match": "all"})
+
+
+@pytest.mark.parametrize("prepare", [anycast, filtered, diverted, by_headers])
+def test_limits_hold_where_each_message_is_asked_for_its_way(prepare):
+    host = make_host({"news": {"max-size-messages": 1, "address-full-policy": "fail"}})
+    prepare(host)
+    send(host, "news")
+    assert "max-size-messages is 1" in refused(host, "news")
+    assert amounts(host) == (1, 1)
+
+
+def test_limits_hold_for_what_the_broker_sends_to_an_internal_exchange():
+    host = make_host({"dead": {"max-size-messages": 1, "address-full-policy": "drop"}})
+    host.declare_exchange("dead", "fanout", internal=True)
+    (queue,) = declare(host, "q")
+    host.bind_queue(queue, "dead", "")
+    for _ in range(3):
+        host.apply(host.plan_forward(note(to="dead"), "dead", ("",)), NOW)
+    assert queue.order.count == 1
+    assert account_of(host, "dead").dropped == 2
+
+
+def test_a_message_nobody_takes_opens_no_account():
+    host = make_host({"#": {"max-size-messages": 1}})
+    assert [send(host, f"nowhere.{number}") for number in range(3)] == [0, 0, 0]
+    assert host.accounts.by_address == {}
+
+
+def test_what_queues_held_is_counted_once_and_not_for_each_new_address():
+    host = make_host()
+    old, *_ = declare(host, "old", "new", "newer")
+    send(host, "old", "abc")
+    host.address_settings.set("#", {"max-size-messages": 5})
+    send(host, "new")
+    assert [amounts(host, name) for name in ("old", "new")] == [(1, 3), (1, 1)]
+    old.enqueue(note("behind the back", to="old"), NOW)
+    send(host, "newer")
+    assert amounts(host, "old") == (1, 3)  # nobody looked again
+    assert amounts(host, "newer") == (1, 1)
+    host.address_settings.set("other", {"max-size-messages": 5})
+    send(host, "new")
+    assert amounts(host, "old") == (1, 3)  # an account that is open counts what comes, and nothing twice
+
+
+def test_idle_accounts_are_closed_when_there_are_many():
+    accounts = AddressAccounts(NodeEffects())
+    limits = AddressLimits(max_messages=1)
+    busy = accounts.account_for("busy", limits)
+    accounts.charge(busy, make_message("m"), 1)
+    told = accounts.account_for("told", limits)
+    told.refused = 1
+    idle = accounts.account_for("idle", limits)
+    for number in range(IDLE_MAX - 2):
+        accounts.account_for(f"once.{number}", limits)
+    assert sorted(accounts.by_address) == ["busy", f"once.{IDLE_MAX - 3}", "told"]
+    accounts.charge(idle, make_message("m"), 1)  # planned before, carried out now
+    assert accounts.by_address["idle"] is idle
 
 
 QUEUES = {

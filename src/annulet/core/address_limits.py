@@ -19,6 +19,9 @@ BLOCK: Final = "block"
 FAIL: Final = "fail"
 FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
 
+IDLE_MAX: Final = 10_000
+"""Accounts kept before those that hold nothing and have nothing to tell are closed, about 3 MB."""
+
 
 class AddressLimits:
     """What one address may hold. Sizes are body bytes; -1 is no limit.
@@ -157,11 +160,12 @@ class Charge:
 class AddressAccounts:
     """The accounts of a virtual host, and which message is counted where."""
 
-    __slots__ = ("_charges", "_effects", "by_address")
+    __slots__ = ("_charges", "_effects", "_swept_at", "by_address")
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
+        self._swept_at = IDLE_MAX  # so many accounts there may be before idle ones are looked for
         self.by_address: dict[str, AddressAccount] = {}
 
     def account_for(self, name: str, limits: AddressLimits) -> AddressAccount | None:
@@ -175,6 +179,8 @@ class AddressAccounts:
                 self._close(account)
             return None
         if account is None:
+            if len(self.by_address) >= self._swept_at:
+                self._sweep()
             account = AddressAccount(name, limits)
             self.by_address[name] = account
         elif account.limits is not limits:
@@ -185,6 +191,7 @@ class AddressAccounts:
     def charge(self, account: AddressAccount, message: Message, queues: int) -> None:
         """Count a message before it enters ``queues`` queues: one may be done with it before the next has it."""
         self._charges[message] = Charge(account, queues)
+        self.by_address.setdefault(account.name, account)  # idle, it may have been closed since it was asked
         account.add(message)
         self._report(account)
 
@@ -208,6 +215,13 @@ class AddressAccounts:
             del self._charges[message]
             charge.account.subtract(message)
             self._report(charge.account)
+
+    def _sweep(self) -> None:
+        """Close idle accounts: names that are used once and never again would add up. O(accounts), then rarely."""
+        for account in list(self.by_address.values()):
+            if not (account.messages or account.blocked or account.dropped or account.refused):
+                del self.by_address[account.name]
+        self._swept_at = max(IDLE_MAX, 2 * len(self.by_address))
 
     def _close(self, account: AddressAccount) -> None:
         del self.by_address[account.name]

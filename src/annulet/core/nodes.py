@@ -218,7 +218,7 @@ class Nodes(DeclaredQueues):
             verdicts = Verdicts(message)
             if verdicts.admits(binding.selector) and verdicts.admits(selector):
                 copy = copy_of(message)
-                account = self.accounts.by_address.get(address.name)
+                account = self.account_of(address.name)
                 if account is not None:
                     self.accounts.charge(account, copy, 1)
                 self.enqueue_all(copy, [queue], self.latest)

@@ -44,6 +44,7 @@ class Publishing(RoutingGraph):
         self.ledger = ledger
         self.address_settings = address_settings
         self.accounts = AddressAccounts(effects)
+        self.uncounted = True  # queues may hold messages of addresses that were given limits after they came
         self.duplicates = DuplicateCaches()
         self.duplicates_dropped = 0
 
@@ -216,7 +217,7 @@ class Publishing(RoutingGraph):
             leg.fate = DUPLICATE
             return
         size = len(leg.message.body)
-        account = self.accounts.by_address.get(leg.address) if leg.queues else None
+        account = self.account_of(leg.address) if leg.queues else None
         if account is not None:
             more = claims.of_account(account)
             if account.drops(size, more.messages, more.bytes):
@@ -291,8 +292,10 @@ class Publishing(RoutingGraph):
     def judge_route(self, route: Route) -> None:
         """Find out whether limits of addresses or queues, or address settings, have a say in each message."""
         settings = self.settings_of(route.address)
+        if route.queues:
+            self.account_of(route.address)  # an address that is full already says so before the next send
         if (
-            self.limit_address(route.address) is not None
+            not limits_of(settings).unlimited
             or settings.no_expiry
             or (not route.queues and settings.send_to_dla_on_no_route)
         ):
@@ -300,34 +303,50 @@ class Publishing(RoutingGraph):
         elif any(queue.may_refuse for queue in route.queues):
             route.static = False
 
-    def limit_address(self, address: str) -> AddressAccount | None:
-        """Open, change or close the account of an address after its settings; ``None`` when it needs none."""
-        settings = self.settings_of(address)
-        limits = AddressLimits(
-            max_bytes=settings.max_size_bytes,
-            max_messages=settings.max_size_messages,
-            policy=settings.address_full_policy,
-            reject_threshold=settings.max_size_bytes_reject_threshold,
-        )
-        known = address in self.accounts.by_address
-        account = self.accounts.account_for(address, limits)
-        if account is not None and not known:
+    def account_of(self, address: str) -> AddressAccount | None:
+        """Return the account of an address with limits, opened when the first message is about to enter; else ``None``.
+
+        What queues held when the limits were given counts from then on.
+        """
+        account = self.accounts.by_address.get(address)
+        if account is not None:
+            return account
+        limits = limits_of(self.settings_of(address))
+        if limits.unlimited:
+            return None
+        if not self.accounts.by_address:
             for queue in self.queues.values():
                 queue.accounts = self.accounts
-            for message, queues in self._held_of(address).items():
-                self.accounts.charge(account, message, queues)
-        return account
+        if self.uncounted:
+            self._count_held()
+        return self.accounts.account_for(address, limits)
 
-    def _held_of(self, address: str) -> dict[Message, int]:
-        """Return the messages sent to an address that queues hold, each with how many do. O(messages)."""
-        held: dict[Message, int] = {}
+    def limit_address(self, address: str) -> None:
+        """Change or close the account of an address after its settings."""
+        self.accounts.account_for(address, limits_of(self.settings_of(address)))
+
+    def _count_held(self) -> None:
+        """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
+
+        Address by address it would be O(messages) for each name somebody sends to.
+        """
+        self.uncounted = False
+        held: dict[str, dict[Message, int]] = {}
         for queue in self.queues.values():
+            queue.accounts = self.accounts
             here = {entry.message for entry in [*queue.order.entries(), *queue.schedule.entries(), *queue.delivering]}
             for message in here:
                 origin = message.origin
-                if (origin.exchange or address_of_key(origin.routing_key)) == address:
-                    held[message] = held.get(message, 0) + 1
-        return held
+                address = origin.exchange or address_of_key(origin.routing_key)
+                if address not in self.accounts.by_address:
+                    counts = held.setdefault(address, {})
+                    counts[message] = counts.get(message, 0) + 1
+        for address, counts in held.items():
+            limits = limits_of(self.settings_of(address))
+            account = None if limits.unlimited else self.accounts.account_for(address, limits)
+            if account is not None:
+                for message, queues in counts.items():
+                    self.accounts.charge(account, message, queues)
 
     # ------------------------------------------------------------------ duplicates
 
@@ -345,3 +364,13 @@ class Publishing(RoutingGraph):
         """Drop the ids of an address that lost its last queue."""
         if self.duplicates.forget(address):
             self.effects.duplicates_forgotten(address)
+
+
+def limits_of(settings: ResolvedSettings) -> AddressLimits:
+    """Return the limits that address settings give an address."""
+    return AddressLimits(
+        max_bytes=settings.max_size_bytes,
+        max_messages=settings.max_size_messages,
+        policy=settings.address_full_policy,
+        reject_threshold=settings.max_size_bytes_reject_threshold,
+    )
