@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from annulet.core.eviction import COMPACTION_MINIMUM, EvictionIndex
@@ -68,3 +70,28 @@ def test_the_index_does_not_grow_with_what_was_delivered():
     assert isinstance(index, EvictionIndex)
     assert len(index._heap) <= 2 * 10 + COMPACTION_MINIMUM + 1
     assert index.first() is None
+
+
+@pytest.mark.parametrize("drain", ["consume", "purge", "remove"])
+def test_the_index_lets_go_of_what_left_without_waiting_for_an_arrival(drain):
+    queue, session = queue_of(max_length=1000, overflow=OVERFLOW_RING, evict=LARGEST), RecordingSession()
+    entries = [queue.enqueue(make_message(str(number)), NOW) for number in range(1000)]
+    if drain == "consume":
+        session.consume(queue, auto_acknowledge=True)
+    elif drain == "purge":
+        queue.purge(NOW)
+    else:
+        for entry in entries:
+            queue.remove(entry, RemovalReason.MOVED, NOW)
+    assert isinstance(queue.evictions, EvictionIndex)
+    assert len(queue.evictions._heap) <= COMPACTION_MINIMUM
+
+
+def test_queues_that_evict_nothing_keep_no_index_until_they_do():
+    queue = queue_of(priorities=10, max_length=2, overflow="reject")
+    for priority in (9, 4):
+        queue.enqueue(make_message(str(priority), priority=priority), NOW)
+    assert queue.evictions is None
+    queue.update(replace(queue.settings, ring_size=2), NOW)
+    queue.enqueue(make_message("8", priority=8), NOW)
+    assert pending(queue) == ["9", "8"]

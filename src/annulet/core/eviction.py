@@ -15,6 +15,7 @@ from annulet.core.settings import (
     LEAST_RECENT_KEY,
     NEWEST,
     OLDEST,
+    OVERFLOW_RING,
     SOONEST_TO_EXPIRE,
 )
 
@@ -56,10 +57,13 @@ class EvictionIndex:
 
     def add(self, entry: QueueEntry, pending: int) -> None:
         """Note that an entry is pending; ``pending`` counts all of them, this one included."""
-        heap = self._heap
-        heappush(heap, (eviction_rank(entry, self.rule), entry.sequence, entry))
-        if len(heap) > 2 * pending + COMPACTION_MINIMUM:
-            live = {item[2]: None for item in heap if item[2].state == PENDING}
+        heappush(self._heap, (eviction_rank(entry, self.rule), entry.sequence, entry))
+        self.compact(pending)
+
+    def compact(self, pending: int) -> None:
+        """Let go of entries that are pending no more when they outnumber the ``pending`` ones that are."""
+        if len(self._heap) > 2 * pending + COMPACTION_MINIMUM:
+            live = {item[2]: None for item in self._heap if item[2].state == PENDING}
             self._heap = [(eviction_rank(entry, self.rule), entry.sequence, entry) for entry in live]
             heapify(self._heap)
 
@@ -80,7 +84,10 @@ class EvictionIndex:
 
 
 def eviction_index_for(settings: QueueSettings) -> EvictionIndex | None:
-    """Return the index a queue needs; ``None`` when its order's first entry is the victim."""
+    """Return the index a queue needs; ``None`` when nothing evicts, or its order's first entry is the victim."""
+    limited = settings.overflow == OVERFLOW_RING and (settings.max_length >= 0 or settings.max_bytes >= 0)
+    if settings.ring_size < 0 and not limited:
+        return None
     fifo = settings.priorities <= 0 and settings.max_priority < 0 and not settings.sort_key
     if settings.evict in (OLDEST, LEAST_IMPORTANT):
         return None if fifo else EvictionIndex(settings.evict)

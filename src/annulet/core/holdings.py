@@ -166,6 +166,8 @@ class Holdings:
             taken = self.order.take_first()
             assert taken is entry
         self.pending_bytes -= len(entry.message.body)
+        if self.evictions is not None:
+            self.evictions.compact(self.order.count)
 
     def unmark_delivering(self, entry: QueueEntry) -> None:
         """Take an entry out of delivery; its next place is the caller's."""
@@ -203,6 +205,8 @@ class Holdings:
         entry.state = REMOVED
         self.pending_bytes -= len(entry.message.body)
         self.order.discard(entry)
+        if self.evictions is not None:
+            self.evictions.compact(self.order.count)
         self.finish_removal(entry, reason, now, replaced_by)
 
     def withdraw(self, entry: QueueEntry) -> None:
@@ -327,6 +331,8 @@ class Holdings:
         self.pending_bytes = 0
         for entry in pending:
             self.finish_removal(entry, reason, now, 0)
+        if self.evictions is not None:
+            self.evictions.compact(0)
         scheduled = self.schedule.entries()
         for entry in scheduled:
             self.remove_scheduled(entry, reason, now, 0)
