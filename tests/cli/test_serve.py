@@ -151,3 +151,62 @@ def test_a_data_directory_in_use_is_named_with_its_holder(tmp_path: Path) -> Non
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert str(tmp_path / "file") in failure(process=BrokerProcess(tmp_path / "file" / "data"))
+
+
+DEFINITIONS = """
+ledger_queue = true
+
+[[address_settings]]
+match = "orders.#"
+max-delivery-attempts = 1
+dead-letter-address = "DLA"
+
+[[policies]]
+name = "short"
+pattern = "^short"
+definition = { max-length = 1 }
+
+[[addresses]]
+name = "DLA"
+
+[[queues]]
+name = "dead"
+bindings = [{ exchange = "DLA" }]
+
+[[queues]]
+name = "orders.new"
+arguments = { ring-size = 2 }
+
+[[queues]]
+name = "short.list"
+"""
+
+
+def test_definitions_of_the_file_are_there_and_kept_over_a_kill(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    file.write_text(DEFINITIONS)
+    with BrokerProcess(tmp_path / "data", "--config", str(file)) as process:
+        with pika.BlockingConnection(pika.URLParameters(process.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            for number in range(3):
+                for queue in ("orders.new", "short.list"):
+                    persistent = pika.BasicProperties(delivery_mode=2)
+                    channel.basic_publish("", queue, str(number).encode(), persistent, mandatory=True)
+            channel.basic_nack(channel.basic_get("orders.new")[0].delivery_tag, requeue=True)  # its only attempt
+        process.restart()
+        with pika.BlockingConnection(pika.URLParameters(process.amqp_url)) as connection:
+            channel = connection.channel()
+            left = {queue: channel.basic_get(queue)[2] for queue in ("dead", "orders.new", "short.list")}
+        assert left == {"dead": b"1", "orders.new": b"2", "short.list": b"2"}
+
+
+def test_a_definition_that_contradicts_the_data_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    file.write_text(DEFINITIONS)
+    data = tmp_path / "data"
+    with BrokerProcess(data, "--config", str(file)) as process:
+        assert process.terminate() == 0
+    file.write_text(DEFINITIONS.replace("ring-size = 2", "ring-size = 3"))
+    line = failure("--config", str(file), process=BrokerProcess(data))
+    assert line.startswith(f"annulet: {file}: [[queues]] 'orders.new': inequivalent arg 'x-ring-size'"), line

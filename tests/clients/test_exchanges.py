@@ -225,3 +225,14 @@ def test_the_standard_exchanges_are_there(scene: Scene, exchange: str) -> None:
     channel.queue_bind(queue, exchange, queue)
     channel.basic_publish(exchange, queue, b"body")
     assert bodies(channel, queue) == [b"body"]
+
+
+def test_unbinding_what_is_gone_is_answered(scene: Scene) -> None:
+    channel = scene.channel()
+    queue, missing = scene.queue(channel), scene.name("missing")
+    channel.queue_unbind(missing, "amq.direct", "key")
+    channel.queue_unbind(queue, missing, "key")
+    channel.exchange_unbind(missing, "amq.direct", "key")
+    channel.exchange_unbind("amq.direct", missing, "key")
+    with channel_closed(404, missing):
+        channel.queue_bind(missing, "amq.direct", "key")

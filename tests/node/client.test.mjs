@@ -5,6 +5,8 @@ import { randomBytes } from "node:crypto";
 import { after, before, test } from "node:test";
 import amqp from "amqplib";
 
+const ours = process.env.ANNULET_TEST_OURS === "yes"; // else another broker, which does not have all of this
+
 let connection;
 before(async () => {
   connection = await amqp.connect(process.env.ANNULET_TEST_URL);
@@ -164,6 +166,23 @@ test("deleting a queue tells its consumer", async () => {
   await channel.deleteQueue(queue);
   assert.equal(await cancelled, true);
   await channel.close();
+});
+
+test("a publisher into a full queue that blocks is held back until it is read", { skip: !ours }, async () => {
+  const sending = await amqp.connect(process.env.ANNULET_TEST_URL);
+  const blocked = once(sending, "blocked");
+  const unblocked = once(sending, "unblocked");
+  const [sender, reader] = [await sending.createChannel(), await connection.createChannel()];
+  const options = { arguments: { "x-max-length": 5, "x-overflow": "block" } };
+  const { queue } = await reader.assertQueue("", { exclusive: true, ...options });
+  for (let number = 0; number < 6; number++) sender.sendToQueue(queue, Buffer.from(String(number)));
+  assert.match(await blocked, /full$/);
+  for (let number = 6; number < 9; number++) sender.sendToQueue(queue, Buffer.from(String(number)));
+  const received = await take(reader, queue, 9, { noAck: true });
+  assert.deepEqual(received.map((message) => Number(message.content)), [...Array(9).keys()]);
+  await unblocked;
+  await sending.close();
+  await reader.close();
 });
 
 test("a channel error is an event of the channel only", async () => {

@@ -84,7 +84,7 @@ async def test_passive_declaring_needs_no_permission(broker: Broker, monkeypatch
 
 @pytest.mark.parametrize(
     "method", [BASIC.Get(queue="none"), BASIC.Consume(queue="none"), QUEUE.Purge(queue="none"),
-               QUEUE.Bind(queue="none", exchange="amq.topic"), QUEUE.Unbind(queue="none", exchange="amq.topic")],
+               QUEUE.Bind(queue="none", exchange="amq.topic")],
     ids=lambda method: method.name,
 )  # fmt: skip
 async def test_who_has_no_permission_does_not_learn_whether_the_queue_exists(

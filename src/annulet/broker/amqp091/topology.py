@@ -119,10 +119,11 @@ class Topology:
     def exchange_unbind(
         self, channel: Channel, destination: str, source: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
-        """Undo :meth:`exchange_bind`; a binding that is not there is fine (RabbitMQ)."""
+        """Undo :meth:`exchange_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
         self.connection.require("write", destination)
         self.connection.require("read", source)
-        self.declarations.unbind_exchange(destination, source, routing_key, arguments)
+        if destination in self.host.exchanges and source in self.host.exchanges:
+            self.declarations.unbind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
             self.engine.send_exchange_unbind_ok(channel.number)
 
@@ -177,15 +178,18 @@ class Topology:
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Bind a queue to an exchange; twice is once."""
-        found, key = self._binding_ends(channel, queue, exchange, routing_key)
+        name, key = self._binding_names(channel, queue, exchange, routing_key)
+        found = self.host.queue_for(name, self.connection)
         self.declarations.bind_queue(found, exchange, key, arguments)
         if not no_wait:
             self.engine.send_queue_bind_ok(channel.number)
 
     def queue_unbind(self, channel: Channel, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> None:
-        """Undo :meth:`queue_bind`; a binding that is not there is fine (RabbitMQ)."""
-        found, key = self._binding_ends(channel, queue, exchange, routing_key)
-        self.declarations.unbind_queue(found, exchange, key, arguments)
+        """Undo :meth:`queue_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
+        name, key = self._binding_names(channel, queue, exchange, routing_key)
+        if name in self.host.queues and exchange in self.host.exchanges:
+            found = self.host.queue_for(name, self.connection)
+            self.declarations.unbind_queue(found, exchange, key, arguments)
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
@@ -288,9 +292,9 @@ class Topology:
         self.connection.require(permission, name)
         return self.host.queue_for(name, self.connection)
 
-    def _binding_ends(self, channel: Channel, queue: str, exchange: str, routing_key: str) -> tuple[Queue, str]:
-        """Return the queue, and the key: when both names are empty it is the queue's (§1.7.2.3.3)."""
+    def _binding_names(self, channel: Channel, queue: str, exchange: str, routing_key: str) -> tuple[str, str]:
+        """Return the queue's name, and the key: when both are empty it is that name (§1.7.2.3.3)."""
         name = self._name(channel, queue)
         self.connection.require("write", name)
         self.connection.require("read", exchange)
-        return self.host.queue_for(name, self.connection), routing_key if routing_key or queue else name
+        return name, routing_key if routing_key or queue else name
