@@ -57,6 +57,7 @@ class Bench:
         for body in bodies:
             origin = Origin("", queue, "test", VIEW)
             message = Message(header, body, origin, durable=persistent, accepted_at=now)
+            message.deliver_at = VIEW.deliver_at(message)
             self.host.publish(message, self.host.route("", queue), now)
         await self.broker.commit.durable()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from annulet.core.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, send
 
 
@@ -42,6 +45,57 @@ def test_a_pull_stops_at_its_bytes_and_its_last_sequence():
         queue.enqueue(make_message(body, priority=priority), NOW)
     assert [entry.message.body for entry in queue.acquire(10, 3, NOW)] == [b"bb"]
     assert [entry.message.body for entry in queue.acquire(10, -1, NOW, last_sequence=2)] == [b"aa"]
+
+
+def test_a_pull_passes_over_what_arrived_later_wherever_it_stands():
+    queue = queue_of(priorities=10)
+    for body, priority in [("a", 0), ("b", 9), ("c", 5), ("d", 9), ("e", 0)]:
+        queue.enqueue(make_message(body, priority=priority), NOW)
+    assert [entry.message.body for entry in queue.acquire(10, -1, NOW, last_sequence=3)] == [b"b", b"c", b"a"]
+    assert (pending(queue), queue.pending_bytes) == (["d", "e"], 2)
+    check_invariants(queue)
+
+
+def test_one_that_fell_due_late_does_not_hide_what_was_there():
+    queue = queue_of()
+    send(queue, "a", "b")
+    queue.enqueue(make_message("due", deliver_at=NOW + 5), NOW)
+    send(queue, "c")
+    queue.tick(NOW + 5)
+    assert pending(queue) == ["due", "a", "b", "c"]
+    assert [entry.message.body for entry in queue.acquire(1, -1, NOW + 5, last_sequence=2)] == [b"a"]
+    assert pending(queue) == ["due", "b", "c"]
+    assert queue.acquire(9, -1, NOW + 5, last_sequence=1) == []
+    check_invariants(queue)
+
+
+def test_in_plain_order_a_pull_ends_at_the_first_that_is_too_late():
+    queue = queue_of()
+    send(queue, *"abcd")
+    queue.acquire(9, -1, NOW, last_sequence=1)
+    before = queue.order.entries()
+    assert queue.acquire(9, -1, NOW, last_sequence=1) == []
+    assert queue.order.entries() == before
+    assert queue.order.held() == set(before)
+
+
+def test_a_fair_key_keeps_its_turn_when_it_is_passed_over():
+    queue, session = queue_of(fair_key="k"), RecordingSession()
+    for body in ("x1", "y1", "z1", "x2"):
+        queue.enqueue(make_message(body, k=body[0]), NOW)
+    assert [entry.message.body for entry in queue.acquire(9, -1, NOW, last_sequence=1)] == [b"x1"]
+    session.consume(queue)
+    assert session.received == ["y1", "z1", "x2"]
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize("settings", [{"group_mode": "sticky", "group_key": "k"}, {"non_destructive": True}])
+def test_a_pull_with_a_last_sequence_from(settings):
+    queue = queue_of(priorities=10, **settings)
+    for body, priority in [("a", 0), ("b", 0), ("c", 9)]:
+        queue.enqueue(make_message(body, priority=priority, k=body), NOW)
+    assert [entry.message.body for entry in queue.acquire(9, -1, NOW, last_sequence=2)] == [b"a", b"b"]
+    check_invariants(queue)
 
 
 def test_who_waited_for_room_is_served_at_once_when_its_next_message_became_another():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, LeaseInUseError
+from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, LeaseInUseError, RefusedError
 from annulet.bulk.lease import Lease
+
+if TYPE_CHECKING:
+    from annulet.core.queue import Queue
 
 LEASE_NAME_MAX: Final = 255
 """Characters of a lease's name: AMQP's limit for names."""
@@ -37,6 +40,28 @@ def check_request(request: LeaseRequest) -> None:
         raise InvalidRequestError(f"lease {request.name!r}: a name has 1 to {LEASE_NAME_MAX} characters")
     if request.on_existing not in ("fail", "resume", "release"):
         raise InvalidRequestError(f"onExistingLease {request.on_existing!r} is unknown: fail, resume or release")
+
+
+def check_queue(queue: Queue) -> None:
+    """Refuse a lease over a queue that cannot keep its promise, or whose own it would break.
+
+    Raises :class:`RefusedError`.
+    """
+    if not queue.durable:
+        raise RefusedError(
+            f"queue {queue.name!r} is not durable, so a stream could not be repeated after a restart: "
+            "declare it durable, or read it as a batch (spark.read)"
+        )
+    if queue.settings.non_destructive:
+        raise RefusedError(
+            f"queue {queue.name!r} is non-destructive: reading takes nothing out of it, so a stream would be given the "
+            "same messages for ever; read it as a batch (spark.read)"
+        )
+    if queue.settings.single_active_consumer:
+        raise RefusedError(
+            f"queue {queue.name!r} has single-active-consumer: one consumer at a time gets its messages, but a lease "
+            "takes them beside it; read it as a batch (spark.read), or stream from a queue without that setting"
+        )
 
 
 def check_takeover(request: LeaseRequest, lease: Lease) -> None:

@@ -19,6 +19,7 @@ import structlog
 from annulet.broker.leased import SEQUENCE_MASK, unpack_positions
 from annulet.bulk.adoption import (
     LeaseRequest,
+    check_queue,
     check_request,
     check_takeover,
     continue_lease,
@@ -141,11 +142,11 @@ class LeaseManager:
         if len(self._leases) >= LEASES_MAX:
             raise RefusedError(f"{LEASES_MAX} leases exist; release those that no query comes back to")
         queue = self.queue(request.host, request.queue)
-        if not queue.durable:
-            raise RefusedError(
-                f"queue {request.queue!r} is not durable, so a stream could not be repeated after a restart: "
-                "declare it durable, or read it as a batch (spark.read)"
-            )
+        check_queue(queue)
+        try:
+            self._broker.hosts[request.host].check_consumer(queue, exclusive=False)
+        except CoreError as error:
+            raise RefusedError(str(error)) from error
         lease = Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
         # Positions start anew, so a run that still has an earlier lease of this name must not pass for one of this.
         lease.generation = secrets.randbits(GENERATION_BITS)
@@ -280,7 +281,12 @@ class LeaseManager:
             priority=message.priority,
             accepted_at=message.accepted_at,
             expires_at=message.expires_at,
+            deliver_at=message.deliver_at,
         )
+        accounts = lease.queue.accounts
+        if accounts is not None:
+            accounts.replaced(message, copy)
+            accounts.released(message)
         entry.message = copy
         lease.queue.effects.store(copy, [entry])
 
@@ -434,11 +440,9 @@ class LeaseManager:
                 f"no queue {name!r} in virtual host {host_name!r}: declare it first, or correct the option"
             )
         try:
-            queue = host.queue_for(name)
-            host.check_consumer(queue, exclusive=False)
+            return host.queue_for(name)
         except CoreError as error:
             raise RefusedError(str(error)) from error
-        return queue
 
     def queue_of(self, host: str, name: str) -> str:
         """Return the name of a lease's queue, for permission checks. Raises :class:`LeaseGoneError`."""

@@ -156,12 +156,20 @@ def pull(
     copied = queue.settings.non_destructive
     in_flight_max = queue.settings.in_flight_max
     taken: list[QueueEntry] = []
+    passed: list[QueueEntry] = []
     seen = iter(queue.order.entries()) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:
         entry = _next_to_pull(queue, now) if seen is None else next(seen, None)
-        if entry is None or (last_sequence and entry.sequence > last_sequence):
+        if entry is None:
             break
+        if last_sequence and entry.sequence > last_sequence:
+            if seen is None:
+                if not _older_may_follow(queue, entry):
+                    break
+                _pass_over(queue, entry)
+                passed.append(entry)
+            continue
         size = len(entry.message.body)
         if (taken and 0 <= bytes_max < total + size) or 0 <= in_flight_max <= len(queue.delivering):
             break
@@ -173,7 +181,32 @@ def pull(
             queue.take_first(entry)
             _mark_pulled(queue, entry, consumer)
             taken.append(entry)
+    _put_back(queue, passed)
     return taken
+
+
+def _older_may_follow(queue: Queue, entry: QueueEntry) -> bool:
+    """Say whether something that arrived before this entry may stand behind it: not among arrivals in plain order."""
+    fair = queue.lanes is not None and queue.lanes.fairness is not None
+    return queue.ranker.ranks or fair or entry.place != entry.sequence
+
+
+def _pass_over(queue: Queue, entry: QueueEntry) -> None:
+    """Take an entry out of the way of a pull; its fair key keeps its turn."""
+    lane = entry.lane
+    if queue.lanes is not None and lane is not None and lane.fair is not None:
+        lane.fair.pending += 1
+    queue.take_first(entry)
+
+
+def _put_back(queue: Queue, passed: list[QueueEntry]) -> None:
+    """Put what was passed over back to its place."""
+    for entry in passed:
+        lane = entry.lane
+        queue.order.reinsert(entry)
+        queue.pending_bytes += len(entry.message.body)
+        if queue.lanes is not None and lane is not None and lane.fair is not None:
+            lane.fair.pending -= 1
 
 
 def _next_to_pull(queue: Queue, now: int) -> QueueEntry | None:

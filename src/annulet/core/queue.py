@@ -168,9 +168,9 @@ class Queue(Holdings):
     ) -> list[QueueEntry]:
         """Take messages by pull (``basic.get``, lease): they are in delivery when this returns.
 
-        At most ``messages_max`` messages and ``bytes_max`` body bytes (-1: no limit; one message always fits), none
-        with a sequence above ``last_sequence`` (0: no limit). Nothing while the queue is paused or its gate is shut.
-        On a non-destructive queue copies of the first messages.
+        At most ``messages_max`` messages and ``bytes_max`` body bytes (-1: no limit; one message always fits). Those
+        with a sequence above ``last_sequence`` (0: no limit) are passed over, at O(log n) each. Nothing while the queue
+        is paused or its gate is shut. On a non-destructive queue copies of the first messages.
         """
         self.last_used_at = now
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
