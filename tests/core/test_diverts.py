@@ -205,3 +205,29 @@ def test_a_table_forgets_the_pattern_with_its_last_divert():
 def test_copies_of_copies_name_their_first_address():
     assert original_address_of(note(to="a")) == "a"
     assert original_address_of(note(to="a", _AMQ_ORIG_ADDRESS="first")) == "first"
+
+
+def test_an_exclusive_divert_takes_away_what_comes_by_further_keys():
+    host = make_host()
+    host.declare_exchange("e", "direct")
+    first, second = declare(host, "first", "second")
+    host.bind_queue(first, "e", "one")
+    host.bind_queue(second, "e", "two")
+    address(host, "b", "copies")
+    host.add_divert(Divert("d", "e", ("b",), exclusive=True))
+    assert host.publish(note("m", to="e"), host.route("e", "one"), NOW, further_keys=("two",)) == 1
+    assert held(host, "first", "second", "copies") == [[], [], ["m"]]
+
+
+def test_an_exclusive_divert_takes_away_what_comes_by_several_edges():
+    host = make_host()
+    host.declare_exchange("source", "fanout")
+    host.declare_exchange("watched", "direct")
+    (queue,) = declare(host, "q")
+    for key in ("one", "two"):
+        host.bind_queue(queue, "watched", key)
+        host.bind_exchange("watched", "source", "", {"x-replacement-routing-key": key})
+    address(host, "b", "copies")
+    host.add_divert(Divert("d", "watched", ("b",), exclusive=True))
+    assert send(host, "source") == 1
+    assert held(host, "q", "copies") == [[], ["m"]]

@@ -63,6 +63,7 @@ class Walk:
     """
 
     __slots__ = (
+        "_diverted_at",
         "_headers",
         "_verdicts",
         "applied",
@@ -89,6 +90,7 @@ class Walk:
         self.queues: dict[Queue, None] = {}  # in the order they were reached, each once
         self.diversions: list[Diversion] = []
         self.static = True
+        self._diverted_at: dict[str, bool] = {}  # by address: whether an exclusive divert took the message away
         self._headers: dict[str, PropertyValue] | None = None
         self._verdicts: Verdicts | None = None
 
@@ -220,7 +222,13 @@ class Walk:
         return verdicts is not None and verdicts.admits(binding.selector) and not binding.local(verdicts.message)
 
     def _diverted(self, address: str) -> bool:
-        """Note the diverts that copy a message sent to ``address``; say whether an exclusive one took it away."""
+        """Note the diverts that copy a message sent to ``address``; say whether an exclusive one took it away.
+
+        Decided once for each address, however many keys and edges lead there.
+        """
+        known = self._diverted_at.get(address)
+        if known is not None:
+            return known
         watching = self.graph.diverts.watching(address)
         if not watching:
             return False
@@ -235,6 +243,7 @@ class Walk:
             if divert.name not in self.applied and verdicts.admits(divert.selector):
                 self._apply(divert, address)
                 exclusive = exclusive or divert.exclusive
+        self._diverted_at[address] = exclusive
         return exclusive
 
     def _apply(self, divert: Divert, address: str) -> None:
