@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.diverts import Divert
 from annulet.core.duplicates import DuplicateCache, DuplicateCaches
 from annulet.core.errors import TransactionRefused
 from annulet.core.transaction import Transaction
@@ -98,6 +99,43 @@ def test_two_sends_of_one_transaction_with_one_id_refuse_it():
     with pytest.raises(TransactionRefused, match="send 2"):
         commit(host, RecordingSession(), ("A", "1"), ("B", "1")).commit(host, NOW)
     assert host.duplicates.ids("q") == []
+
+
+def send_twice(host):
+    session = RecordingSession()
+    transaction = Transaction(session)
+    for body in ("first", "second"):
+        transaction.send(note(body, to="a"), host.route_to("a", ""), duplicate_id="D")
+    return transaction.commit(host, NOW)
+
+
+def test_two_sends_with_one_id_are_fine_where_detection_is_off():
+    host = make_host({"a": {"id-cache-size": 0}})
+    address(host, "a", "q")
+    assert send_twice(host) == []
+    assert held(host, "q") == [["first", "second"]]
+
+
+def test_an_id_that_reached_no_queue_does_not_refuse_the_next_send_of_the_transaction():
+    host = make_host()
+    host.declare_address("a")
+    assert [message.body for message in send_twice(host)] == [b"first", b"second"]
+
+
+def test_two_diverts_to_one_address_are_no_duplicate_of_the_sender():
+    host = make_host()
+    address(host, "a", "q")
+    address(host, "b", "copies")
+    for name in ("first", "second"):
+        host.add_divert(Divert(name, "a", ("b",)))
+    transaction = Transaction(RecordingSession())
+    transaction.send(note("m", to="a"), host.route_to("a", ""), duplicate_id="D")
+    transaction.commit(host, NOW)
+    assert held(host, "q", "copies") == [["m"], ["m"]]  # as outside of a transaction
+    again = Transaction(RecordingSession())
+    again.send(note("m", to="b"), host.route_to("b", ""), duplicate_id="D")
+    with pytest.raises(TransactionRefused, match="to 'b' has duplicate id 'D'"):
+        again.commit(host, NOW)
 
 
 def test_u5_a_smaller_cache_keeps_the_newest():

@@ -111,3 +111,40 @@ def test_further_keys_go_along(host):
     transaction.send(make_message("A"), host.route("", "q"), further_keys=("two",))
     assert transaction.commit(host, NOW) == []
     assert pending(host.queues["q"]) == pending(two) == ["A"]
+
+
+class FullLog(RecordingEffects):
+    """A log that has no room for sends, and says so when it is too late to ask."""
+
+    full = False
+
+    def store(self, message, entries):
+        if self.full:
+            raise OSError("no space left")
+        super().store(message, entries)
+
+    def abort_transaction(self) -> None:
+        self.calls.append(("abort", None))
+
+
+def test_deliveries_of_a_commit_that_could_not_be_stored_are_still_held():
+    effects = FullLog()
+    host = VirtualHost("/", effects)
+    source, target = (host.declare_queue(name, now=NOW, durable=True) for name in ("source", "target"))
+    session = RecordingSession()
+    session.consume(source)
+    for body in ("acknowledged", "rejected"):
+        host.publish(make_message(body, durable=True), host.route("", "source"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("sent", durable=True), host.route("", "target"))
+    transaction.reject(2, requeue=False)
+    transaction.acknowledge(1)
+    effects.full = True
+    with pytest.raises(OSError, match="no space left"):
+        transaction.commit(host, NOW)
+    assert effects.calls[-1] == ("abort", None)
+    assert list(session.unacknowledged) == [1, 2]
+    assert transaction.empty
+    session.close(NOW)
+    assert pending(source) == ["acknowledged", "rejected"]
+    assert target.counters.messages_added == 1  # it reached the queue; its sender is told that it is not durable

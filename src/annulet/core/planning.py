@@ -81,7 +81,7 @@ class Claims:
                 self._queues.setdefault(queue, Amount()).add(size)
         if leg.account is not None:
             self._accounts.setdefault(leg.account, Amount()).add(size)
-        if leg.duplicate_id:
+        if leg.duplicate_id and leg.queues:  # an address remembers what a queue took
             self._identifiers.add((leg.address, leg.duplicate_id))
 
 

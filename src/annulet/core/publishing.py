@@ -210,6 +210,8 @@ class Publishing(RoutingGraph):
 
     def _judge(self, leg: Leg, claims: Claims, *, forwarded: bool) -> None:
         """Say what becomes of a leg, and claim what it will take. Raises :class:`LimitExceeded`."""
+        if leg.duplicate_id and self.settings_of(leg.address).id_cache_size == 0:
+            leg.duplicate_id = ""  # detection is off
         duplicate_id = leg.duplicate_id
         if duplicate_id and (
             self.duplicates.has(leg.address, duplicate_id) or claims.has_identifier(leg.address, duplicate_id)
@@ -249,7 +251,7 @@ class Publishing(RoutingGraph):
             settings = self.settings_of(leg.address)
             size = settings.id_cache_size
             self.duplicates.add(leg.address, leg.duplicate_id, size)
-            if size > 0 and settings.persist_id_cache:
+            if settings.persist_id_cache:
                 self.effects.duplicate_noted(leg.address, leg.duplicate_id, size)
 
     def _drop(self, leg: Leg, now: int) -> None:

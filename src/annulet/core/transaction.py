@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.errors import CoreError, LimitExceeded, TransactionRefused
-from annulet.core.planning import DUPLICATE, Claims
+from annulet.core.planning import DUPLICATE, ROUTED, Claims
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -86,7 +86,8 @@ class Transaction:
         Everything that could refuse a send is asked before anything is done, with what the earlier sends of the
         transaction take counted in. Raises :class:`TransactionRefused` for a full queue or address and for a duplicate
         id: then nothing was sent, and the deliveries are unsettled as after :meth:`rollback`. What the effects raise
-        passes through after :meth:`Effects.abort_transaction`.
+        passes through after :meth:`Effects.abort_transaction`; when they could not store a send, the deliveries are
+        unsettled as well.
         """
         try:
             plans = self._plan(host)
@@ -97,7 +98,12 @@ class Transaction:
         self._sends, self._settlements, self._rejections = [], [], []
         host.effects.begin_transaction()
         try:
-            unroutable = self._publish(host, now, sends, plans)
+            try:
+                unroutable = self._publish(host, now, sends, plans)
+            except BaseException:  # nothing was settled yet: or nobody would hold these deliveries any more
+                self._settlements, self._rejections = settlements, rejections
+                self.rollback()
+                raise
             self._settle(now, settlements, rejections)
         except BaseException:
             host.effects.abort_transaction()
@@ -122,11 +128,14 @@ class Transaction:
                 raise TransactionRefused(
                     f"transaction refused, nothing of it was done: send {number}: {error}"
                 ) from error
-            if any(leg.fate == DUPLICATE for leg in legs):
-                raise TransactionRefused(
-                    f"transaction refused, nothing of it was done: send {number} to '{route.address}' has duplicate id "
-                    f"'{send.duplicate_id}', which that address has accepted before; leave out what was sent already"
-                )
+            accepting = {leg.address for leg in legs if leg.fate == ROUTED}
+            for leg in legs:
+                if leg.fate == DUPLICATE and leg.address not in accepting:  # else two diverts copy it to one address
+                    raise TransactionRefused(
+                        f"transaction refused, nothing of it was done: send {number} to '{leg.address}' has duplicate "
+                        f"id '{send.duplicate_id}', which that address has accepted before; leave out what was sent "
+                        "already"
+                    )
             plans.append(legs)
         return plans
 
