@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
 from annulet.core.invariants import check_invariants
-from tests.core.helpers import NOW, make_message, pending, queue_of
+from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
 
 
 def test_messages_take_their_ranks_again():
@@ -68,3 +70,24 @@ def test_lowered_limits_trim_nothing_at_recovery():
     queue.finish_restore(4)
     assert queue.order.count == 3
     assert queue.blocked
+
+
+@pytest.mark.parametrize("settings", [{"group_mode": "shared"}, {"fair_key": "JMSXGroupID", "in_flight_per_key": 1}])
+@pytest.mark.parametrize("end", ["acknowledge", "return"])
+def test_what_a_lease_holds_counts_in_its_group_and_against_its_keys_cap(settings, end):
+    queue, session = queue_of(**settings), RecordingSession()
+    queue.expect_leased([1])
+    for sequence, group in [(1, "g"), (2, "g"), (3, "h")]:
+        queue.restore(make_message(str(sequence), JMSXGroupID=group), sequence, redelivered=True)
+    queue.finish_restore(4)
+    session.consume(queue)
+    assert session.received == ["3"]
+    [leased] = queue.unsettled()[:1]
+    if end == "acknowledge":
+        queue.acknowledge(leased)
+        queue.wake(NOW)
+        assert session.received == ["3", "2"]
+    else:
+        queue.return_entries([leased], NOW)
+        assert session.received[:2] == ["3", "1"]
+    check_invariants(queue)

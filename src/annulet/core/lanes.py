@@ -160,11 +160,20 @@ class Lanes(Order):
             self.reshelve(group.lanes)
         key = lane.fair
         if key is not None and self.fairness is not None:
-            before = self.fairness.capped(key)
-            key.in_delivery += 1
             self.fairness.served(key, len(entry.message.body))
-            if self.fairness.capped(key) != before:
-                self.reshelve(key.lanes)
+            self._hold(key, self.fairness)
+
+    def recovered(self, entry: QueueEntry) -> None:
+        """Note that an entry that never stood here is in delivery: a lease held it when the broker ended."""
+        group = None if self.groups is None else self.groups.group_for(entry.message)
+        key = None if self.fairness is None else self.fairness.key_for(entry.message)
+        lane = Lane(self._ranker.new_order(), group, key, entry.evaluated, entry.blocked)
+        lane.dropped = True  # it is in no table: the entry finds its own when it comes back
+        entry.lane = lane
+        if group is not None and self.groups is not None and self.groups.taken(group, None, entry):
+            self.reshelve(group.lanes)
+        if key is not None and self.fairness is not None:
+            self._hold(key, self.fairness)
 
     def released(self, entry: QueueEntry) -> None:
         """Note that an entry is no longer in delivery."""
@@ -203,6 +212,13 @@ class Lanes(Order):
             self._put(entry, arrival=False)
         for key in keys:
             key.pending -= 1
+
+    def _hold(self, key: FairKey, fairness: Fairness) -> None:
+        """Count a delivery of a fair key."""
+        before = fairness.capped(key)
+        key.in_delivery += 1
+        if fairness.capped(key) != before:
+            self.reshelve(key.lanes)
 
     # ------------------------------------------------------------------ lanes and shelves
 

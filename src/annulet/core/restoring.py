@@ -36,6 +36,8 @@ def restore(
         queue.delivering.add(entry)
         queue.delivering_bytes += len(message.body)
         queue.index_expiry(entry)
+        if queue.lanes is not None:  # its group waits for it, its fair key has one more in delivery
+            queue.lanes.recovered(entry)
     elif queue.keys is not None and queue.keys.superseded(entry):
         queue.finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
     elif deliver_at > 0:
