@@ -20,6 +20,7 @@ from annulet.cli.serve import (
     until_the_end,
 )
 from tests.broker_process import STOP_SECONDS, BrokerProcess
+from tests.clients.support import close_quietly
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -179,6 +180,13 @@ arguments = { ring-size = 2 }
 
 [[queues]]
 name = "short.list"
+
+[[queues]]
+name = "dropped"
+
+[[queues]]
+name = "latest"
+arguments = { last-value-key = "k", dropped-address = "dropped" }
 """
 
 
@@ -186,19 +194,28 @@ def test_definitions_of_the_file_are_there_and_kept_over_a_kill(tmp_path: Path) 
     file = tmp_path / "annulet.toml"
     file.write_text(DEFINITIONS)
     with BrokerProcess(tmp_path / "data", "--config", str(file)) as process:
-        with pika.BlockingConnection(pika.URLParameters(process.amqp_url)) as connection:
-            channel = connection.channel()
-            channel.confirm_delivery()
-            for number in range(3):
-                for queue in ("orders.new", "short.list"):
-                    persistent = pika.BasicProperties(delivery_mode=2)
-                    channel.basic_publish("", queue, str(number).encode(), persistent, mandatory=True)
-            channel.basic_nack(channel.basic_get("orders.new")[0].delivery_tag, requeue=True)  # its only attempt
+        connection = pika.BlockingConnection(pika.URLParameters(process.amqp_url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in range(3):
+            for queue in ("orders.new", "short.list"):
+                persistent = pika.BasicProperties(delivery_mode=2)
+                channel.basic_publish("", queue, str(number).encode(), persistent, mandatory=True)
+        channel.basic_nack(channel.basic_get("orders.new")[0].delivery_tag, requeue=True)  # its only attempt
+        properties = pika.BasicProperties(delivery_mode=2, headers={"k": 1})
+        channel.basic_publish("", "dropped", b"first", properties)
+        channel.basic_publish("", "latest", b"old", properties)
+        channel.basic_get("latest")  # in delivery when the newer one comes, and when the broker dies
+        channel.basic_publish("", "latest", b"new", properties)
+        process.kill()
+        close_quietly(connection)
         process.restart()
         with pika.BlockingConnection(pika.URLParameters(process.amqp_url)) as connection:
             channel = connection.channel()
-            left = {queue: channel.basic_get(queue)[2] for queue in ("dead", "orders.new", "short.list")}
-        assert left == {"dead": b"1", "orders.new": b"2", "short.list": b"2"}
+            left = {queue: channel.basic_get(queue)[2] for queue in ("dead", "orders.new", "short.list", "latest")}
+            dropped = [channel.basic_get("dropped")[2] for _ in range(2)]
+        assert left == {"dead": b"1", "orders.new": b"2", "short.list": b"2", "latest": b"new"}
+        assert dropped == [b"first", b"old"]
 
 
 def test_a_definition_that_contradicts_the_data_is_named(tmp_path: Path) -> None:
