@@ -117,3 +117,13 @@ def test_a_browser_does_not_wait_for_what_was_taken_away_in_the_same_call():
     assert browser.received == ["x"]
     taker.consume(queue, selector="n = 2", auto_acknowledge=True)
     assert browser.received == ["x", "zz"]
+
+
+def test_who_pulls_copies_gets_none_of_what_has_expired():
+    queue, session = queue_of(non_destructive=True), RecordingSession()
+    queue.enqueue(make_message("old", expires_at=NOW + 5), NOW)
+    queue.enqueue(make_message("new"), NOW)
+    entry, _ = session.get(queue, NOW + 5, auto_acknowledge=False)
+    assert entry.message.body == b"new"
+    assert pending(queue) == ["new"]
+    check_invariants(queue)

@@ -157,6 +157,8 @@ def pull(
     in_flight_max = queue.settings.in_flight_max
     taken: list[QueueEntry] = []
     passed: list[QueueEntry] = []
+    if copied:
+        queue.expire_due(now)
     seen = iter(queue.order.entries()) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:
