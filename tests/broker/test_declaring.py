@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,16 @@ async def test_an_address_without_routing_types_takes_its_setting_and_later_what
 def test_a_configuration_without_a_file_defines_nothing() -> None:
     configuration = BrokerConfiguration(amqp=Endpoint("127.0.0.1", 0))
     assert configuration.definitions.virtual_hosts() == []
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operation.md"
+
+
+async def test_the_example_of_the_documentation_starts(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    found = re.search(r"<!-- test: definitions -->\s*```toml\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    async with testing.broker(http=False, definitions=definitions(tmp_path, found[1])) as running:
+        host = running.broker.hosts["/"]
+        assert [queue.name for queue in host.route("DLA", "").queues] == ["dead"]
+        assert host.queues["orders.new"].settings.ring_size == 1000
