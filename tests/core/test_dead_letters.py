@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from annulet.core.dead_letters import ORIGINS_MAX, DeadLetters, targets_for
+from annulet.core.dead_letters import ORIGINS_MAX, DeadLetters, original_address_of, targets_for
+from annulet.core.diverts import Divert
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin, PropertyValue
@@ -196,6 +197,39 @@ def test_the_copy_of_a_copy_still_names_its_source() -> None:
     assert (headers["_AMQ_ORIG_QUEUE"], headers["_AMQ_ORIG_ADDRESS"]) == ("q", "q")
     assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("q", "dead")
     assert [death["queue"] for death in headers["x-death"]] == ["dead", "q"]
+
+
+def test_the_original_address_is_where_it_was_sent_when_it_first_died() -> None:
+    assert original_address_of(letter(exchange="e", key="k")) == "e"
+    assert original_address_of(letter(key="orders")) == "orders"
+    assert original_address_of(letter(key="orders::mine")) == "orders"
+    diverted: dict[str, PropertyValue] = {"_AMQ_ORIG_ADDRESS": "watched"}
+    assert original_address_of(letter(key="target", headers=diverted)) == "target"
+    dead = diverted | {"_AMQ_ORIG_QUEUE": "q"}
+    assert original_address_of(letter(key="target", headers=dead)) == "watched"
+    bench = Bench()
+    target = bench.target("dead")
+    for headers in (diverted, dead):
+        bench.drop(bench.source(dead_letter_address="dead"), letter(key="target", headers=dict(headers)))
+    names = [(entry.message, original_address_of(entry.message)) for entry in target.order.entries()]
+    assert [name for _, name in names] == ["target", "watched"]
+    for message, name in names:
+        assert VIEW.application_property(message, "_AMQ_ORIG_ADDRESS") == name
+
+
+def test_what_a_divert_copied_is_kept_by_the_queue_made_for_it() -> None:
+    bench = Bench()
+    host = bench.host
+    host.address_settings.set("target", {"dead-letter-address": "dead", "auto-create-dead-letter-resources": True})
+    for name in ("watched", "target"):
+        host.declare_address(name)
+    queue = host.declare_queue("q", now=NOW, address="target")
+    host.attach_queue(queue, "target")
+    host.add_divert(Divert("d", "watched", ("target",)))
+    host.publish(letter(exchange="watched", key="watched"), host.route("watched", "watched"), NOW)
+    queue.reject(queue.acquire(1, -1, NOW)[0], NOW)
+    assert pending(host.queues["DLQ.target"]) == ["m"]
+    assert bench.losses() == []
 
 
 def test_copies_to_one_place_share_their_origin_and_origins_are_bounded() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from annulet.core.errors import AccessRefused, InvalidArgument, PreconditionFailed
 from tests.core.helpers import NOW, RecordingSession
-from tests.core.node_helpers import declare, held, make_host, send
+from tests.core.node_helpers import declare, held, make_host, note, send
 
 
 def test_a_declared_argument_wins_over_policy_and_address_setting_and_each_says_where_it_is_from():
@@ -139,3 +139,15 @@ def test_an_operators_change_holds_against_policies_and_says_so():
     with pytest.raises(PreconditionFailed, match="it has 2 consumers"):
         host.change_queue(queue, {"max-consumers": 1, "message-ttl": 8}, NOW)
     assert queue.settings.message_ttl == 7
+
+
+def test_a_queue_whose_messages_are_scheduled_is_not_empty():
+    host = make_host()
+    (queue,) = declare(host, "q")
+    message = note("later")
+    message.deliver_at = NOW + 1000
+    host.publish(message, host.route("", "q"), NOW)
+    with pytest.raises(PreconditionFailed, match="not empty: it holds 1 messages"):
+        host.delete_queue(queue, NOW, if_empty=True)
+    queue.purge(NOW)
+    assert host.delete_queue(queue, NOW, if_empty=True) == 0

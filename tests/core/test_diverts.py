@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.diverts import Divert, DivertTable, original_address_of
+from annulet.core.diverts import Divert, DivertTable
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
 from tests.core.helpers import NOW
 from tests.core.node_helpers import address, declare, held, make_host, note, refused, send
@@ -200,11 +200,6 @@ def test_a_table_forgets_the_pattern_with_its_last_divert():
     table.remove("b")
     assert table.watching("x.1") == table.watching("x.*") == []
     assert len(table) == 0
-
-
-def test_copies_of_copies_name_their_first_address():
-    assert original_address_of(note(to="a")) == "a"
-    assert original_address_of(note(to="a", _AMQ_ORIG_ADDRESS="first")) == "first"
 
 
 def test_an_exclusive_divert_takes_away_what_comes_by_further_keys():

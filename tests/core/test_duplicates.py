@@ -169,6 +169,22 @@ def test_u6_the_caches_go_with_the_last_queue():
     assert host.effects.forgotten == ["news", "direct"]
 
 
+def test_the_cache_of_an_exchange_goes_with_it():
+    host = make_host()
+    for name in ("source", "q"):
+        host.declare_exchange(name, "fanout")
+        host.declare_exchange("next", "fanout")
+        host.bind_exchange("next", name, "")
+    (queue,) = declare(host, "q")
+    host.bind_queue(queue, "next", "")
+    for name in ("source", "q"):
+        assert send(host, name, duplicate_id="1") == 1
+    host.delete_exchange("source")
+    host.delete_exchange("q")
+    assert host.duplicates.addresses() == ["q"]  # the queue of that name is still there
+    assert host.effects.forgotten == ["source"]
+
+
 def test_an_id_that_reached_no_queue_is_not_remembered():
     host = make_host()
     host.declare_address("news")

@@ -264,3 +264,11 @@ def test_no_queues_unless_the_settings_ask_for_them():
     (queue,) = declare(host, "q")
     host.ensure_target(queue, note(to="q"), "dead", RemovalReason.DEAD_LETTERED)
     assert host.effects.created == []
+
+
+def test_an_empty_name_makes_nothing():
+    host = make_host()
+    for name in ("", "::"):
+        with pytest.raises(InvalidArgument, match="an empty name leads nowhere"):
+            host.resolve_node(name, NOW)
+    assert host.queues == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annulet.core.retroactive import copy_of, is_ring, newest, ring_name
+from annulet.core.retroactive import copy_of, is_ring, newest, owner_of, ring_name
 from annulet.core.virtual_host import VirtualHost
 from tests.core.helpers import NOW
 from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
@@ -105,6 +105,42 @@ def test_a_ring_is_never_taken_away_for_lack_of_use():
     assert RING not in host.queues
 
 
+def test_settings_and_policies_for_queues_are_not_for_rings():
+    """A ring refuses nothing, and what it lets go was never a queue's message: no copies to other addresses."""
+    host = make_host(
+        {
+            "#": {
+                "expiry-address": "late", "dropped-address": "dropped", "default-max-length": 1,
+                "default-overflow": "reject",
+            },
+            "news": {"retroactive-message-count": 2},
+        }
+    )  # fmt: skip
+    host.policies.set("all", ".*", {"expires": 1000, "message-ttl": 10})
+    late, dropped = declare(host, "late", "dropped", arguments={"x-max-length": 10})
+    host.declare_address("news")
+    for body in "ABC":
+        assert send(host, "news", body) == 1
+    host.policies.set("all", ".*", {"message-ttl": 20})
+    host.address_settings.set("#", {"expiry-address": "late", "dropped-address": "dropped", "message-ttl": 5})
+    host.tick(NOW + 900)
+    host.policies.set("all", "amq.*", {"expires": 1000})
+    host.tick(NOW + 5000)
+    assert held(host, RING) == [["B", "C"]]
+    assert (late.counters.messages_added, dropped.counters.messages_added) == (0, 0)
+
+
+def test_a_ring_that_somebody_deletes_is_made_anew():
+    host = retroactive(2)
+    send(host, "news", "A")
+    former = host.queues[RING]
+    host.delete_queue(former, NOW)
+    assert send(host, "news", "B") == 1
+    assert former.counters.messages_added == 1
+    assert host.queues[RING] is not former
+    assert held(host, RING) == [["B"]]
+
+
 def test_names_and_copies():
     host = retroactive(2)
     ring = host.queues[ring_name("news", "multicast")]
@@ -119,3 +155,4 @@ def test_names_and_copies():
         send(host, "news", body)
     assert [message.body for message in newest(ring, 1)] == [b"B"]
     assert newest(ring, 0) == []
+    assert owner_of(ring) == ("news", "multicast")

@@ -178,3 +178,9 @@ def test_a_bare_graph_has_no_say_in_messages():
     graph.address_dropped(address)
     graph.before_routing()
     assert graph.route("a", "").queues == []
+
+
+def test_an_address_has_no_qualified_name_however_it_is_declared(host):
+    with pytest.raises(InvalidArgument, match="address name 'a::b' contains '::'"):
+        host.declare_exchange("a::b", "address")
+    assert host.declare_exchange("a::b", "topic").name == "a::b"

@@ -33,6 +33,7 @@ from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import RemovalReason
+from annulet.core.routing import address_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -307,12 +308,29 @@ def _death_name(settings: QueueSettings, entry: QueueEntry, reason: RemovalReaso
 def _originals(queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
     """Return Artemis's properties; those of an earlier death stay: the copy of a copy still names its source."""
     message = entry.message
-    origin = message.origin
     headers: dict[str, PropertyValue] = {}
-    if origin.view.application_property(message, ORIGINAL_QUEUE) is None:
-        headers[ORIGINAL_ADDRESS] = origin.exchange or origin.routing_key
+    if not _died_before(message):
+        headers[ORIGINAL_ADDRESS] = original_address_of(message)
         headers[ORIGINAL_QUEUE] = queue.name
         headers[ORIGINAL_MESSAGE_ID] = entry.sequence
     if reason is RemovalReason.EXPIRED:
         headers[ACTUAL_EXPIRY] = now
     return headers
+
+
+def original_address_of(message: Message) -> str:
+    """Return the address that a message's copies name as their original: where it was sent when it first died."""
+    origin = message.origin
+    named = origin.view.application_property(message, ORIGINAL_ADDRESS)
+    if isinstance(named, str) and _died_before(message):
+        return named
+    return origin.exchange or address_of_key(origin.routing_key)
+
+
+def _died_before(message: Message) -> bool:
+    """Say whether a message carries the originals of a death; a divert's copy has an original address only."""
+    view = message.origin.view
+    return (
+        view.application_property(message, ORIGINAL_QUEUE) is not None
+        and view.application_property(message, ORIGINAL_ADDRESS) is not None
+    )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.address_settings import PolicyRepository, ResolvedQueue, change_queue, refresh, resolve_queue
+from annulet.core.address_settings import (
+    AddressSettingsRepository,
+    PolicyRepository,
+    ResolvedQueue,
+    change_queue,
+    refresh,
+    resolve_queue,
+)
 from annulet.core.address_settings.resolution import OPERATOR
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
@@ -15,9 +22,10 @@ from annulet.core.filters import compile_filter
 from annulet.core.forwarding import Forwarder
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
+from annulet.core.retroactive import is_ring_name
 
 if TYPE_CHECKING:
-    from annulet.core.address_settings import AddressPattern, AddressSettingsRepository, Policy
+    from annulet.core.address_settings import AddressPattern, Policy
     from annulet.core.effects import Effects
     from annulet.core.ledger import LossLedger
     from annulet.core.settings import QueueSettings
@@ -91,7 +99,12 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_reserved("queue", name)
-        resolved = resolve_queue(name, address or name, given, self.address_settings, self.policies)
+        ring = is_ring_name(name)
+        resolved = (
+            resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
+            if ring
+            else resolve_queue(name, address or name, given, self.address_settings, self.policies)
+        )
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         queue = Queue(
             name,
@@ -106,7 +119,7 @@ class DeclaredQueues(Publishing):
         )
         queue.last_used_at = now
         self._lifetimes[queue] = Lifetime(
-            address or name, auto_created=auto_created, configured=configured, created_at=now
+            address or name, auto_created=auto_created, configured=configured or ring, created_at=now
         )
         if selector is not None:
             self.filters[queue] = selector
@@ -183,7 +196,8 @@ class DeclaredQueues(Publishing):
     def delete_queue(self, queue: Queue, now: int, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue with its bindings, messages and consumers. Returns how many messages were pending.
 
-        Raises :class:`PreconditionFailed` when ``if_unused`` and it has consumers, or ``if_empty`` and messages pend.
+        Raises :class:`PreconditionFailed` when ``if_unused`` and it has consumers, or ``if_empty`` and messages pend or
+        are scheduled.
         """
         if queue.deleted:
             return 0
@@ -194,10 +208,9 @@ class DeclaredQueues(Publishing):
                 "delete without if-unused"
             )
         queue.tick(now)
-        if if_empty and queue.order.count:
-            raise PreconditionFailed(
-                f"{what} not empty: it holds {queue.order.count} messages; purge it or delete without if-empty"
-            )
+        held = queue.order.count + queue.schedule.count
+        if if_empty and held:
+            raise PreconditionFailed(f"{what} not empty: it holds {held} messages; purge it or delete without if-empty")
         for binding in self.bindings_of_queue(queue):
             self._unbind(binding)
         del self.queues[queue.name]
@@ -248,6 +261,8 @@ class DeclaredQueues(Publishing):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
+            if is_ring_name(queue.name):
+                continue
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 
     # ------------------------------------------------------------------ consumers

@@ -162,10 +162,3 @@ def copy_for(message: Message, headers: dict[str, PropertyValue], exchange: str,
         expires_at=message.expires_at,
         deliver_at=message.deliver_at,
     )
-
-
-def original_address_of(message: Message) -> str:
-    """Return the address a message was first sent to: what its copies say, else its own."""
-    origin = message.origin
-    named = origin.view.application_property(message, ORIGINAL_ADDRESS)
-    return named if isinstance(named, str) else origin.exchange or origin.routing_key

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, parse_address_name
 from annulet.core.bindings import ROUTING_TYPE
+from annulet.core.dead_letters import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.declared_queues import DeclaredQueues
-from annulet.core.diverts import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ADDRESS_TYPE, ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
 from annulet.core.reasons import RemovalReason
-from annulet.core.retroactive import copy_of, newest, ring_name
+from annulet.core.retroactive import copy_of, is_ring, newest, owner_of, ring_name
 
 if TYPE_CHECKING:
     from annulet.core.address_settings import AddressPattern, AddressSettingsRepository, PolicyRepository
@@ -82,10 +82,6 @@ class Nodes(DeclaredQueues):
         existing = self.exchanges.get(name)
         if not routing_types and isinstance(existing, Address):
             return existing
-        if QUALIFIER in name:
-            raise InvalidArgument(
-                f"address name '{name}' contains '{QUALIFIER}', which separates an address from its queue; leave it out"
-            )
         types = routing_types or (self.settings_of(name).default_address_routing_type,)
         address = self.declare_exchange(
             name, ADDRESS_TYPE, durable=durable, arguments={ROUTING_TYPES_ARGUMENT: ",".join(types)}
@@ -147,7 +143,6 @@ class Nodes(DeclaredQueues):
         for ring in list(address.rings.values()):
             self.delete_queue(ring, self.latest)
         address.rings.clear()
-        self.forget_duplicates(address.name)
 
     def address_settings_changed(self, pattern: AddressPattern) -> None:
         """Have the rings follow as well."""
@@ -192,6 +187,17 @@ class Nodes(DeclaredQueues):
             self.update_queue(ring, replace(ring.settings, ring_size=count, ring_trim_now=True), now)
         address.rings[routing_type] = ring
         self.graph_changed()
+
+    def delete_queue(self, queue: Queue, now: int, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue, see :class:`DeclaredQueues`; a ring that somebody deletes is soon there again, empty."""
+        pending = super().delete_queue(queue, now, if_unused=if_unused, if_empty=if_empty)
+        if is_ring(queue):
+            name, routing_type = owner_of(queue)
+            address = self.addresses.get(name)
+            if address is not None and address.rings.get(routing_type) is queue:
+                del address.rings[routing_type]
+                self._rings_due[name] = None
+        return pending
 
     def _write_down(self, queue: Queue) -> None:
         """Have a durable queue that nobody declared written down; one that cannot be does not exist."""
@@ -271,7 +277,8 @@ class Nodes(DeclaredQueues):
         In this order: ``address::queue``; spellings such as ``/queues/q``, ``/exchanges/e/key``, ``topic://t``; an
         existing queue; an existing node; with ``create`` what the address settings make of it. ``routing_type``: what
         the client asks for (anycast: a queue, multicast: a topic); empty takes what is there. Raises
-        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` when what is there is of the other type.
+        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` when what is there is of the other type;
+        for what is not there, :class:`InvalidArgument` when the name is empty and :class:`AccessRefused` when reserved.
         """
         parsed = parse_address_name(name)
         wanted = parsed.routing_type or (parse_routing_type(routing_type, "routing type") if routing_type else "")
@@ -327,6 +334,10 @@ class Nodes(DeclaredQueues):
 
     def _create_node(self, name: str, now: int, wanted: str, *, queue_only: bool) -> NodeReference:
         """Create a queue, or for a client that asks for a topic an address, if the settings allow it."""
+        if not name:
+            raise InvalidArgument(
+                f"an empty name leads nowhere in vhost '{self.name}'; give that of a queue or address"
+            )
         settings = self.settings_of(name)
         multicast = wanted == MULTICAST and not queue_only
         if not (settings.auto_create_addresses if multicast else settings.auto_create_queues):

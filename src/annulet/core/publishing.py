@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from annulet.core.address_settings import AddressSettingsRepository, ResolvedSettings
     from annulet.core.bindings import Binding
     from annulet.core.effects import Effects
+    from annulet.core.exchanges import Exchange
     from annulet.core.message import Message
     from annulet.core.queue import Queue
 
@@ -357,6 +358,11 @@ class Publishing(RoutingGraph):
         source = binding.source
         if binding.queue is not None and not any(edge.queue is not None for edge in source.bindings.values()):
             self.forget_duplicates(source.name)
+
+    def exchange_dropped(self, exchange: Exchange) -> None:
+        """Drop the ids of a node that led to its queues through others. A queue of its name keeps what it was sent."""
+        if exchange.name not in self.queues:
+            self.forget_duplicates(exchange.name)
 
     def restore_duplicates(self, address: str, duplicate_ids: Iterable[str]) -> None:
         """Put back the ids an address had accepted before the broker ended, oldest first."""

@@ -22,9 +22,20 @@ def ring_name(address: str, routing_type: str) -> str:
     return f"{RING_PREFIX}{routing_type}.{address}"
 
 
+def is_ring_name(name: str) -> bool:
+    """Say whether a queue of this name is the ring of a retroactive address."""
+    return name.startswith(RING_PREFIX)
+
+
 def is_ring(queue: Queue) -> bool:
     """Say whether a queue is the ring of a retroactive address."""
-    return queue.name.startswith(RING_PREFIX)
+    return is_ring_name(queue.name)
+
+
+def owner_of(ring: Queue) -> tuple[str, str]:
+    """Return the address a ring belongs to, and the routing type it is kept for."""
+    routing_type, _, address_name = ring.name.removeprefix(RING_PREFIX).partition(".")
+    return address_name, routing_type
 
 
 def newest(ring: Queue, count: int) -> list[Message]:

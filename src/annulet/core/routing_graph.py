@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.addresses import AddressPatterns, is_wildcard
+from annulet.core.addresses import QUALIFIER, AddressPatterns, is_wildcard
 from annulet.core.arguments import Arguments, parse_alternate_exchange
 from annulet.core.bindings import Binding, BindingKey
 from annulet.core.diverts import DivertTable
@@ -108,6 +108,10 @@ class RoutingGraph:
                 require_same(ROUTING_TYPES_ARGUMENT, what, ",".join(wanted), ",".join(existing.routing_types))
             return existing
         self._refuse_reserved("exchange", name)
+        if exchange_class is Address and QUALIFIER in name:
+            raise InvalidArgument(
+                f"address name '{name}' contains '{QUALIFIER}', which separates an address from its queue; leave it out"
+            )
         exchange = exchange_class(
             name,
             durable=durable,
@@ -149,6 +153,9 @@ class RoutingGraph:
 
     def address_dropped(self, address: Address) -> None:
         """An address is gone, its bindings not yet. Nothing, for a bare graph."""
+
+    def exchange_dropped(self, exchange: Exchange) -> None:
+        """An exchange or address is gone with its bindings. Nothing, for a bare graph."""
 
     def before_routing(self) -> None:
         """Called before a route is looked up anew. Nothing, for a bare graph."""
@@ -338,6 +345,7 @@ class RoutingGraph:
             for binding in [edge for edge in source.bindings.values() if edge.exchange is exchange]:
                 self._unbind(binding)
         self.graph_changed()
+        self.exchange_dropped(exchange)
         self.effects.exchange_deleted(exchange.name)
 
     def graph_changed(self) -> None:
