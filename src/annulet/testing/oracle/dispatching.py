@@ -12,6 +12,9 @@ from annulet.testing.oracle.records import GONE, OracleConsumer, OracleDelivery,
 DEFAULT_GROUP = "qpid.no-group"
 GroupName = str
 
+PULL = OracleConsumer(OracleSession(), "pull")
+"""Stands for everybody who pulls, where a consumer would own a group."""
+
 
 class OracleDispatching:
     """Chooses. It changes no message: :class:`annulet.testing.oracle.queue.QueueOracle` does what it answers."""
@@ -32,6 +35,10 @@ class OracleDispatching:
     def out(self) -> list[OracleDelivery]:
         """Return the deliveries that groups, gates and caps look at: all but what browsers hold."""
         return [delivery for delivery in self.deliveries if not delivery.browsed]
+
+    def taken(self) -> list[OracleDelivery]:
+        """Return the deliveries of messages that left the pending: copies are none."""
+        return [delivery for delivery in self.deliveries if not delivery.copied]
 
     # ------------------------------------------------------------------ consumers come and go
 
@@ -89,14 +96,14 @@ class OracleDispatching:
         if self.rebalancing and not self.out():
             self.rebalancing = False
         count = len(self.acquiring())
-        if not self.gate_open and count and not self.out():
+        if not self.gate_open and count and not self.taken():
             due = self.gate_due()
             self.gate_open = count >= self.settings.consumers_before_dispatch or 0 < due <= now
         return self.gate_open and not self.rebalancing
 
     def gate_due(self) -> int:
-        """Return when the closed gate opens by time, 0 for never."""
-        if self.gate_open or not self.acquiring() or self.settings.delay_before_dispatch < 0:
+        """Return when the closed gate opens by time, 0 for never; while something is in delivery it cannot."""
+        if self.gate_open or self.taken() or not self.acquiring() or self.settings.delay_before_dispatch < 0:
             return 0
         return self.first_consumer_at + self.settings.delay_before_dispatch
 
@@ -153,14 +160,14 @@ class OracleDispatching:
             return f"bucket {crc32(str(value).encode()) % settings.group_buckets}"
         return str(value)
 
-    def owner_of(self, group: GroupName) -> OracleConsumer | OracleSession | None:
-        """Return who alone may have messages of a group, ``None`` when nobody has it."""
-        out = [delivery for delivery in self.out() if self.group_of(delivery.message) == group]
-        if self.settings.group_mode == GROUP_SHARED:
-            assigning = [delivery for delivery in out if not delivery.before_reset]
-            return (assigning[0].consumer or assigning[0].session) if assigning else None
+    def owner_of(self, group: GroupName) -> OracleConsumer | None:
+        """Return who alone may have messages of a group, ``None`` when nobody has it; ``PULL`` for what was pulled."""
         owner = self.pins.get(group)
-        if owner is None or owner in self.consumers or any(delivery.consumer is owner for delivery in out):
+        if owner is None:
+            return None
+        holder = None if owner is PULL else owner
+        holds = any(d.consumer is holder and self.group_of(d.message) == group for d in self.out())
+        if holds or (self.settings.group_mode == GROUP_STICKY and owner in self.consumers):
             return owner
         del self.pins[group]
         return None
@@ -174,22 +181,25 @@ class OracleDispatching:
         return owner is None or owner is taker
 
     def reset(self, group: GroupName | None) -> None:
-        """End the assignment of a group, or of all."""
+        """End the assignment of a group, or of all, whatever is in delivery."""
         for name in [name for name in self.pins if group in (None, name)]:
             del self.pins[name]
-        for delivery in self.deliveries:
-            delivery.before_reset |= group in (None, self.group_of(delivery.message))
 
     def note_delivery(self, consumer: OracleConsumer, message: OracleMessage) -> None:
-        """A message went out: the turn moves on, its group is the consumer's, or ends with sequence -1."""
+        """A message goes out: the turn moves on, its group is the consumer's, or ends with sequence -1."""
         level = self._of_priority(consumer.priority)
         self.turns[consumer.priority] = level[(level.index(consumer) + 1) % len(level)]
         group = self.group_of(message)
-        if group is not None and self.settings.group_mode == GROUP_STICKY:
-            if message.group_sequence == -1:
-                self.pins.pop(group, None)
-            else:
-                self.pins[group] = consumer
+        if group is not None and self.settings.group_mode == GROUP_STICKY and message.group_sequence == -1:
+            self.pins.pop(group, None)
+        elif group is not None:
+            self.pins[group] = consumer
+
+    def note_pull(self, message: OracleMessage) -> None:
+        """A message was pulled: as long as it is out, nobody may have others of its shared group."""
+        group = self.group_of(message)
+        if group is not None and self.settings.group_mode == GROUP_SHARED:
+            self.pins[group] = PULL
 
     # ------------------------------------------------------------------ fairness and caps
 

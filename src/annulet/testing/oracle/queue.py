@@ -50,6 +50,7 @@ class QueueOracle(OracleState):
         self.messages.append(message)
         message.level = level_of(self.settings, message.priority)
         self._give_sequence(message)
+        message.pending_since = max(message.accepted_at, message.deliver_at)
         if self.settings.purge_on_no_consumers and not self.dispatching.acquiring():
             self.remove(message, "purged")
         elif message.deliver_at > now:
@@ -73,7 +74,7 @@ class QueueOracle(OracleState):
         before = len(self.pending())
         self.arrivals += 1
         message.arrived = self.arrivals
-        message.pending_since = due or message.accepted_at
+        message.pending_since = due or message.pending_since
         if due:
             message.place = self._place_when_due(message)
         replaced = [m for m in self.pending() if self.superseded(m)]
@@ -81,15 +82,16 @@ class QueueOracle(OracleState):
             message.place = min(m.place for m in replaced)
         for older in [*replaced, *(m for m in self.in_state(SCHEDULED) if self.superseded(m))]:
             self.remove(older, "replaced-key")
-        if 0 < self.expires_at(message) < now:  # while it waited in its transaction, so nobody may have it
+        expires_at = self.expires_at(message)
+        if 0 < expires_at < now or 0 < due < expires_at <= now:  # while it waited, so nobody may have it
             self.remove(message, "expired")
             return
         message.rank = self._rank(message)
         message.state = PENDING
-        self.dispatch(now)
+        self.dispatch(due or now)
         if message.state == PENDING and 0 < self.expires_at(message) <= now:
             self.remove(message, "expired")
-        self._make_room_for(message, before, now, due=due > 0)
+        self._make_room_for(message, before, due or now, due=due > 0)
 
     def _rank(self, message: OracleMessage) -> Rank:
         if kind_of_order(self.settings) != PRIORITY or self.settings.priority_discipline != WEIGHTED:
@@ -165,7 +167,7 @@ class QueueOracle(OracleState):
         """Show to browsers, then hand over until one side runs out."""
         while True:
             self.dispatching.update_rotation(self.pending())
-            going = not self.paused and self.dispatching.open_gate(now)
+            going = self.dispatching.open_gate(now) and not self.paused
             copies = self.settings.non_destructive and going
             shown = self.dispatching.next_copy(self._readable(), everybody=copies)
             if shown is not None:
@@ -281,6 +283,7 @@ class QueueOracle(OracleState):
             self._note_served(message)
             message.state = DELIVERING
         choice.deliveries.append(delivery)
+        choice.note_pull(message)
         self.dispatch(now)  # the next one may fit where this one did not
         session.last_tag += 1
         session.received.append((session.last_tag, "", message.number))
@@ -390,6 +393,7 @@ class QueueOracle(OracleState):
         """Expire, let what is due fall due one by one in order of time, open gates."""
         self._expire(now)
         while due := [message for message in self.scheduled() if message.deliver_at <= now]:
+            self.dispatch(due[0].deliver_at)  # a gate that opened before
             self._fall_due(due[0], due[0].deliver_at, now)
         self._settle_down(now)
 
@@ -408,8 +412,8 @@ class QueueOracle(OracleState):
         before = len(self.pending())
         message.place = self._place_when_due(message)
         message.state = PENDING
-        self.dispatch(now)
-        self._drop_what_does_not_fit([message], before, now)
+        self.dispatch(due)
+        self._drop_what_does_not_fit([message], before, due)
 
     # ------------------------------------------------------------------ management
 
