@@ -185,3 +185,19 @@ def test_an_idle_group_goes_with_its_assignment():
     assert set(queue.lanes.groups.groups) == {"b", "c"}
     session.close(NOW)
     assert not queue.lanes.groups.groups
+
+
+def test_what_came_from_before_a_reset_does_not_bind_the_group_to_its_holder_again():
+    queue = queue_of(group_mode="shared")
+    one, two = RecordingSession("1"), RecordingSession("2")
+    one.consume(queue, messages=2)
+    fill(queue, "a1")
+    queue.reset_groups(NOW)
+    fill(queue, "a2")
+    assert one.received == ["a1", "a2"]
+    two.consume(queue)
+    one.detach("c", NOW)
+    one.reject(2, NOW, requeue=True)
+    assert two.received == ["a2"]  # a1 is still out, but the reset has let it go
+    one.acknowledge(1, NOW)
+    check_invariants(queue)

@@ -35,7 +35,7 @@ def _rebalance(queue: Queue) -> None:
     lanes = queue.lanes
     if not settings.group_rebalance or lanes is None or lanes.groups is None:
         return
-    for group in lanes.groups.reset():
+    for group in lanes.groups.reset(queue.delivering):
         lanes.reshelve(group.lanes)
     queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
 

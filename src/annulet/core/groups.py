@@ -22,6 +22,8 @@ from annulet.core.retention import key_of
 from annulet.core.settings import GROUP_SHARED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
@@ -94,6 +96,7 @@ class GroupTable:
         self.shared = settings.group_mode == GROUP_SHARED
         self.first_key = settings.group_first_key
         self.groups: dict[str, Group] = {}
+        self._stale: set[QueueEntry] = set()  # in delivery since before their group was reset
         self._remembered: OrderedDict[Group, None] = OrderedDict()  # assigned and idle, the longest idle first
 
     def name_of(self, message: Message) -> str:
@@ -143,9 +146,13 @@ class GroupTable:
             group.free()
         return group.owner is not before
 
-    def released(self, group: Group, consumer: Consumer | None) -> bool:
-        """Note that a delivery to ``consumer`` was settled or came back. Returns whether the group's place changed."""
-        group.let_go(consumer)
+    def released(self, group: Group, entry: QueueEntry) -> bool:
+        """Note that a delivery was settled or came back. Returns whether the group's place changed."""
+        if entry in self._stale:
+            self._stale.discard(entry)
+            group.in_delivery -= 1
+            return False
+        group.let_go(entry.consumer)
         if group.parked:
             waits_for = group.former
         elif self.shared and group.owner is not None:
@@ -170,14 +177,22 @@ class GroupTable:
         self._forget_idle(changed)
         return changed
 
-    def reset(self, name: str = "") -> list[Group]:
-        """End the assignment of one group, or of all, parked ones included. Returns the groups that were assigned."""
+    def reset(self, delivering: Iterable[QueueEntry], name: str = "") -> list[Group]:
+        """End the assignment of one group, or of all, parked ones included. Returns the groups that were assigned.
+
+        What is in ``delivering`` of them no longer binds the group to who holds it. O(in delivery).
+        """
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
-        changed = [group for group in groups if group.owner is not None or group.parked]
+        changed = {group: None for group in groups if group.owner is not None or group.parked}
+        for entry in delivering:
+            lane = entry.lane
+            if lane is not None and lane.group in changed:
+                self._stale.add(entry)
         for group in changed:
             group.free()
-        self._forget_idle(changed)
-        return changed
+            group.holders.clear()
+        self._forget_idle(list(changed))
+        return list(changed)
 
     def forget_if_idle(self, group: Group) -> None:
         """Drop a group of which nothing is in the queue, unless it is assigned: of those the latest are remembered."""

@@ -182,7 +182,7 @@ class Lanes(Order):
             return
         group = lane.group
         if group is not None and self.groups is not None:
-            if self.groups.released(group, entry.consumer):
+            if self.groups.released(group, entry):
                 self.reshelve(group.lanes)
             self.groups.forget_if_idle(group)
         key = lane.fair

@@ -317,7 +317,7 @@ class Queue(Holdings):
         """End the assignment of one message group, or of all. Returns how many were assigned."""
         if self.lanes is None or self.lanes.groups is None:
             return 0
-        groups = self.lanes.groups.reset(name)
+        groups = self.lanes.groups.reset(self.delivering, name)
         for group in groups:
             self.lanes.reshelve(group.lanes)
         self.wake(now)
