@@ -36,6 +36,10 @@ class Lane:
         self.shelf: Shelf | None = None
         self.dropped = False  # no longer in the table: an entry that comes back looks its lane up anew
 
+    def __hash__(self) -> int:
+        """Compiled classes that order themselves lose the inherited hash; equality stays identity."""
+        return id(self)
+
     def __lt__(self, other: Lane) -> bool:
         """Lanes have no order; heaps compare them only behind equal entries."""
         return False
