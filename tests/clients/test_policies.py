@@ -183,6 +183,18 @@ def test_a_delayed_message_comes_when_it_is_due(scene: Scene, ours: Peer) -> Non
     assert 0.4 <= time.monotonic() - began < 5
 
 
+def test_a_sender_takes_back_what_it_scheduled(scene: Scene, ours: Peer) -> None:
+    channel = scene.channel()
+    queue = scene.queue(channel)
+    channel.confirm_delivery()
+    for name in ("kept", "taken back"):
+        publish(channel, queue, name, headers={"x-delay": 300, "x-schedule-id": name}, delivery_mode=2)
+    for name in ("taken back", "unknown"):  # confirmed, or pika would raise
+        publish(channel, queue, "", headers={"x-schedule-id": name, "x-schedule-cancel": True}, delivery_mode=2)
+    wait_until(lambda: depth(channel, queue) == 1, channel.connection)
+    assert bodies(channel, queue) == [b"kept"]
+
+
 def test_rabbitmq_s_exchange_of_delayed_messages(scene: Scene, ours: Peer) -> None:
     channel = scene.channel()
     exchange = scene.name("delayed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.cancelling import cancel_scheduled
 from annulet.core.errors import CoreError, LimitExceeded, TransactionRefused
 from annulet.core.planning import DUPLICATE, ROUTED, Claims
 
@@ -20,15 +21,18 @@ SETTLEMENT_BYTES: Final = 16
 
 
 class Send:
-    """One message of a transaction."""
+    """One message of a transaction. ``cancels``: it only takes back the scheduled message of this name."""
 
-    __slots__ = ("duplicate_id", "further_keys", "message", "route")
+    __slots__ = ("cancels", "duplicate_id", "further_keys", "message", "route")
 
-    def __init__(self, message: Message, route: Route, duplicate_id: str, further_keys: tuple[str, ...]) -> None:
+    def __init__(
+        self, message: Message, route: Route, duplicate_id: str, further_keys: tuple[str, ...], cancels: str = ""
+    ) -> None:
         self.message = message
         self.route = route
         self.duplicate_id = duplicate_id
         self.further_keys = further_keys
+        self.cancels = cancels
 
 
 class Transaction:
@@ -60,7 +64,9 @@ class Transaction:
         """
         sends = 0
         for send in self._sends:
-            if send.message.durable:
+            if send.cancels:
+                sends += SETTLEMENT_BYTES  # of a stored message, it may turn out
+            elif send.message.durable:
                 sends += len(send.message.header) + len(send.message.body) + 1
         settled = sum(1 for _, entry in self._settlements if entry.message.record)
         settled += sum(1 for _, entry, requeue in self._rejections if entry.message.record and not requeue)
@@ -71,6 +77,15 @@ class Transaction:
     ) -> None:
         """Collect a message; it goes to the queues its route leads to at commit. Keywords: ``VirtualHost.publish``."""
         self._sends.append(Send(message, route, duplicate_id, further_keys))
+
+    def cancel_scheduled(
+        self, message: Message, route: Route, schedule_id: str, *, further_keys: tuple[str, ...] = ()
+    ) -> None:
+        """Collect the end of scheduled messages; see :func:`~annulet.core.cancelling.cancel_scheduled`.
+
+        It meets what was sent earlier in the same transaction too.
+        """
+        self._sends.append(Send(message, route, "", further_keys, schedule_id))
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
@@ -116,7 +131,7 @@ class Transaction:
         claims = Claims()
         plans: list[list[Leg] | None] = []
         for number, send in enumerate(self._sends, 1):
-            route = host.renewed(send.route)
+            route = None if send.cancels else host.renewed(send.route)
             if route is None or (route.static and not send.duplicate_id and not send.further_keys):
                 plans.append(None)
                 continue
@@ -142,6 +157,9 @@ class Transaction:
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plans: list[list[Leg] | None]) -> list[Message]:
         unroutable: list[Message] = []
         for send, legs in zip(sends, plans, strict=True):
+            if send.cancels:
+                cancel_scheduled(host, send.message, send.route, send.cancels, now, further_keys=send.further_keys)
+                continue
             reached = host.publish(send.message, send.route, now) if legs is None else host.apply(legs, now)
             if reached == 0:
                 unroutable.append(send.message)

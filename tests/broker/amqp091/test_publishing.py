@@ -64,11 +64,48 @@ async def test_a_delayed_message_waits_for_its_time(broker: Broker) -> None:
     assert await contents(peer) == [b"later"]
 
 
+def cancelling(name: str) -> dict[str, Any]:
+    return {"x-schedule-id": name, "x-schedule-cancel": True}
+
+
+async def test_a_sender_takes_back_what_it_scheduled(broker: Broker) -> None:
+    peer = await declared(broker, confirming=True)
+    queue = broker.hosts["/"].queues["q"]
+    for name in ("first", "second"):
+        await peer.send(1, publish(1, "q", name.encode(), headers={"x-delay": 500, "x-schedule-id": name}))
+    await peer.send(1, publish(1, "q", headers=cancelling("first")), publish(1, "q", headers=cancelling("unknown")))
+    await peer.send(1, publish(1, "nowhere", headers=cancelling("first"), mandatory=True))
+    answers = await peer.take()
+    answered = settlements(answers)
+    assert {kind for kind, _, _ in answered} == {"ack"}
+    assert answered[-1][1] == 5
+    assert not any(isinstance(frame, BASIC.Return) for frame in answers)
+    assert queue.statistics().removed == {"deleted": 1}
+    assert queue.counters.messages_added == 2
+    advance(broker, 500)
+    broker.hosts["/"].tick(broker.clock())
+    assert await contents(peer) == [b"second"]
+
+
+async def test_a_transaction_takes_back_at_its_commit_what_it_scheduled_too(broker: Broker) -> None:
+    peer = await declared(broker)
+    schedule = broker.hosts["/"].queues["q"].schedule
+    await peer.send(1, publish(1, "q", headers={"x-delay": 500, "x-schedule-id": "before"}), TX.Select())
+    await peer.send(1, publish(1, "q", headers=cancelling("before")), TX.Rollback())
+    assert schedule.named("before") is not None
+    await peer.send(1, publish(1, "q", headers={"x-delay": 500, "x-schedule-id": "inside"}))
+    await peer.send(1, publish(1, "q", headers=cancelling("inside")), publish(1, "q", headers=cancelling("before")))
+    assert schedule.named("before") is not None
+    await peer.send(1, TX.Commit())
+    assert schedule.count == 0
+
+
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
         ({"x-delay": "soon"}, "invalid header 'x-delay': 'soon'"),
         ({"CC": "key"}, "invalid header 'CC'"),
+        ({"x-schedule-cancel": True}, "give the name of the message to take back in 'x-schedule-id'"),
         ({"x-duplicate-id": 5}, "invalid header 'x-duplicate-id'"),
     ],
 )

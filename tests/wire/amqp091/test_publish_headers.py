@@ -44,11 +44,11 @@ def test_without_any_of_the_names_nothing_is_made(headers: dict[str, Any] | None
 def test_all_names_in_one_pass() -> None:
     found = read(
         before=1, x__delay=500, x__deliver__at=10**12, x__schedule__id="s", x__duplicate__id="d", CC=["a", "b"],
-        BCC=["c"], JMSXGroupSeq=-1, after="z",
+        BCC=["c"], JMSXGroupSeq=-1, x__schedule__cancel=True, after="z",
     )  # fmt: skip
     assert as_dictionary(found) == {
-        "bcc": ("c",), "cc": ("a", "b"), "delay": 500, "deliver_at": 10**12, "duplicate_id": "d", "group_sequence": -1,
-        "schedule_id": "s",
+        "bcc": ("c",), "cancels": True, "cc": ("a", "b"), "delay": 500, "deliver_at": 10**12, "duplicate_id": "d",
+        "group_sequence": -1, "schedule_id": "s",
     }  # fmt: skip
 
 
@@ -88,6 +88,17 @@ def test_of_names_that_mean_the_same_the_first_counts() -> None:
     assert read_publish_headers(doubled).delay == 1
 
 
+def test_a_cancellation_names_what_it_cancels() -> None:
+    assert read(x__schedule__cancel=True, x__schedule__id="s").cancels
+    assert not read(x__schedule__cancel=False, x__schedule__id="s").cancels
+    assert not read(x__schedule__cancel=False).cancels
+    for headers in ({"x-schedule-cancel": True}, {"x-schedule-cancel": True, "x-schedule-id": ""}):
+        with pytest.raises(
+            ChannelError, match="invalid header 'x-schedule-cancel': True; give the name of the message"
+        ):
+            read_publish_headers(header(headers))
+
+
 def test_octets_of_a_duplicate_id_are_hexadecimal_digits() -> None:
     assert read(_AMQ_DUPL_ID=b"\x00\xff").duplicate_id == "00ff"
 
@@ -97,7 +108,7 @@ WRONG = [
     ("x-delay", float("inf")), ("x-delay", [1]), ("x-delay", TIME_MAX + 1), ("x-delay", ""), ("x-delay", "9" * 20),
     ("x-delay", "\u0663"), ("x-deliver-at", -1), ("x-deliver-at", TIME_MAX + 1), ("_AMQ_SCHED_DELIVERY", "tomorrow"),
     ("x-deliver-at", Timestamp(2**63)), ("x-qpid-not-valid-before", {}), ("x-schedule-id", 5),
-    ("x-schedule-id", b"\xff"),
+    ("x-schedule-id", b"\xff"), ("x-schedule-cancel", "true"), ("x-schedule-cancel", 1), ("x-schedule-cancel", None),
     ("x-schedule-id", "\u00e9" * 128), ("_AMQ_DUPL_ID", 5), ("x-duplicate-id", "d" * 256),
     ("_AMQ_DUPL_ID", b"\xff" * 256), ("CC", "key"), ("CC", ["a", 1]), ("BCC", {"a": "b"}), ("BCC", ["k" * 256]),
     ("JMSXGroupSeq", "first"), ("JMSXGroupSeq", 2**31), ("x-group-sequence", False),

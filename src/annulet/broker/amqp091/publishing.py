@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.cancelling import cancel_scheduled
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.session import Session
 from annulet.core.settings import UNLIMITED
@@ -120,7 +121,7 @@ class PublishingSession(Session):
 
     # ------------------------------------------------------------------ publishing
 
-    def publish(
+    def publish(  # noqa: C901, PLR0912 - the hot path: what few messages ask for is tested here and done elsewhere
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_confirms`."""
@@ -146,6 +147,9 @@ class PublishingSession(Session):
             deliver_at=0 if asks is None else asks.due_at(now),
         )
         self.messages_published += 1
+        if asks is not None and asks.cancels:
+            self._cancel_scheduled(message, facts, asks.schedule_id, destination.route)
+            return
         if message.durable and not connection.accepts_durable(len(body) + len(header) + destination.room, now):
             self.refuse_publish(len(body))
             return
@@ -183,6 +187,25 @@ class PublishingSession(Session):
         if self.blocked.any:
             self._hold_after(None if facts.further_keys else route, marks)
         return routed
+
+    def _cancel_scheduled(self, message: Message, facts: PublishFacts, schedule_id: str, route: Route) -> None:
+        """Take back the scheduled messages of a name; none is fine. The publish counts as accepted and goes nowhere.
+
+        It takes no room, so neither a full disk nor a full queue refuses it or holds it back.
+        """
+        if self.transaction is not None:
+            self.transaction.cancel_scheduled(message, route, schedule_id, further_keys=facts.further_keys)
+            return
+        removed = cancel_scheduled(
+            self.host, message, route, schedule_id, message.accepted_at, further_keys=facts.further_keys
+        )
+        if not self.confirming:
+            return
+        if any(entry.message.record for entry in removed):
+            self._wait_for_disk()
+        elif not self.confirm_queued:
+            self.confirm_queued = True
+            self.connection.mark_confirming(self)
 
     def _collect(
         self, transaction: Transaction, message: Message, facts: PublishFacts, route: Route, mandatory: bool

@@ -1,4 +1,5 @@
-"""The headers that tell the broker something: delay, schedule id, duplicate id, further routing keys, group sequence.
+"""The headers that tell the broker something: delay, schedule id and its end, duplicate id, further routing keys, group
+sequence.
 
 One pass over the header table finds all of them; nothing else in it is decoded. Names: RabbitMQ (``x-delay``, ``CC``,
 ``BCC``), Artemis (``_AMQ_SCHED_DELIVERY``, ``_AMQ_DUPL_ID``, ``JMSXGroupSeq``), Broker-J (``x-qpid-not-valid-before``).
@@ -27,6 +28,7 @@ _DUPLICATE_ID: Final = 4
 _CARBON_COPIES: Final = 5
 _BLIND_COPIES: Final = 6
 _GROUP_SEQUENCE: Final = 7
+_SCHEDULE_CANCEL: Final = 8
 
 _NAMES: Final[dict[bytes, int]] = {
     b"x-delay": _DELAY,
@@ -34,6 +36,7 @@ _NAMES: Final[dict[bytes, int]] = {
     b"_AMQ_SCHED_DELIVERY": _DELIVER_AT,
     b"x-qpid-not-valid-before": _DELIVER_AT,
     b"x-schedule-id": _SCHEDULE_ID,
+    b"x-schedule-cancel": _SCHEDULE_CANCEL,
     b"_AMQ_DUPL_ID": _DUPLICATE_ID,
     b"x-duplicate-id": _DUPLICATE_ID,
     b"CC": _CARBON_COPIES,
@@ -43,19 +46,27 @@ _NAMES: Final[dict[bytes, int]] = {
 }
 _FIRST_OCTETS: Final = frozenset(name[0] for name in _NAMES)
 
-SCHEDULE_NAMES: Final = ("x-delay", "x-deliver-at", "_AMQ_SCHED_DELIVERY", "x-qpid-not-valid-before", "x-schedule-id")
+SCHEDULE_NAMES: Final = (
+    "x-delay",
+    "x-deliver-at",
+    "_AMQ_SCHED_DELIVERY",
+    "x-qpid-not-valid-before",
+    "x-schedule-id",
+    "x-schedule-cancel",
+)
 """What a copy must not carry on: it would be scheduled again."""
 
 
 class PublishHeaders:
     """What the headers ask of the broker. Attributes hold their defaults where the sender said nothing."""
 
-    __slots__ = ("bcc", "cc", "delay", "deliver_at", "duplicate_id", "group_sequence", "schedule_id")
+    __slots__ = ("bcc", "cancels", "cc", "delay", "deliver_at", "duplicate_id", "group_sequence", "schedule_id")
 
     def __init__(self) -> None:
         self.deliver_at = 0  # not before this, milliseconds since 1970; of several the latest; 0 = none given
         self.delay = 0  # milliseconds from acceptance; 0 = none
         self.schedule_id = ""
+        self.cancels = False  # it takes back the message of its schedule id, and goes nowhere itself
         self.duplicate_id = ""  # octets as hexadecimal digits
         self.cc: tuple[str, ...] = ()  # further routing keys
         self.bcc: tuple[str, ...] = ()  # further routing keys; the header is not for consumers
@@ -79,7 +90,7 @@ def read_publish_headers(header: bytes, *, strict: bool = True) -> PublishHeader
     ``strict=False`` takes a value of the wrong type as absent: for messages that are in the broker already.
 
     Raises:
-        ChannelError: 406 for a value of the wrong type or range.
+        ChannelError: 406 for a value of the wrong type or range, and for a cancellation that does not say of what.
         RemoteProtocolError: 502 for malformed properties, as far as they were read.
     """
     reader = PropertyReader(header)
@@ -113,7 +124,13 @@ def read_publish_headers(header: bytes, *, strict: bool = True) -> PublishHeader
         except ChannelError:
             if strict:
                 raise
-    return NOTHING if found is None else found
+    return NOTHING if found is None else _complete(found, strict=strict)
+
+
+def _complete(found: PublishHeaders, *, strict: bool) -> PublishHeaders:
+    if strict and found.cancels and not found.schedule_id:
+        raise _refused("x-schedule-cancel", True, "give the name of the message to take back in 'x-schedule-id'")
+    return found
 
 
 def _put(found: PublishHeaders, what: int, name: str, value: PropertyValue) -> None:
@@ -125,6 +142,10 @@ def _put(found: PublishHeaders, what: int, name: str, value: PropertyValue) -> N
         found.deliver_at = max(found.deliver_at, _number(name, value, "milliseconds since 1970", 0, TIME_MAX))
     elif what == _SCHEDULE_ID:
         found.schedule_id = _identifier(name, value, octets=False)
+    elif what == _SCHEDULE_CANCEL:
+        if not isinstance(value, bool):
+            raise _refused(name, value, "give true to take back what 'x-schedule-id' names, or false")
+        found.cancels = value
     elif what == _DUPLICATE_ID:
         found.duplicate_id = _identifier(name, value, octets=True)
     elif what == _CARBON_COPIES:
