@@ -131,7 +131,8 @@ FIELDS = {
 
 
 def as_dictionary(record: DeathRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in DeathRecord.__slots__}
+    """Return the fields by name; compiled classes have no ``__slots__`` to list them."""
+    return {name: getattr(record, name) for name in dir(record) if not name.startswith("_")}
 
 
 def test_deaths_as_rabbitmq_writes_them() -> None:
