@@ -149,7 +149,17 @@ def test_names_and_copies():
     message = note("A", to="news", durable=True)
     message.expires_at, message.priority = NOW + 5, 7
     copy = copy_of(message)
-    for name in ("accepted_at", "body", "deliver_at", "durable", "expires_at", "header", "origin", "priority", "record"):
+    for name in (
+        "accepted_at",
+        "body",
+        "deliver_at",
+        "durable",
+        "expires_at",
+        "header",
+        "origin",
+        "priority",
+        "record",
+    ):
         assert getattr(copy, name) == getattr(message, name)
     for body in "AB":
         send(host, "news", body)

@@ -15,7 +15,7 @@ OVERHEAD = 8 + 12  # frame, and class, weight and size
 
 
 def sized(size: int) -> dict[str, str]:
-    """Return headers that make a content header frame of ``size`` octets, of which 13 are flags, table, name and type."""
+    """Return headers that make a content header frame of ``size`` octets; 13 are flags, table, name and type."""
     return {"k": "x" * (size - OVERHEAD - 13)}
 
 
