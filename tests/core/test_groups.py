@@ -130,11 +130,11 @@ def test_the_first_message_of_each_assignment_is_marked():
     assert not queue.group_firsts
 
 
-def test_idle_groups_are_forgotten_and_assignments_are_bounded(monkeypatch):
-    monkeypatch.setattr("annulet.core.groups.ASSIGNMENTS_MAX", 10)
+def test_idle_groups_are_forgotten_and_assignments_are_bounded():
     shared = queue_of(group_mode="shared")
     sticky = queue_of(group_mode="sticky")
     for queue in (shared, sticky):
+        queue.lanes.groups.remembered_max = 10
         session = RecordingSession()
         session.consume(queue, auto_acknowledge=True)
         fill(queue, *[chr(ord("A") + number) + "1" for number in range(26)])
@@ -163,9 +163,9 @@ def test_after_a_reset_old_deliveries_neither_hold_nor_free_the_new_assignment()
     assert (two.received, three.received) == (["a2"], ["a3"])
 
 
-def test_groups_in_the_queue_do_not_count_against_the_remembered_ones(monkeypatch):
-    monkeypatch.setattr("annulet.core.groups.ASSIGNMENTS_MAX", 2)
+def test_groups_in_the_queue_do_not_count_against_the_remembered_ones():
     queue, one, two = queue_of(group_mode="sticky"), RecordingSession("1"), RecordingSession("2")
+    queue.lanes.groups.remembered_max = 2
     one.consume(queue)
     two.consume(queue)
     fill(queue, "a1", "b1", "c1", "d1")  # all in delivery: none of them is idle

@@ -8,6 +8,7 @@ import pytest
 
 from annulet.core.diverts import Divert
 from annulet.core.errors import LimitExceeded
+from annulet.core.message import ContentView
 from annulet.core.virtual_host import VirtualHost
 from tests.core import node_helpers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending
@@ -165,7 +166,7 @@ def test_the_static_way_asks_neither_the_message_nor_settings(host, monkeypatch)
     route = host.route("amq.fanout", "")
     monkeypatch.setattr(host.address_settings, "resolve", None)  # asking fails
     message = make_message("A")
-    message.origin.view = None
+    message.origin.view = ContentView()  # the same
     assert host.publish(message, route, NOW) == 2
     assert [pending(queue) for queue in (first, second)] == [["A"], ["A"]]
 

@@ -96,6 +96,7 @@ class GroupTable:
         self.shared = settings.group_mode == GROUP_SHARED
         self.first_key = settings.group_first_key
         self.groups: dict[str, Group] = {}
+        self.remembered_max = ASSIGNMENTS_MAX
         self._stale: set[QueueEntry] = set()  # in delivery since before their group was reset
         self._remembered: OrderedDict[Group, None] = OrderedDict()  # assigned and idle, the longest idle first
 
@@ -203,7 +204,7 @@ class GroupTable:
             self.groups.pop(group.name, None)
             return
         self._remembered[group] = None
-        if len(self._remembered) > ASSIGNMENTS_MAX:
+        if len(self._remembered) > self.remembered_max:
             oldest, _ = self._remembered.popitem(last=False)
             del self.groups[oldest.name]
 
