@@ -215,3 +215,38 @@ async def test_what_recovery_supersedes_is_sent_on_when_everything_is_there(tmp_
             assert contents(queue_of(broker, "configured")) == [b"b1"]
             assert [entry.sequence for entry in queue_of(broker, "z").browse()] == [1, 2, 3]
             assert not broker.hosts["/"].dead_letters.held
+
+
+async def test_what_the_broker_made_by_itself_goes_after_a_restart_as_before(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    file.write_text(
+        '[[queues]]\nname = "orders"\n'
+        '[[address_settings]]\nmatch = "orders"\ndead-letter-address = "dead"\n'
+        "auto-create-dead-letter-resources = true\n"
+        '[[address_settings]]\nmatch = "dead"\ndefault-ring-size = 5\n'
+        '[[address_settings]]\nmatch = "DLQ.#"\ndefault-ring-size = 1\n'
+    )
+    for first in (True, False):
+        definitions = load(file).definitions
+        async with testing.broker(http=False, data_dir=tmp_path / "data", definitions=definitions) as running:
+            broker = running.broker
+            host = broker.hosts["/"]
+            if first:
+                peer = await Peer(broker).open(1)
+                await publish_all(broker, peer, persistent(1, "orders", b"dead letter"))
+                orders = queue_of(broker, "orders")
+                orders.reject(orders.acquire(1, -1, broker.clock())[0], broker.clock())
+                await leave(peer)
+            letters = queue_of(broker, "DLQ.orders")
+            assert contents(letters) == [b"dead letter"]
+            assert letters.settings.ring_size == 5, "it goes by the settings of its address"
+            host.tick(broker.clock())
+            assert {"dead"} == set(host.addresses)
+            assert not host.lifetime_of(queue_of(broker, "orders")).auto_created
+            if not first:
+                letters.acknowledge(letters.acquire(1, -1, broker.clock())[0])
+                host.tick(broker.clock() + 1)
+                assert set(host.queues) == {"orders"}
+                assert not host.addresses
+                assert [record.name for record in broker.catalogue.queues("/")] == ["orders"]
+                assert broker.catalogue.exchanges("/") == []

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from annulet.store.catalogue import SCHEMA_VERSION, Catalogue
+from annulet.store.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
 from annulet.store.definitions import (
     BindingRecord,
     ExchangeRecord,
@@ -259,6 +259,32 @@ def test_a_change_is_there_for_another_connection_at_once(catalogue, path):
     other = sqlite3.connect(path)
     assert other.execute("SELECT name FROM virtual_hosts").fetchall() == [("/",)]
     other.close()
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(path):
+    old = SCHEMA.replace(", auto_created INTEGER NOT NULL DEFAULT 0", "").replace(
+        ", address TEXT NOT NULL DEFAULT ''", ""
+    )
+    assert old != SCHEMA
+    connection = sqlite3.connect(path)
+    connection.executescript(f"{old}PRAGMA user_version=1;")
+    connection.execute("INSERT INTO exchanges VALUES ('/', 'e', 'topic', 0, 0, '{}')")
+    connection.execute("INSERT INTO queues VALUES (7, '/', 'q', 0, '{}')")
+    connection.commit()
+    connection.close()
+    for _ in range(2):  # once is enough
+        catalogue = Catalogue(path)
+        assert catalogue.exchanges("/") == [ExchangeRecord("e", "topic", False, False)]
+        assert catalogue.queues("/") == [QueueRecord(7, "q", False)]
+        catalogue.close()
+
+
+def test_what_the_broker_made_by_itself_is_told_from_what_was_declared(catalogue, reopen):
+    catalogue.add_exchange("/", "topic", "address", False, False, {}, auto_created=True)
+    number = catalogue.add_queue("/", "DLQ.orders", False, {}, address="dead", auto_created=True)
+    again = reopen()
+    assert again.exchanges("/") == [ExchangeRecord("topic", "address", False, False, auto_created=True)]
+    assert again.queues("/") == [QueueRecord(number, "DLQ.orders", False, {}, "dead", auto_created=True)]
 
 
 def test_a_newer_file_is_refused_and_stays_as_it_was(path):

@@ -38,8 +38,12 @@ def test_records_are_values(record):
 
 @pytest.mark.parametrize("kind", [ExchangeRecord, QueueRecord, BindingRecord])
 def test_records_do_not_share_their_arguments(kind):
-    fields = [field for field in dataclasses.fields(kind) if field.default_factory is dataclasses.MISSING]
-    first, second = (kind(*["x"] * len(fields)) for _ in range(2))
+    required = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is field.default_factory is dataclasses.MISSING
+    ]
+    first, second = (kind(**dict.fromkeys(required, "x")) for _ in range(2))
     first.arguments["a"] = 1
     assert second.arguments == {}
 

@@ -221,7 +221,15 @@ class HostEffects(Effects):
         """Write down a durable queue the core made by itself. Raises :class:`CatalogueError`."""
         if queue.durable and self.host is not None:
             arguments = self.host.resolved_for(queue).arguments  # and not what settings made of them: those may change
-            queue.queue_id = self.catalogue.add_queue(self.host_name, queue.name, queue.auto_delete, arguments)
+            lifetime = self.host.lifetime_of(queue)
+            queue.queue_id = self.catalogue.add_queue(
+                self.host_name,
+                queue.name,
+                queue.auto_delete,
+                arguments,
+                address="" if lifetime.address == queue.name else lifetime.address,
+                auto_created=lifetime.auto_created,
+            )
 
     def binding_created(self, binding: Binding) -> None:
         """Write down a binding the core made by itself between durable ends. Raises :class:`CatalogueError`."""
@@ -245,6 +253,7 @@ class HostEffects(Effects):
                 address.auto_delete,
                 address.internal,
                 address.arguments,
+                auto_created=address.auto_created,
             )
 
     def consumer_cancelled(self, consumer: Consumer) -> None:

@@ -10,6 +10,7 @@ import structlog
 
 from annulet.broker.leased import expect_leased
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
+from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.routing import address_of_key
 from annulet.store.history_batch import EntryState
@@ -77,7 +78,7 @@ def restore_definitions(broker: Broker) -> None:
         host = broker.add_host(name)
         host.dead_letters.held = True
         for exchange in catalogue.exchanges(name):
-            host.declare_exchange(
+            declared = host.declare_exchange(
                 exchange.name,
                 exchange.type,
                 durable=True,
@@ -85,6 +86,8 @@ def restore_definitions(broker: Broker) -> None:
                 internal=exchange.internal,
                 arguments=exchange.arguments,
             )
+            if isinstance(declared, Address):
+                declared.auto_created = exchange.auto_created
         for record in catalogue.queues(name):
             queue = host.declare_queue(
                 record.name,
@@ -95,6 +98,8 @@ def restore_definitions(broker: Broker) -> None:
                 now=now,
                 queue_id=record.id,
                 server_named=True,  # whatever its name, it was accepted once
+                address=record.address,
+                auto_created=record.auto_created,
             )
             counters = latest.get(record.id) or catalogue.queue_counters(record.id)
             if counters is not None:

@@ -232,6 +232,10 @@ class DeclaredQueues(Publishing):
         lifetime = self._lifetimes.get(queue)
         return queue.name if lifetime is None else lifetime.address  # deleted, and its last messages are still going
 
+    def lifetime_of(self, queue: Queue) -> Lifetime:
+        """Return how a queue that is there came to be."""
+        return self._lifetimes[queue]
+
     def resolved_for(self, queue: Queue) -> ResolvedQueue:
         """Return the settings of a queue with the origin of each, and what was set aside."""
         return self._declared[queue]

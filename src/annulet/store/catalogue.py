@@ -32,10 +32,16 @@ if TYPE_CHECKING:
 
     Arguments = dict[str, PropertyValue]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
-MIGRATIONS: Final[dict[int, str]] = {}
+MIGRATIONS: Final[dict[int, str]] = {
+    1: """
+ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queues ADD COLUMN address TEXT NOT NULL DEFAULT '';
+ALTER TABLE queues ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
+""",
+}
 """Statements that lead from a version to the next one."""
 
 SCHEMA: Final = """
@@ -46,10 +52,12 @@ CREATE TABLE permissions (
     PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
 CREATE TABLE exchanges (
     virtual_host TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-    internal INTEGER NOT NULL, arguments TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+    internal INTEGER NOT NULL, arguments TEXT NOT NULL, auto_created INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
 CREATE TABLE queues (
     id INTEGER PRIMARY KEY AUTOINCREMENT, virtual_host TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-    arguments TEXT NOT NULL, UNIQUE (virtual_host, name));
+    arguments TEXT NOT NULL, address TEXT NOT NULL DEFAULT '', auto_created INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (virtual_host, name));
 CREATE TABLE bindings (
     virtual_host TEXT NOT NULL, source TEXT NOT NULL, destination_type TEXT NOT NULL, destination TEXT NOT NULL,
     routing_key TEXT NOT NULL, arguments TEXT NOT NULL,
@@ -180,26 +188,39 @@ class Catalogue:
     def exchanges(self, virtual_host: str) -> list[ExchangeRecord]:
         """Return the durable exchanges of a virtual host."""
         rows = self._rows(
-            "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE virtual_host = ? ORDER BY name",
+            "SELECT name, type, auto_delete, internal, arguments, auto_created FROM exchanges WHERE virtual_host = ? "
+            "ORDER BY name",
             virtual_host,
         )
         return [
-            ExchangeRecord(name, kind, bool(auto_delete), bool(internal), load_arguments(arguments))
-            for name, kind, auto_delete, internal, arguments in rows
+            ExchangeRecord(
+                name, kind, bool(auto_delete), bool(internal), load_arguments(arguments), auto_created=bool(automatic)
+            )
+            for name, kind, auto_delete, internal, arguments, automatic in rows
         ]
 
     def add_exchange(
-        self, virtual_host: str, name: str, kind: str, auto_delete: bool, internal: bool, arguments: Arguments
+        self,
+        virtual_host: str,
+        name: str,
+        kind: str,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Arguments,
+        *,
+        auto_created: bool = False,
     ) -> None:
-        """Create or replace an exchange."""
+        """Create or replace an exchange. ``auto_created``: an address the broker made because somebody named it."""
         self._change(
-            "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO exchanges (virtual_host, name, type, auto_delete, internal, arguments, "
+            "auto_created) VALUES (?, ?, ?, ?, ?, ?, ?)",
             virtual_host,
             name,
             kind,
             auto_delete,
             internal,
             dump_arguments(arguments),
+            auto_created,
         )
 
     def delete_exchange(self, virtual_host: str, name: str) -> None:
@@ -219,19 +240,37 @@ class Catalogue:
     def queues(self, virtual_host: str) -> list[QueueRecord]:
         """Return the durable queues of a virtual host."""
         rows = self._rows(
-            "SELECT id, name, auto_delete, arguments FROM queues WHERE virtual_host = ? ORDER BY id", virtual_host
+            "SELECT id, name, auto_delete, arguments, address, auto_created FROM queues WHERE virtual_host = ? "
+            "ORDER BY id",
+            virtual_host,
         )
         return [
-            QueueRecord(queue_id, name, bool(auto_delete), load_arguments(arguments))
-            for queue_id, name, auto_delete, arguments in rows
+            QueueRecord(
+                queue_id, name, bool(auto_delete), load_arguments(arguments), address, auto_created=bool(automatic)
+            )
+            for queue_id, name, auto_delete, arguments, address, automatic in rows
         ]
 
-    def add_queue(self, virtual_host: str, name: str, auto_delete: bool, arguments: Arguments) -> int:
-        """Create a queue and return its id, above all ids ever given. Raises :class:`CatalogueError` if it exists."""
+    def add_queue(
+        self,
+        virtual_host: str,
+        name: str,
+        auto_delete: bool,
+        arguments: Arguments,
+        *,
+        address: str = "",
+        auto_created: bool = False,
+    ) -> int:
+        """Create a queue and return its id, above all ids ever given. Raises :class:`CatalogueError` if it exists.
+
+        ``address``: whose settings it takes, empty for its own name; ``auto_created``: the broker made it because
+        somebody named it.
+        """
         try:
             cursor = self._connection.execute(
-                "INSERT INTO queues (virtual_host, name, auto_delete, arguments) VALUES (?, ?, ?, ?)",
-                (virtual_host, name, auto_delete, dump_arguments(arguments)),
+                "INSERT INTO queues (virtual_host, name, auto_delete, arguments, address, auto_created) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created),
             )
         except sqlite3.DatabaseError as error:
             raise CatalogueError(

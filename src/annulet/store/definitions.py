@@ -31,23 +31,29 @@ class PermissionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRecord:
-    """A durable exchange."""
+    """A durable exchange or address. ``auto_created``: the broker made it, and may take it away again."""
 
     name: str
     type: str
     auto_delete: bool
     internal: bool
     arguments: dict[str, PropertyValue] = field(default_factory=dict)
+    auto_created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
-    """A durable queue. ``id`` is what the message log names it by; it is never given to another queue."""
+    """A durable queue. ``id`` is what the message log names it by; it is never given to another queue.
+
+    ``address``: whose settings it takes, empty for its own name; ``auto_created`` as for exchanges.
+    """
 
     id: int
     name: str
     auto_delete: bool
     arguments: dict[str, PropertyValue] = field(default_factory=dict)
+    address: str = ""
+    auto_created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
