@@ -18,6 +18,7 @@ from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
+from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.recovery import (
     open_log,
@@ -110,6 +111,7 @@ class Broker:
         }
         self.services: list[Service] = []
         self.audit = AuditTrail()
+        self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
         self._counter_rounds: CounterRounds
@@ -191,6 +193,7 @@ class Broker:
             self._tick.cancel()
         for timer in self._timers:
             timer.stop()
+        self.management.stop()
         if self._maintenance is not None:
             await self._maintenance
         await self._close_connections()

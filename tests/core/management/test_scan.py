@@ -59,3 +59,13 @@ def test_what_left_meanwhile_is_met_all_the_same():
     queue.remove(entries[0], RemovalReason.DELETED, NOW)
     assert walk(scan)[0] == entries
     assert entries[1].state == SCHEDULED
+
+
+def test_a_released_scan_holds_no_message_and_keeps_its_size():
+    queue = queue_of()
+    for body in ("a", "b"):
+        queue.enqueue(make_message(body), NOW)
+    scan = Scan(queue, pending=True, scheduled=True)
+    assert scan.prepare(10)
+    scan.release()
+    assert (scan.size, scan.prepare(10), scan.following()) == (2, True, None)

@@ -297,6 +297,7 @@ class Operation(Work):
         return size
 
     def _end(self, state: str, now: int, reason: str = "") -> None:
+        self._scan.release()  # an operation is remembered after its end, what it deleted is not to be
         self.state = state
         self.reason = reason
         self.ended_at = now

@@ -28,15 +28,11 @@ class Scan:
     def __init__(self, queue: Queue, *, pending: bool, scheduled: bool) -> None:
         self._entries: list[QueueEntry] = queue.order.snapshot() if pending else []
         self._appointments = queue.schedule.snapshot() if scheduled else []
+        self.size = len(self._entries) + len(self._appointments)  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both
         self._sorted_entries: list[list[QueueEntry]] = []
         self._sorted_appointments = [self._appointments[:0]]
         self._walk: Iterator[QueueEntry] | None = None
-
-    @property
-    def size(self) -> int:
-        """How many entries the snapshot holds."""
-        return len(self._entries) + len(self._appointments)
 
     def prepare(self, looks: int) -> bool:
         """Sort as much as takes the time of about ``looks`` looks. Returns whether all is sorted."""
@@ -60,6 +56,12 @@ class Scan:
         """Return the next entry, whatever became of it meanwhile; ``None`` after the last."""
         assert self._walk is not None, "prepare the scan first"
         return next(self._walk, None)
+
+    def release(self) -> None:
+        """End the scan and let go of the messages; :attr:`size` stays."""
+        self._entries, self._sorted_entries = [], []
+        self._appointments, self._sorted_appointments = [], []
+        self._walk = iter(())
 
     def _in_order(self) -> Iterator[QueueEntry]:
         yield from merge(*self._sorted_entries)

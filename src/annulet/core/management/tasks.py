@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from annulet.core.errors import NotFound, PreconditionFailed
 
@@ -39,12 +39,21 @@ class Tasks:
         return self._last
 
     def step(self, now: int) -> bool:
-        """Give one slice to the task whose turn it is. Returns whether there is more to do."""
+        """Give one slice to the task whose turn it is. Returns whether there is more to do.
+
+        A task that raises is cancelled, and its error passed on.
+        """
         if not self._running:
             return False
         number = next(iter(self._running))
         task = self._running.pop(number)
-        if task.step(now):
+        try:
+            ended = task.step(now)
+        except BaseException:  # a defect: it is not tried again
+            task.cancel(now)
+            self._remember(number, task)
+            raise
+        if ended:
             self._remember(number, task)
         else:
             self._running[number] = task
@@ -53,9 +62,11 @@ class Tasks:
     def task(self, number: int) -> Task:
         """Return a task, under way or ended. Raises :class:`NotFound`."""
         task = self._running.get(number) or self._ended.get(number)
-        if task is None:
-            raise NotFound(f"no operation {number}; the last one is {self._last}, and {self._ended_max} are remembered")
-        return task
+        return self.unknown(number) if task is None else task
+
+    def unknown(self, number: int) -> NoReturn:
+        """Raise :class:`NotFound` for a task that is not there, or that the asker does not see."""
+        raise NotFound(f"no operation {number}; the last one is {self._last}, and {self._ended_max} are remembered")
 
     def cancel(self, number: int, now: int) -> Task:
         """End a task where it is; one that has ended stays as it is. Raises :class:`NotFound`."""
