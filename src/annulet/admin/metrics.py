@@ -164,8 +164,17 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             for name, value in msgspec.structs.asdict(authentication).items()
         },
     }
+    snapshot.bounds = _bounds(broker)
+    snapshot.log = {
+        name: float(value)
+        for name, value in dataclasses.asdict(broker.log.statistics()).items()
+        if isinstance(value, (int, float))
+    }
+
+
+def _bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
-    snapshot.bounds = {
+    return {
         "memory_limit_bytes": configuration.memory_limit_bytes,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
@@ -178,11 +187,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "matchers_remembered_max": RETIRED_MAX,
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
-    }
-    snapshot.log = {
-        name: float(value)
-        for name, value in dataclasses.asdict(broker.log.statistics()).items()
-        if isinstance(value, (int, float))
     }
 
 
