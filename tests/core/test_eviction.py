@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from dataclasses import replace
 
 import pytest
 
-from annulet.core.eviction import COMPACTION_MINIMUM, EvictionIndex
+import annulet.core.eviction
+from annulet.core.eviction import COMPACTION_MINIMUM, EvictionIndex, eviction_rank
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import (
+    EVICTION_RULES,
     LARGEST,
     LEAST_IMPORTANT,
     LEAST_RECENT_KEY,
@@ -95,3 +99,40 @@ def test_queues_that_evict_nothing_keep_no_index_until_they_do():
     queue.update(replace(queue.settings, ring_size=2), NOW)
     queue.enqueue(make_message("8", priority=8), NOW)
     assert pending(queue) == ["9", "8"]
+
+
+@pytest.mark.parametrize("rule", EVICTION_RULES)
+def test_the_victim_is_always_the_first_by_the_rule(rule):
+    choose = random.Random(rule).choice
+    queue = queue_of(max_length=8, overflow=OVERFLOW_RING, evict=rule, last_value_key="k", keep_per_key=4)
+    session = RecordingSession()
+    for number in range(600):
+        message = make_message(
+            "x" * choose([1, 2, 3]), expires_at=choose([0, NOW + number]), k=choose(["a", "b", None])
+        )
+        queue.enqueue(message, NOW)
+        if number % 5 == 0:
+            session.get(queue, NOW, auto_acknowledge=choose([True, False]))
+        if number % 40 == 0:
+            session.recover(NOW)
+        waiting = queue.order.entries()
+        assert queue.victim() is min(waiting, key=lambda entry: eviction_rank(entry, rule), default=None)
+
+
+@pytest.mark.skipif(not str(annulet.core.eviction.__file__).endswith(".py"), reason="compiled code reports no calls")
+def test_a_deep_key_costs_no_more_than_a_shallow_one():
+    counts = []
+    for depth in (100, 1600):
+        queue = queue_of(
+            max_length=depth, overflow=OVERFLOW_RING, evict=LEAST_RECENT_KEY, last_value_key="k", keep_per_key=depth
+        )
+        messages = [make_message("m", k=number % 2) for number in range(depth + 100)]
+        for message in messages[:depth]:
+            queue.enqueue(message, NOW)
+        calls = []
+        sys.setprofile(lambda frame, event, argument, calls=calls: calls.append(event))
+        for message in messages[depth:]:
+            queue.enqueue(message, NOW)
+        sys.setprofile(None)
+        counts.append(len(calls))
+    assert counts[1] < 2 * counts[0]

@@ -5,7 +5,7 @@ On a FIFO queue the least important is the oldest, which its order knows already
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING
@@ -21,6 +21,7 @@ from annulet.core.settings import (
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry, Rank
+    from annulet.core.retention import KeyRecord
     from annulet.core.settings import QueueSettings
 
 NEVER: Final = 1 << 62
@@ -39,8 +40,7 @@ def eviction_rank(entry: QueueEntry, rule: str) -> Rank:
     if rule == SOONEST_TO_EXPIRE:
         return (entry.queue.expires_at(entry) or NEVER, entry.place)
     if rule == LEAST_RECENT_KEY:
-        # a message without key is nobody's last value: it goes before all keys
-        return (0 if entry.key is None else entry.key.latest, entry.place)
+        return (_latest_of(entry.key), entry.place)
     if rule == OLDEST:
         return (entry.place,)
     return (entry.level, entry.place)
@@ -71,16 +71,76 @@ class EvictionIndex:
         """Return the next victim, ``None`` when nothing is pending."""
         heap = self._heap
         while heap:
-            rank, sequence, entry = heap[0]
+            entry = heap[0][2]
             if entry.state != PENDING:
                 heappop(heap)
                 continue
-            current = eviction_rank(entry, self.rule)
-            if current == rank:
-                return entry
-            heappop(heap)  # a newer message of its key arrived: it is less likely to go than it was
-            heappush(heap, (current, sequence, entry))
+            return entry
         return None
+
+
+class KeyEvictionIndex(EvictionIndex):
+    """The index of ``least-recent-key``: keys by their latest message, and the pending entries of each by place.
+
+    A new message makes all entries of its key less likely to go. Here that moves one key, however many entries it has.
+    """
+
+    __slots__ = ("_entries", "_held", "_keys")
+
+    def __init__(self) -> None:
+        super().__init__(LEAST_RECENT_KEY)
+        self._entries: dict[KeyRecord | None, list[tuple[int, int, QueueEntry]]] = {}  # None: those without a key
+        self._keys: list[tuple[int, KeyRecord | None]] = []  # each key of ``_entries`` once, by the latest known then
+        self._held = 0  # items in all lists of ``_entries``
+
+    def add(self, entry: QueueEntry, pending: int) -> None:
+        """Note that an entry is pending; ``pending`` counts all of them, this one included."""
+        self._note(entry)
+        self.compact(pending)
+
+    def compact(self, pending: int) -> None:
+        """Let go of entries that are pending no more when they outnumber the ``pending`` ones that are."""
+        if self._held <= 2 * pending + COMPACTION_MINIMUM:
+            return
+        live = {item[2]: None for items in self._entries.values() for item in items if item[2].state == PENDING}
+        self._entries = {}
+        self._keys = []
+        self._held = 0
+        for entry in live:
+            self._note(entry)
+
+    def first(self) -> QueueEntry | None:
+        """Return the next victim, ``None`` when nothing is pending."""
+        keys = self._keys
+        while keys:
+            latest, key = keys[0]
+            items = self._entries[key]
+            while items and items[0][2].state != PENDING:
+                heappop(items)
+                self._held -= 1
+            if not items:
+                heappop(keys)
+                del self._entries[key]
+                continue
+            current = _latest_of(key)
+            if current == latest:
+                return items[0][2]
+            heapreplace(keys, (current, key))  # a newer message of its key arrived
+        return None
+
+    def _note(self, entry: QueueEntry) -> None:
+        items = self._entries.get(entry.key)
+        if items is None:
+            items = []
+            self._entries[entry.key] = items
+            heappush(self._keys, (_latest_of(entry.key), entry.key))  # no two keys have one latest message
+        heappush(items, (entry.place, entry.sequence, entry))
+        self._held += 1
+
+
+def _latest_of(key: KeyRecord | None) -> int:
+    # a message without key is nobody's last value: it goes before all keys
+    return 0 if key is None else key.latest
 
 
 def eviction_index_for(settings: QueueSettings) -> EvictionIndex | None:
@@ -91,4 +151,4 @@ def eviction_index_for(settings: QueueSettings) -> EvictionIndex | None:
     fifo = settings.priorities <= 0 and settings.max_priority < 0 and not settings.sort_key
     if settings.evict in (OLDEST, LEAST_IMPORTANT):
         return None if fifo else EvictionIndex(settings.evict)
-    return EvictionIndex(settings.evict)
+    return KeyEvictionIndex() if settings.evict == LEAST_RECENT_KEY else EvictionIndex(settings.evict)
