@@ -162,7 +162,6 @@ WRONG_FRAMES = [
     (frame_of(1, 1, b"\x00\x3c\x00\xff"), 540),
     (frame_of(1, 1, b"\x00\x63\x00\x0a"), 540),
     (frame.marshal(commands.Basic.QosOk(), 1), 503),
-    (frame.marshal(commands.Channel.FlowOk(True), 1), 503),
     (frame.marshal(commands.Channel.CloseOk(), 1), 503),
     (frame.marshal(commands.Channel.Open(), 1), 504),
     (frame.marshal(commands.Basic.Qos(), 2), 504),
@@ -170,6 +169,14 @@ WRONG_FRAMES = [
     (frame.marshal(commands.Connection.Open("/"), 0), 504),
     (frame.marshal(commands.Channel.Open(), 2048), 530),
 ]
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_flow_ok_is_read_whenever_it_comes(active: bool) -> None:
+    """A client may answer a channel.flow that has been taken back meanwhile."""
+    engine, _ = opened()
+    engine.receive(frame.marshal(commands.Channel.FlowOk(active), 1))
+    assert frames(engine) == []
 
 
 @pytest.mark.parametrize(("data", "code"), WRONG_FRAMES)
