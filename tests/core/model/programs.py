@@ -126,7 +126,7 @@ class Interpreter:
         priority = self.if_used(PRIORITIES in traits, 0, 1, 0, 2) or 0
         colour = self.if_used(SELECTORS in traits, "", "red", "blue") or ""
         browse = self.if_used(BROWSERS in traits, BROWSE_OFF, BROWSE_FOLLOW, BROWSE_SNAPSHOT) or BROWSE_OFF
-        # What a browser is shown while others take messages from under a window too small for them is nobody's promise.
+        # What a browser sees while others take messages from under a window too small for them is nobody's promise.
         bytes_max = -1 if browse else bytes_max
         no_local = self.if_used(LOCAL in traits, False, True) or False
         return ConsumerShape(messages_max, bytes_max, automatic, priority, colour, browse, no_local)

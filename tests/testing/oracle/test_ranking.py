@@ -61,7 +61,7 @@ def test_the_smaller_life_wins_and_a_tombstone_counts_from_when_it_pends() -> No
     settings = QueueSettings(message_ttl=10, last_value_key="k", tombstone_ttl=2)
     message = OracleMessage(1, accepted_at=50, own_expiry=70, size=0, properties={"k": 1})
     assert expiry_of(settings, message) == 60
-    message.arrived, message.pending_since = 1, 55
+    message.arrived, message.life_from = 1, 55
     assert expiry_of(settings, message) == 57
 
 

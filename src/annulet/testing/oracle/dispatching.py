@@ -55,7 +55,7 @@ class OracleDispatching:
         if len(self.acquiring()) == 1:
             self.first_consumer_at = now
         if self.settings.group_rebalance and self.settings.group_mode == GROUP_STICKY:
-            self.pins.clear()
+            self.reset(None)
             self.rebalancing = self.settings.group_rebalance_pause
 
     def cancel(self, consumer: OracleConsumer) -> None:
@@ -166,7 +166,8 @@ class OracleDispatching:
         if owner is None:
             return None
         holder = None if owner is PULL else owner
-        holds = any(d.consumer is holder and self.group_of(d.message) == group for d in self.out())
+        out = [delivery for delivery in self.out() if delivery.consumer is holder and not delivery.before_reset]
+        holds = any(self.group_of(delivery.message) == group for delivery in out)
         if holds or (self.settings.group_mode == GROUP_STICKY and owner in self.consumers):
             return owner
         del self.pins[group]
@@ -181,9 +182,11 @@ class OracleDispatching:
         return owner is None or owner is taker
 
     def reset(self, group: GroupName | None) -> None:
-        """End the assignment of a group, or of all, whatever is in delivery."""
+        """End the assignment of a group, or of all; what is in delivery neither holds it nor frees it any more."""
         for name in [name for name in self.pins if group in (None, name)]:
             del self.pins[name]
+        for delivery in self.deliveries:
+            delivery.before_reset |= group in (None, self.group_of(delivery.message))
 
     def note_delivery(self, consumer: OracleConsumer, message: OracleMessage) -> None:
         """A message goes out: the turn moves on, its group is the consumer's, or ends with sequence -1."""

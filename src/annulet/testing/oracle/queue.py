@@ -50,7 +50,7 @@ class QueueOracle(OracleState):
         self.messages.append(message)
         message.level = level_of(self.settings, message.priority)
         self._give_sequence(message)
-        message.pending_since = max(message.accepted_at, message.deliver_at)
+        message.life_from = message.pending_since = max(message.accepted_at, message.deliver_at)
         if self.settings.purge_on_no_consumers and not self.dispatching.acquiring():
             self.remove(message, "purged")
         elif message.deliver_at > now:

@@ -93,7 +93,7 @@ def expiry_of(settings: QueueSettings, message: OracleMessage) -> int:
     if settings.max_ttl >= 0:
         lives.append(message.accepted_at + settings.max_ttl)
     if message.arrived and is_tombstone(settings, message):
-        lives.append(message.pending_since + settings.tombstone_ttl)
+        lives.append(message.life_from + settings.tombstone_ttl)
     return min(lives, default=0)
 
 

@@ -41,6 +41,7 @@ class OracleMessage:
     rank: Rank = ()
     place: tuple[int, ...] = ()
     arrived: int = 0  # how many messages had become pending for the first time, this included; 0 = it has not yet
+    life_from: int = 0  # a tombstone's life counts from when it was wanted to be delivered
     pending_since: int = 0  # when it may be delivered for the first time, in the past or not
     returns: int = 0
 
@@ -58,6 +59,7 @@ class OracleDelivery:
     session: OracleSession
     consumer: OracleConsumer | None  # None: it was pulled
     copied: bool = False
+    before_reset: bool = False  # its group was reset since
 
     @property
     def browsed(self) -> bool:
