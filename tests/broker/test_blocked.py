@@ -57,4 +57,10 @@ def test_a_fixed_route_names_its_blocked_queues_and_address() -> None:
     assert names == ["queue 'full'", "address 'news'"]
     assert table.on_way(Route("other", "k", [free], 1)) == []
     table.address_changed("news", blocked=False)
-    assert (table.at(Route("news", "k", [], 1)), table.any) == ([], True)
+    assert (table.at(["news"]), table.any) == ([], True)
+
+
+def test_each_blocked_address_is_named_once() -> None:
+    table = BlockedTargets()
+    table.address_changed("news", blocked=True)
+    assert [target.name for target in table.at(["free", "news", "news"])] == ["address 'news'"]

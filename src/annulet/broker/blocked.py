@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.queue import Queue
     from annulet.core.routing import Route
 
@@ -69,12 +71,11 @@ class BlockedTargets:
     def on_way(self, route: Route) -> list[BlockedTarget]:
         """Return what is blocked among the fixed queues of a route, and its address if that is."""
         found = [self.queues[queue] for queue in route.queues if queue.blocked and queue in self.queues]
-        return found + self.at(route)
+        return found + self.at([route.address])
 
-    def at(self, route: Route) -> list[BlockedTarget]:
-        """Return the address of a route if it is blocked."""
-        target = self.addresses.get(route.address)
-        return [] if target is None else [target]
+    def at(self, addresses: Iterable[str]) -> list[BlockedTarget]:
+        """Return those of some addresses that are blocked, each once."""
+        return list({name: self.addresses[name] for name in addresses if name in self.addresses}.values())
 
     def _release(self, target: BlockedTarget | None) -> None:
         self.any = bool(self.queues or self.addresses)

@@ -273,3 +273,45 @@ async def test_an_address_that_blocks_holds_its_publishers(broker: Broker) -> No
     assert (await peer.one(CONNECTION.Blocked)).reason == "address 'news' full"
     host.queues["q"].purge(broker.clock())
     await peer.one(CONNECTION.Unblocked)
+
+
+@pytest.mark.parametrize("way", ["transaction", "CC"])
+async def test_an_address_that_blocks_holds_whatever_way_its_messages_came(broker: Broker, way: str) -> None:
+    broker.hosts["/"].address_settings.set("q", {"max-size-messages": 2, "address-full-policy": "BLOCK"})
+    peer = await declared(broker)
+    if way == "CC":
+        await peer.send(1, *(publish(1, "q", headers={"CC": ["nowhere"]}) for _ in range(2)))
+    else:
+        await peer.send(1, TX.Select(), publish(1, "q"), publish(1, "q"), TX.Commit())
+    assert (await peer.one(CONNECTION.Blocked)).reason == "address 'q' full"
+
+
+async def test_what_a_rolled_back_transaction_meant_to_send_holds_nobody(broker: Broker) -> None:
+    broker.hosts["/"].address_settings.set("q", {"max-size-messages": 1, "address-full-policy": "BLOCK"})
+    other = await Peer(broker).open(1)
+    peer = await declared(broker)
+    await other.send(1, publish(1, "q"))
+    await peer.send(1, TX.Select(), publish(1, "q"), TX.Rollback(), publish(1, "elsewhere"), TX.Commit())
+    assert CONNECTION.Blocked not in [type(item) for item in await peer.take()]
+
+
+@pytest.mark.parametrize("free", [True, False])
+async def test_only_who_goes_on_into_what_is_full_ends(broker: Broker, free: bool) -> None:
+    """Other queues are open to a channel that was told to stop, those too whose way is decided by the message."""
+    peer = await declared(broker, **BLOCK)
+    await peer.send(2, QUEUE.Declare(queue="mine", arguments={"x-max-length": 9, "x-overflow": "reject"}))
+    await peer.send(2, BASIC.Consume(queue="mine"))
+    for queue in ("mine", "q"):
+        arguments = {"x-match": "all", "for": queue}
+        await peer.send(2, QUEUE.Bind(queue=queue, exchange="amq.headers", arguments=arguments))
+    await peer.send(1, *(publish(1, "q") for _ in range(6)))
+    advance(broker, HELD_MILLISECONDS_MAX)
+    await peer.take()
+    if free:
+        await peer.send(1, publish(1, "mine"), publish(1, "", exchange="amq.headers", headers={"for": "mine"}))
+        assert CHANNEL.Close not in [type(item) for item in await peer.take()]
+    else:
+        await peer.send(1, publish(1, "", exchange="amq.headers", headers={"for": "q"}))
+        close = await closed(peer)
+        assert close.reply_code == 311
+        assert "queue 'q' is full" in close.reply_text

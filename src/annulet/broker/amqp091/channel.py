@@ -224,6 +224,7 @@ class Channel(PublishingSession):
                     f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again",
                 )
             mandatory, self.mandatory = self.mandatory, []
+            sent_to, self.sent_to = self.sent_to, {}
             marks = self.blocked.marks()
             try:
                 unroutable = transaction.commit(self.host, self.connection.now)
@@ -232,7 +233,7 @@ class Channel(PublishingSession):
             except CoreError as error:  # a full queue, a duplicate: nothing of it was done
                 raise ChannelError(constants.PRECONDITION_FAILED, str(error)) from error
             if self.blocked.any:
-                self.hold(self.blocked.entered(marks))
+                self.hold(self.blocked.entered(marks) + self.blocked.at(sent_to))
             broker.unroutable += len(unroutable)
             lost = {id(message) for message in unroutable}
             for message in mandatory:
@@ -252,6 +253,7 @@ class Channel(PublishingSession):
         """Drop the sends; settled deliveries are unsettled again."""
         self._require_transaction("tx.rollback").rollback()
         self.mandatory = []
+        self.sent_to = {}
         self.engine.send_tx_rollback_ok(self.number)
 
     def _require_transaction(self, method: str) -> Transaction:

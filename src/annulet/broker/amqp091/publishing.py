@@ -111,6 +111,7 @@ class PublishingSession(Session):
         self.confirm_queued = False  # the connection will call flush_confirms at the end of this turn
         self.transaction: Transaction | None = None  # tx.select was given
         self.mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
+        self.sent_to: dict[str, None] = {}  # addresses the open transaction sends to
         self.messages_published = 0  # since confirm.select when confirming: the tag of the latest publish
         self.confirmed_to = 0  # publishes up to here were answered or are in _waiting
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
@@ -159,7 +160,7 @@ class PublishingSession(Session):
         if asks is None and not self.blocked.any:
             routed = self.host.publish(message, destination.route, now)
             if self.blocked.queues or self.blocked.addresses:  # what was not is now
-                self._hold_after(destination.route, {})
+                self.hold(self._blocked_on(destination.route, (), {}))
         else:
             routed = self._publish_watched(message, facts, destination.route, now)
         if routed == 0:
@@ -174,7 +175,7 @@ class PublishingSession(Session):
     def _publish_watched(self, message: Message, facts: PublishFacts, route: Route, now: int) -> int:
         """Publish what asks for more than its way, or while something is blocked."""
         if self.held_by:
-            self._enforce_hold(route, now)
+            self._enforce_hold(self.blocked.on_way(route), now)
         marks = self.blocked.marks()
         asks = facts.asks
         routed = self.host.publish(
@@ -185,7 +186,9 @@ class PublishingSession(Session):
             further_keys=facts.further_keys,
         )
         if self.blocked.any:
-            self._hold_after(None if facts.further_keys else route, marks)
+            targets = self._blocked_on(route, facts.further_keys, marks)
+            self._enforce_hold(targets, now)  # a way that is decided by the message is known only now
+            self.hold(targets)
         return routed
 
     def _cancel_scheduled(self, message: Message, facts: PublishFacts, schedule_id: str, route: Route) -> None:
@@ -211,7 +214,8 @@ class PublishingSession(Session):
         self, transaction: Transaction, message: Message, facts: PublishFacts, route: Route, mandatory: bool
     ) -> None:
         if self.held_by:
-            self._enforce_hold(route, message.accepted_at)
+            self._enforce_hold(self.blocked.on_way(route), message.accepted_at)
+        self.sent_to[route.address] = None
         asks = facts.asks
         transaction.send(
             message,
@@ -306,15 +310,11 @@ class PublishingSession(Session):
 
     # ------------------------------------------------------------------ being held back
 
-    def _hold_after(self, route: Route | None, marks: dict[Queue, int]) -> None:
-        """After a publish while something is blocked: stop if it went there. ``route``: its whole way is known."""
-        if route is not None and route.static:
-            targets = self.blocked.on_way(route)
-        else:
-            targets = self.blocked.entered(marks)
-            if route is not None:
-                targets += self.blocked.at(route)
-        self.hold(targets)
+    def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
+        """Return what is blocked of where the latest publish went. ``marks``: those of before it."""
+        if route.static and not further_keys:
+            return self.blocked.on_way(route)
+        return self.blocked.entered(marks) + self.blocked.at([route.address])
 
     def hold(self, targets: list[BlockedTarget]) -> None:
         """Stop publishing until these targets have room again."""
@@ -336,18 +336,18 @@ class PublishingSession(Session):
                 self.engine.send_method(self.number, FLOW_GO)
             self.connection.release(self)
 
-    def _enforce_hold(self, route: Route, now: int) -> None:
-        """End a channel that was told to stop long ago and publishes into what is blocked all the same."""
-        if now - self.held_since < HELD_MILLISECONDS_MAX:
+    def _enforce_hold(self, targets: list[BlockedTarget], now: int) -> None:
+        """End a channel that was told to stop long ago and publishes into the same all the same."""
+        if not self.held_by or now - self.held_since < HELD_MILLISECONDS_MAX:
             return
-        if route.static and not self.blocked.on_way(route):
-            return
-        name = next(iter(self.held_by)).name
-        raise ChannelError(
-            constants.CONTENT_TOO_LARGE,
-            f"{name} is full and blocks its publishers, but this channel went on for {HELD_MILLISECONDS_MAX} ms; "
-            "obey channel.flow and connection.blocked, or consume on another connection",
-        )
+        for target in targets:
+            if target in self.held_by:
+                raise ChannelError(
+                    constants.CONTENT_TOO_LARGE,
+                    f"{target.name} is full and blocks its publishers, but this channel went on for "
+                    f"{HELD_MILLISECONDS_MAX} ms; obey channel.flow and connection.blocked, or consume on another "
+                    "connection",
+                )
 
     def forget_holds(self) -> None:
         """The channel ends: nobody has to tell it to go on."""
