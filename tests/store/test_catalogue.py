@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from annulet.store.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
+from annulet.store.catalogue import OPERATOR_POLICY, OPERATOR_QUEUE, SCHEMA, SCHEMA_VERSION, Catalogue
 from annulet.store.definitions import (
     BindingRecord,
     ExchangeRecord,
@@ -266,6 +266,7 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path):
         ", address TEXT NOT NULL DEFAULT ''", ""
     )
     assert old != SCHEMA
+    old = old[: old.index("CREATE TABLE operator_settings")]
     connection = sqlite3.connect(path)
     connection.executescript(f"{old}PRAGMA user_version=1;")
     connection.execute("INSERT INTO exchanges VALUES ('/', 'e', 'topic', 0, 0, '{}')")
@@ -276,7 +277,24 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path):
         catalogue = Catalogue(path)
         assert catalogue.exchanges("/") == [ExchangeRecord("e", "topic", False, False)]
         assert catalogue.queues("/") == [QueueRecord(7, "q", False)]
+        catalogue.set_operator_setting(OPERATOR_QUEUE, "/", "q", {"x-ring-size": 3})
         catalogue.close()
+
+
+def test_what_operators_set_is_replaced_and_survives(catalogue, reopen):
+    for value in ({"x-ring-size": 3}, {"x-ring-size": 5, "x-evict": b"\x00"}):
+        catalogue.set_operator_setting(OPERATOR_QUEUE, "/", "q", value)
+    catalogue.set_operator_setting(OPERATOR_QUEUE, "other", "q", {})
+    catalogue.set_operator_setting(OPERATOR_POLICY, "/", "q", {"priority": 1})
+    catalogue = reopen()
+    assert catalogue.operator_settings(OPERATOR_QUEUE, "/") == {"q": {"x-ring-size": 5, "x-evict": b"\x00"}}
+    assert catalogue.operator_settings(OPERATOR_POLICY, "/") == {"q": {"priority": 1}}
+    catalogue.delete_queue("/", "q")
+    assert catalogue.operator_settings(OPERATOR_QUEUE, "/") == {}
+    assert catalogue.operator_settings(OPERATOR_QUEUE, "other") == {"q": {}}
+    catalogue.delete_operator_setting(OPERATOR_POLICY, "/", "q")
+    catalogue.delete_operator_setting(OPERATOR_POLICY, "/", "q")
+    assert catalogue.operator_settings(OPERATOR_POLICY, "/") == {}
 
 
 def test_what_the_broker_made_by_itself_is_told_from_what_was_declared(catalogue, reopen):

@@ -20,6 +20,7 @@ from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
+from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.recovery import (
     open_log,
     release_dead_letters,
@@ -164,6 +165,7 @@ class Broker:
         self.commit.on_failure = self._log_failed
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
+        self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)

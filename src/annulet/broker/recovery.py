@@ -77,6 +77,7 @@ def restore_definitions(broker: Broker) -> None:
     for name in catalogue.virtual_hosts():
         host = broker.add_host(name)
         host.dead_letters.held = True
+        broker.operator_settings.restore_host(host)
         for exchange in catalogue.exchanges(name):
             declared = host.declare_exchange(
                 exchange.name,
@@ -104,6 +105,7 @@ def restore_definitions(broker: Broker) -> None:
             counters = latest.get(record.id) or catalogue.queue_counters(record.id)
             if counters is not None:
                 queue.counters.restore(counters)
+        broker.operator_settings.restore_queues(host, now)
         for binding in catalogue.bindings(name):
             if binding.destination_type == "queue":
                 queue = host.queues[binding.destination]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Arguments = dict[str, PropertyValue]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 MIGRATIONS: Final[dict[int, str]] = {
@@ -40,6 +40,11 @@ MIGRATIONS: Final[dict[int, str]] = {
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE queues ADD COLUMN address TEXT NOT NULL DEFAULT '';
 ALTER TABLE queues ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
+""",
+    2: """
+CREATE TABLE operator_settings (
+    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
 """,
 }
 """Statements that lead from a version to the next one."""
@@ -71,7 +76,16 @@ CREATE TABLE lease_ranges (
     sequences BLOB NOT NULL, PRIMARY KEY (virtual_host, lease, first));
 CREATE TABLE publish_marks (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
+CREATE TABLE operator_settings (
+    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
 """
+
+
+OPERATOR_QUEUE: Final = "queue"
+OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
+OPERATOR_POLICY: Final = "policy"
+"""Kinds of what operators set at run time: changed settings of a queue, address settings, policies."""
 
 
 class Catalogue:
@@ -289,6 +303,7 @@ class Catalogue:
                 for (lease,) in leases:
                     self.delete_lease(virtual_host, lease)
             self._change("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
             self._change(
                 "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
                 virtual_host,
@@ -306,6 +321,33 @@ class Catalogue:
     def set_queue_counters(self, queue_id: int, counters: dict[str, int]) -> None:
         """Write the counters of a queue."""
         self._change("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", queue_id, json.dumps(counters))
+
+    # ------------------------------------------------------------------ what operators set at run time
+
+    def operator_settings(self, kind: str, virtual_host: str) -> dict[str, Arguments]:
+        """Return what operators set, by the name of the queue, pattern or policy it was set for."""
+        rows = self._rows(
+            "SELECT name, value FROM operator_settings WHERE kind = ? AND virtual_host = ? ORDER BY name",
+            kind,
+            virtual_host,
+        )
+        return {name: load_arguments(value) for name, value in rows}
+
+    def set_operator_setting(self, kind: str, virtual_host: str, name: str, value: Arguments) -> None:
+        """Create or replace what an operator set."""
+        self._change(
+            "INSERT OR REPLACE INTO operator_settings VALUES (?, ?, ?, ?)",
+            kind,
+            virtual_host,
+            name,
+            dump_arguments(value),
+        )
+
+    def delete_operator_setting(self, kind: str, virtual_host: str, name: str) -> None:
+        """Delete it; one that is not there is fine."""
+        self._change(
+            "DELETE FROM operator_settings WHERE kind = ? AND virtual_host = ? AND name = ?", kind, virtual_host, name
+        )
 
     # ------------------------------------------------------------------ bindings
 
