@@ -265,7 +265,7 @@ async def consumer_refusal(broker: Broker, arguments: dict[str, Any], **queue_ar
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"x-selector": "colour = "}, "character 10"),
+        ({"x-selector": "colour = "}, "consumer argument 'x-selector': character 10"),
         ({"x-browse": "perhaps"}, "argument 'x-browse' must be true, false, 'follow' or 'snapshot'"),
         ({"x-auto-close": True}, "add 'x-browse'"),
         ({"x-priority": "high"}, "'x-priority' must be an integer"),

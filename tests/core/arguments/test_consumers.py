@@ -44,6 +44,8 @@ def test_accepted(arguments, settings):
     [
         ({"x-priority": "high"}, "'x-priority' must be an integer"), ({"x-priority": True}, "integer"),
         ({"x-priority": 2**63}, "64-bit"), ({"selector": 5}, "'selector' must be a text, not 5"),
+        ({"selector": "a ="}, "invalid consumer argument 'selector': character 4: found the end"),
+        ({"x-selector": "JMSRedelivered"}, "'x-selector' names JMSRedelivered, which differs from delivery"),
         ({"x-browse": "backwards"}, "true, false, 'follow' or 'snapshot', not 'backwards'"),
         ({"x-browse": "snapshot", "x-filter-no-consume": True}, "same setting with different values"),
         ({"x-filter-no-consume": "follow"}, "true or false"), ({"x-auto-close": True}, "add 'x-browse'"),

@@ -45,7 +45,7 @@ class AmqpConsumer(Consumer):
 def amqp_consumer(
     channel: Channel, queue: Queue, tag: str, *, auto_acknowledge: bool, exclusive: bool, settings: ConsumerSettings
 ) -> AmqpConsumer:
-    """Return a consumer with the channel's prefetch. Raises ``SelectorError`` for a selector that is none."""
+    """Return a consumer with the channel's prefetch."""
     consumer = AmqpConsumer(
         channel,
         queue,

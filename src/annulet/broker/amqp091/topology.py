@@ -15,7 +15,6 @@ from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
-from annulet.selector.errors import SelectorError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
@@ -233,12 +232,7 @@ class Topology:
             settings = replace(settings, no_local=True)
         if exclusive or not settings.browse:  # a browser takes nothing from anybody
             self.host.check_consumer(found, exclusive=exclusive)
-        try:
-            consumer = amqp_consumer(
-                channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings
-            )
-        except SelectorError as error:
-            raise InvalidArgument(f"consumer argument {error.summary}") from error
+        consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)
         channel.attach(consumer, self.connection.now)

@@ -16,6 +16,7 @@ from annulet.core.arguments.values import (
     shown,
 )
 from annulet.core.errors import InvalidArgument
+from annulet.core.identifiers import message_selector
 from annulet.core.message import PropertyValue
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_MODES, BROWSE_OFF, ConsumerSettings
 
@@ -80,14 +81,14 @@ CONSUMER_ARGUMENTS: Final[dict[str, tuple[str, Callable[[str, PropertyValue], An
     "x-replay-period": ("replay_period", _period),
     "x-qpid-replay-period": ("replay_period", _period_in_seconds),
 }
-"""Field of ``ConsumerSettings`` and reader of each argument. The selector's syntax is checked by its compiler."""
+"""Field of ``ConsumerSettings`` and reader of each argument."""
 
 
 def parse_consumer_arguments(arguments: Arguments) -> ConsumerSettings:
     """Read the arguments of a consumer.
 
     Raises :class:`InvalidArgument` for a wrong type, a value out of range, two names of one setting with different
-    values, ``x-auto-close`` of a consumer that does not browse, and what is not available.
+    values, what is no selector, ``x-auto-close`` of a consumer that does not browse, and what is not available.
     """
     values: Values = {}
     given_as: dict[str, str] = {}
@@ -107,6 +108,8 @@ def parse_consumer_arguments(arguments: Arguments) -> ConsumerSettings:
             )
         given_as[field] = name
     settings = ConsumerSettings(**values)
+    if settings.selector:
+        message_selector(settings.selector, f"consumer argument '{given_as['selector']}'")
     if settings.auto_close and settings.browse == BROWSE_OFF:
         raise InvalidArgument(
             f"consumer argument '{given_as['auto_close']}' is for browsers, which have seen everything at the end; add "
