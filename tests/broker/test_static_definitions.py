@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.configuration import ConfigurationError, load
-from annulet.broker.static_definitions import QueueDefinition, StaticDefinitions, place
+from annulet.broker.static_definitions import PolicyDefinition, QueueDefinition, StaticDefinitions, place
+
+LONG = "ä" * 128
+"""A name of 256 bytes."""
 
 
 def refusal(folder: Path, text: str) -> str:
@@ -40,12 +43,38 @@ def refusal(folder: Path, text: str) -> str:
         ('[[address_settings]]\nmatch = "a"\nmax-size-byts = 1', "[[address_settings]] 'a': unknown address setting"),
         ('[[address_settings]]\nmatch = "a#"', "[[address_settings]] 'a#': address pattern"),
         ('[[address_settings]]\nmatch = "a"\nvirtual_host = 1', "'virtual_host' must be a name, not 1"),
-        ('[[bindings]]\nsource = "e"\ndestination = "q"\ndestination_type = "topic"', "bindings[0].destination_type"),
+        (
+            '[[bindings]]\nsource = "e"\ndestination = "q"\ndestination_type = "topic"',
+            "bindings[0].destination_type: invalid enum value 'topic'; known here: exchange, queue",
+        ),
+        (f'[[queues]]\nname = "{LONG}"', "'name' has 256 bytes, a name has at most 255"),
+        (f'[[addresses]]\nname = "{LONG}"', "'name' has 256 bytes"),
+        (f'[[exchanges]]\nname = "{LONG}"\ntype = "direct"', "'name' has 256 bytes"),
+        (
+            f'[[diverts]]\nname = "d"\naddress = "a"\nforwarding_addresses = ["b", "{LONG}"]',
+            "[[diverts]] 'd': 'forwarding_addresses' has 256 bytes",
+        ),
+        (
+            '[[address_settings]]\nmatch = "a"\n[[address_settings]]\nmatch = "a"\nmax-size-bytes = 1',
+            "[[address_settings]] 'a': is there twice in virtual host '/'; make one of both",
+        ),
+        (
+            2 * '[[policies]]\nname = "p"\npattern = "a"\ndefinition = {}\n',
+            "[[policies]] 'p': is there twice in virtual host '/'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_at_the_start_with_its_place(tmp_path: Path, text: str, words: str) -> None:
     found = refusal(tmp_path, text)
     assert words in found
+
+
+def test_two_virtual_hosts_may_have_the_same_names() -> None:
+    hosts = ("/", "sales")
+    StaticDefinitions(
+        policies=[PolicyDefinition("p", ".*", {"ring-size": 1}, virtual_host=host) for host in hosts],
+        address_settings=[{"match": "#", "virtual_host": host} for host in hosts],
+    ).check()
 
 
 def test_virtual_hosts_are_those_that_any_table_names() -> None:

@@ -307,7 +307,7 @@ class _Reader:
         path = place.rstrip("`")
         if not path:
             return ConfigurationError(f"{self.file}: {text}")
-        return ConfigurationError(f"{self._source(path)}: {text[:1].lower()}{text[1:]}")
+        return ConfigurationError(f"{self._source(path)}: {text[:1].lower()}{text[1:]}{_choices_at(path)}")
 
     def _check_names(self, value: Any, kind: msgspec.inspect.Type, path: str) -> None:
         """Refuse names the file's shape does not have, with the nearest one that it has."""
@@ -327,6 +327,19 @@ class _Reader:
                         f"{self.file}: unknown setting {path + name!r}{nearest_name(name, fields)}"
                     )
                 self._check_names(member, fields[name], f"{path}{name}.")
+
+
+def _choices_at(path: str) -> str:
+    """Return ``"; known here: ..."`` when a place such as ``bindings[0].destination_type`` has one of few values."""
+    kind: msgspec.inspect.Type = msgspec.inspect.type_info(ConfigurationFile)
+    for part in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):  # [0] is a list's member, [...] one of a table
+        if isinstance(kind, msgspec.inspect.StructType):
+            kind = {field.encode_name: field.type for field in kind.fields}[part]
+        elif isinstance(kind, msgspec.inspect.DictType):
+            kind = kind.value_type
+        elif isinstance(kind, msgspec.inspect.ListType):
+            kind = kind.item_type
+    return f"; known here: {', '.join(map(str, kind.values))}" if isinstance(kind, msgspec.inspect.LiteralType) else ""
 
 
 def nearest_name(name: str, known: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from annulet.core.address_settings import AddressPattern, AddressSettings, PolicyRepository, parse_address_settings
 from annulet.core.arguments import parse_alternate_exchange, parse_queue_arguments
+from annulet.core.arguments.values import NAME_BYTES_MAX
 from annulet.core.diverts import STRIP, Divert
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
@@ -59,7 +60,7 @@ class QueueDefinition(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise :class:`InvalidArgument` unless a queue could be made of it."""
-        _refuse_empty("name", self.name)
+        _check_name("name", self.name)
         parse_queue_arguments(arguments_of(self.arguments), self.name)
         for binding in self.bindings:
             arguments_of(binding.arguments)
@@ -78,7 +79,7 @@ class ExchangeDefinition(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise :class:`InvalidArgument` unless an exchange could be made of it."""
-        _refuse_empty("name", self.name)
+        _check_name("name", self.name)
         if self.type not in EXCHANGE_TYPES:
             raise InvalidArgument(f"unknown type {self.type!r}; known are {', '.join(EXCHANGE_TYPES)}")
         parse_alternate_exchange(arguments_of(self.arguments))
@@ -105,7 +106,7 @@ class AddressDefinition(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise :class:`InvalidArgument` unless an address could be made of it."""
-        _refuse_empty("name", self.name)
+        _check_name("name", self.name)
         if self.routing_types:
             address_arguments(self.routing_types)
 
@@ -123,6 +124,9 @@ class DivertDefinition(msgspec.Struct, frozen=True):
 
     def divert(self) -> Divert:
         """Return the divert. Raises :class:`InvalidArgument`."""
+        _check_name("name", self.name)
+        for address in self.forwarding_addresses:
+            _check_name("forwarding_addresses", address)
         return Divert(
             self.name,
             self.address,
@@ -172,12 +176,7 @@ class StaticDefinitions(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Check all that can be checked without a broker. Raises :class:`DefinitionError`."""
-        for item in self.address_settings:
-            _address_setting(item)
-        policies = PolicyRepository()
-        for policy in self.policies:
-            with checked(place("policies", policy.name)):
-                policies.set(policy.name, policy.pattern, arguments_of(policy.definition), policy.priority)
+        self._check_settings()
         for queue in self.queues:
             with checked(place("queues", queue.name)):
                 queue.check()
@@ -193,6 +192,26 @@ class StaticDefinitions(msgspec.Struct, frozen=True, kw_only=True):
         for edge in self.bindings:
             with checked(place("bindings", edge.destination)):
                 arguments_of(edge.arguments)
+
+    def _check_settings(self) -> None:
+        """Check what holds for objects by pattern. A second one of a name would take the place of the first unsaid."""
+        seen: set[tuple[str, str, str]] = set()
+        for item in self.address_settings:
+            pattern, host, _ = _address_setting(item)
+            _refuse_second(seen, "address_settings", host, pattern)
+        policies = PolicyRepository()
+        for policy in self.policies:
+            with checked(place("policies", policy.name)):
+                policies.set(policy.name, policy.pattern, arguments_of(policy.definition), policy.priority)
+            _refuse_second(seen, "policies", policy.virtual_host, policy.name)
+
+
+def _refuse_second(seen: set[tuple[str, str, str]], table: str, host: str, name: str) -> None:
+    if (table, host, name) in seen:
+        raise DefinitionError(
+            place(table, name), f"is there twice in virtual host '{host}'; make one of both, or give them two names"
+        )
+    seen.add((table, host, name))
 
 
 @contextmanager
@@ -245,6 +264,10 @@ def _address_setting(item: dict[str, Any]) -> tuple[str, str, AddressSettings]:
         return pattern, host, parse_address_settings(arguments_of(given))
 
 
-def _refuse_empty(field: str, value: str) -> None:
+def _check_name(field: str, value: str) -> None:
+    """Refuse a name that no AMQP 0-9-1 client could write and no delivery could carry."""
     if not value:
         raise InvalidArgument(f"'{field}' is empty; give one")
+    length = len(value.encode())
+    if length > NAME_BYTES_MAX:
+        raise InvalidArgument(f"'{field}' has {length} bytes, a name has at most {NAME_BYTES_MAX}; give a shorter one")
