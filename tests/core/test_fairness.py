@@ -57,7 +57,7 @@ def test_keys_of_which_nothing_is_left_are_forgotten():
     session.acknowledge(0, NOW, multiple=True)
     fairness = queue.lanes.fairness
     assert not fairness._keys
-    assert not fairness.ring
+    assert not fairness.in_turn()
 
 
 def test_who_pulls_takes_turns_as_well():

@@ -7,6 +7,7 @@ refuses. Only addresses with limits keep an account, and only their messages are
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class AddressAccount:
         self.blocked = False  # BLOCK: publishers are held back
         self.dropped = 0  # DROP: messages discarded so far
         self.refused = 0  # FAIL and BLOCK's hard limit: messages refused so far
-        self.paged: dict[Message, None] = {}  # PAGE: those beyond the limit, oldest first
+        self.paged: OrderedDict[Message, None] = OrderedDict()  # PAGE: those beyond the limit, oldest first
         self.paged_bytes = 0
 
     @property

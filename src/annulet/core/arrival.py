@@ -75,9 +75,10 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
     queue.insert(entry, arrival=not moved)
     if queue.copies is not None:
         queue.copies.arrived(entry)
+    outer = queue.arriving  # a dead letter that comes back to its own queue arrives inside another arrival
     queue.arriving = entry
     queue.dispatch(now)
-    queue.arriving = None
+    queue.arriving = outer
     if entry.state == PENDING and expires_at:
         if expires_at <= now:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
@@ -122,16 +123,13 @@ def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
     limits = queue.limits
     if limits is None or not limits.evicts:
         return
-    evicted = False
     while limits.exceeded(queue):
         victim = queue.victim()
         if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
-            break  # the new one stays: the limit is exceeded by what is in delivery
+            return  # the new one stays: the limit is exceeded by what is in delivery
         replaced_by = 0 if victim.sequence == newcomer else newcomer
         queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
-        evicted = True
-    if evicted:
-        queue.dispatch(now)
+        queue.dispatch(now)  # who waited for room for the victim may take the next one, which then need not go
 
 
 def enforce_limits(queue: Queue, now: int) -> None:

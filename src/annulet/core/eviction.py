@@ -140,7 +140,7 @@ class KeyEvictionIndex(EvictionIndex):
 
 def _latest_of(key: KeyRecord | None) -> int:
     # a message without key is nobody's last value: it goes before all keys
-    return 0 if key is None else key.latest
+    return 0 if key is None else key.recency
 
 
 def eviction_index_for(settings: QueueSettings) -> EvictionIndex | None:

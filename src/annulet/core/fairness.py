@@ -22,25 +22,30 @@ if TYPE_CHECKING:
 class FairKey:
     """One value of the key; ``None`` stands for messages without it."""
 
-    __slots__ = ("budget", "in_delivery", "key", "lanes", "pending")
+    __slots__ = ("budget", "in_delivery", "key", "lanes", "pending", "turn")
 
     def __init__(self, key: Key | None) -> None:
         self.key = key
         self.budget = 0  # body bytes left of this turn
         self.in_delivery = 0
         self.pending = 0
+        self.turn = 0  # the lowest of all keys with pending messages is served first
         self.lanes: list[Lane] = []
 
 
 class Fairness:
-    """The keys of one queue and whose turn it is."""
+    """The keys of one queue and whose turn it is.
+
+    Turns are numbers, so that a key keeps its place while it is passed over. Shelves keep their keys by turn, so keys
+    that nobody may have now are not looked at.
+    """
 
     def __init__(self, settings: QueueSettings) -> None:
         self._property = settings.fair_key
         self._quantum = settings.fair_quantum
         self._cap = settings.in_flight_per_key
         self._keys: dict[Key | None, FairKey] = {}
-        self.ring: dict[FairKey, None] = {}  # keys with pending messages, the one whose turn it is first
+        self._next_turn = 0
 
     def key_for(self, message: Message) -> FairKey:
         """Return the key of a message, made when it is new."""
@@ -58,25 +63,34 @@ class Fairness:
     def arrived(self, key: FairKey) -> None:
         """A message of the key waits."""
         key.pending += 1
-        if key not in self.ring:
+        if key.pending == 1:
             key.budget = self._quantum
-            self.ring[key] = None
+            self._to_the_end(key)
 
     def left(self, key: FairKey) -> None:
         """A message of the key waits no more: taken or removed."""
         key.pending -= 1
-        if key.pending == 0:
-            self.ring.pop(key, None)
 
     def served(self, key: FairKey, size: int) -> None:
         """A message of ``size`` body bytes was dispatched in the key's turn."""
         key.budget -= max(1, size) if self._quantum else 1
-        if key.budget <= 0 and key in self.ring:
-            del self.ring[key]
-            self.ring[key] = None
+        if key.budget <= 0 and key.pending:
             key.budget = max(1, self._quantum + key.budget)
+            self._to_the_end(key)
+
+    def in_turn(self) -> list[FairKey]:
+        """Return the keys with pending messages, those at their cap included, by turn. O(keys log keys)."""
+        return sorted((key for key in self._keys.values() if key.pending), key=_turn_of)
+
+    def _to_the_end(self, key: FairKey) -> None:
+        key.turn = self._next_turn
+        self._next_turn += 1
 
     def forget_if_idle(self, key: FairKey) -> None:
         """Drop a key of which nothing is in the queue."""
         if key.pending == 0 and key.in_delivery == 0:
             self._keys.pop(key.key, None)
+
+
+def _turn_of(key: FairKey) -> int:
+    return key.turn

@@ -48,7 +48,7 @@ class Lane:
 class Shelf:
     """Lanes with one owner and equal answers, as a heap by their heads."""
 
-    __slots__ = ("_heads", "blocked", "evaluated", "lanes", "owner", "parked")
+    __slots__ = ("_heads", "_turns", "blocked", "evaluated", "lanes", "owner", "parked")
 
     def __init__(self, owner: Consumer | None, evaluated: int, blocked: int, *, parked: bool) -> None:
         self.owner = owner  # only this consumer may take; None = whoever the answers allow
@@ -57,6 +57,7 @@ class Shelf:
         self.parked = parked  # nobody may take now: the group's owner is gone and still holds some, or a cap is reached
         self.lanes = 0  # lanes on the shelf, empty ones included
         self._heads: list[tuple[QueueEntry, Lane]] = []
+        self._turns: list[tuple[int, FairKey]] = []  # fair queues: the keys of its lanes, by turn
 
     def note_head(self, entry: QueueEntry, lane: Lane) -> None:
         """A lane on this shelf has a new head."""
@@ -76,3 +77,24 @@ class Shelf:
                 return lane
             heappop(heads)
         return None
+
+    def note_turn(self, key: FairKey) -> None:
+        """A fair key with a lane on this shelf has a new turn, or a new lane here."""
+        turns = self._turns
+        heappush(turns, (key.turn, key))
+        if len(turns) > 2 * self.lanes + COMPACTION_MINIMUM:
+            self._turns = list(dict.fromkeys([item for item in turns if self._is_current(item[0], item[1])]))
+            heapify(self._turns)
+
+    def first_key(self) -> FairKey | None:
+        """Return the fair key whose turn is first of those with an entry on this shelf, ``None`` when there is none."""
+        turns = self._turns
+        while turns:
+            turn, key = turns[0]
+            if self._is_current(turn, key):
+                return key
+            heappop(turns)
+        return None
+
+    def _is_current(self, turn: int, key: FairKey) -> bool:
+        return key.turn == turn and any(lane.shelf is self and lane.order.count > 0 for lane in key.lanes)

@@ -130,13 +130,15 @@ class Lanes(Order):
                 if head is not None and (best is None or head < best):
                     best = head
             return best
-        for key in self.fairness.ring:
-            for lane in key.lanes:
-                head = lane.order.first()
-                if head is not None and lane.shelf in shelves and (best is None or head < best):
-                    best = head
-            if best is not None:
-                break
+        turn: FairKey | None = None
+        for shelf in shelves:
+            key = shelf.first_key()
+            if key is not None and (turn is None or key.turn < turn.turn):
+                turn = key
+        for lane in [] if turn is None else turn.lanes:
+            head = lane.order.first()
+            if head is not None and lane.shelf in shelves and (best is None or head < best):
+                best = head
         return best
 
     def resort(self, entry: QueueEntry) -> None:
@@ -161,6 +163,7 @@ class Lanes(Order):
         key = lane.fair
         if key is not None and self.fairness is not None:
             self.fairness.served(key, len(entry.message.body))
+            self._note_turn(key)
             self._hold(key, self.fairness)
 
     def recovered(self, entry: QueueEntry) -> None:
@@ -202,7 +205,7 @@ class Lanes(Order):
     def forget(self, bits: int) -> None:
         """Forget the answers of retired matchers. O(n)."""
         entries = self.entries()
-        keys = [] if self.fairness is None else list(self.fairness.ring)
+        keys = [] if self.fairness is None else self.fairness.in_turn()
         for key in keys:
             key.pending += 1  # nothing leaves: the keys keep their turns
         self.clear()
@@ -212,6 +215,12 @@ class Lanes(Order):
             self._put(entry, arrival=False)
         for key in keys:
             key.pending -= 1
+
+    def _note_turn(self, key: FairKey) -> None:
+        """Tell the shelves of a fair key its turn."""
+        for lane in key.lanes:
+            if lane.shelf is not None:
+                lane.shelf.note_turn(key)
 
     def _hold(self, key: FairKey, fairness: Fairness) -> None:
         """Count a delivery of a fair key."""
@@ -244,6 +253,7 @@ class Lanes(Order):
             group.pending += 1
         if key is not None and self.fairness is not None:
             self.fairness.arrived(key)
+            self._note_turn(key)
         if lane.order.first() is entry and lane.shelf is not None:
             lane.shelf.note_head(entry, lane)
 
@@ -306,6 +316,8 @@ class Lanes(Order):
             self._unshelve(lane)
             lane.shelf = shelf
             shelf.lanes += 1
+            if lane.fair is not None and lane.fair.pending:  # else its turn comes with its first message
+                shelf.note_turn(lane.fair)
 
     def _unshelve(self, lane: Lane) -> None:
         shelf = lane.shelf

@@ -30,12 +30,13 @@ def key_of(value: PropertyValue) -> Key | None:
 class KeyRecord:
     """What is known of one key while a message of it is in the queue or in delivery."""
 
-    __slots__ = ("key", "latest", "live", "recent")
+    __slots__ = ("key", "latest", "live", "recency", "recent")
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.live = 0  # entries pending, delivering or waiting for redelivery
-        self.latest = 0  # sequence of the latest accepted
+        self.latest = 0  # highest sequence accepted
+        self.recency = 0  # when the latest was accepted: counts acceptances of the table
         # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
         self.recent: dict[int, QueueEntry | None] = {}
 
@@ -52,12 +53,13 @@ class KeyTable:
     once. Superseded and in delivery: it goes if it comes back, even if the newer ones have gone meanwhile.
     """
 
-    __slots__ = ("_fallback", "_property", "_records", "keep")
+    __slots__ = ("_accepted", "_fallback", "_property", "_records", "keep")
 
     def __init__(self, property_name: str, keep: int, fallback: str = "") -> None:
         self._property = property_name
         self._fallback = fallback
         self._records: dict[Key, KeyRecord] = {}
+        self._accepted = 0
         self.keep = keep
 
     def __len__(self) -> int:
@@ -86,11 +88,13 @@ class KeyTable:
         entry.key = record
         record.live += 1
         late = recovering and record.latest > entry.sequence
+        record.latest = max(record.latest, entry.sequence)
         record.recent[entry.sequence] = entry
         if late:
             record.recent = dict(sorted(record.recent.items()))
         else:
-            record.latest = entry.sequence
+            self._accepted += 1
+            record.recency = self._accepted
         if len(record.recent) <= self.keep:
             return None
         return record.recent.pop(next(iter(record.recent)))

@@ -107,7 +107,6 @@ def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
     if not ring_full and (limits is None or not limits.evicts or not limits.exceeded(queue)):
         return
     rule = queue.settings.evict
-    dropped = False
     for entry in sorted(back, key=lambda entry: eviction_rank(entry, rule)):
         if entry.state != PENDING:
             continue
@@ -116,7 +115,5 @@ def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
         elif limits is not None and limits.evicts and limits.exceeded(queue):
             queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)
         else:
-            break
-        dropped = True
-    if dropped:
-        queue.dispatch(now)
+            return
+        queue.dispatch(now)  # who waited for room for it may take another, which then need not go

@@ -36,6 +36,7 @@ class Session:
         self.consumers: dict[str, Consumer] = {}
         self.unacknowledged: dict[int, QueueEntry] = {}
         self.last_tag = 0
+        self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
         self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
         self._turn = 0  # which consumer's queue wake() serves first
@@ -145,19 +146,28 @@ class Session:
             entries = list(table.values())
             table.clear()
             return entries
-        if tag > self.last_tag or (tag not in table and (not table or next(iter(table)) > tag)):
+        tags = [] if tag > self.last_tag else self._tags_up_to(tag)
+        if not tags:
             raise UnknownDeliveryTag(tag)
-        entries = []
-        for held in list(table) if tag == self.last_tag else self._tags_up_to(tag):
-            entries.append(table.pop(held))
-        return entries
+        return [table.pop(held) for held in tags]
+
+    def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+        """Take deliveries back into the table that a transaction had taken out of it."""
+        table = self.unacknowledged
+        held = sorted([*table.items(), *deliveries], key=_tag_of)
+        table.clear()
+        table.update(held)
+        if held:
+            self._lowest_tag = min(self._lowest_tag, held[0][0])
 
     def _tags_up_to(self, tag: int) -> list[int]:
-        tags = []
-        for held in self.unacknowledged:
-            if held > tag:
-                break
-            tags.append(held)
+        """Return what is held up to a tag. Each tag is looked at once: below the lowest nothing is held any more."""
+        table = self.unacknowledged
+        if len(table) < tag - self._lowest_tag:
+            tags = [held for held in table if held <= tag]
+        else:
+            tags = [held for held in range(self._lowest_tag, tag + 1) if held in table]
+        self._lowest_tag = max(self._lowest_tag, tag + 1)
         return tags
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
@@ -221,3 +231,7 @@ class Session:
             return
         for queue in {entry.queue: None for entry in entries}:
             queue.wake(now)
+
+
+def _tag_of(delivery: tuple[int, QueueEntry]) -> int:
+    return delivery[0]

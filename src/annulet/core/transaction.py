@@ -180,10 +180,8 @@ class Transaction:
 
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
-        table = self.session.unacknowledged
-        held = [*table.items(), *self._settlements, *((tag, entry) for tag, entry, _ in self._rejections)]
-        table.clear()
-        table.update(sorted(held, key=lambda pair: pair[0]))
+        rejected = [(tag, entry) for tag, entry, _ in self._rejections]
+        self.session.hold_again([*self._settlements, *rejected])
         self._sends, self._settlements, self._rejections = [], [], []
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:

@@ -179,7 +179,7 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
         return nsmallest(1, entries)  # everybody may have everything, so the first decides
     if lanes.fairness is None:
         return nsmallest(LOOKS_MAX, entries)
-    turns = {key: turn for turn, key in enumerate(lanes.fairness.ring)}
+    turns = {key: turn for turn, key in enumerate(lanes.fairness.in_turn())}
 
     def turn_of(entry: QueueEntry) -> tuple[int, QueueEntry]:
         lane = entry.lane
