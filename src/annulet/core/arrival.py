@@ -142,6 +142,9 @@ def fire_due(queue: Queue, now: int) -> int:
     fired = 0
     while (appointment := queue.schedule.due(now)) is not None:
         fired += 1
+        if queue.gated and queue.halted:  # a gate that opened before goes first, also when the tick comes late
+            queue.update_gate(appointment.at)
+            queue.dispatch(appointment.at)
         fire(queue, appointment, now)
     return fired
 
