@@ -159,7 +159,7 @@ def pull(
     passed: list[QueueEntry] = []
     if copied:
         queue.expire_due(now)
-    seen = iter(queue.order.entries()) if copied else None
+    seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:
         entry = _next_to_pull(queue, now) if seen is None else next(seen, None)
@@ -185,6 +185,14 @@ def pull(
             taken.append(entry)
     _put_back(queue, passed)
     return taken
+
+
+def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
+    """Return what a pull copies from, in order: one is found without looking at all others."""
+    if messages_max == 1 and not last_sequence:
+        first = queue.order.first()
+        return [] if first is None else [first]
+    return queue.order.entries()
 
 
 def _older_may_follow(queue: Queue, entry: QueueEntry) -> bool:
