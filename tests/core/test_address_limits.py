@@ -259,6 +259,24 @@ def test_limits_hold_for_what_the_broker_sends_to_an_internal_exchange():
     assert account_of(host, "dead").dropped == 2
 
 
+def test_what_a_retroactive_address_keeps_does_not_fill_it():
+    host = make_host({"news": {"max-size-messages": 2, "address-full-policy": "fail", "retroactive-message-count": 3}})
+    (queue,) = address(host, "news", "q")
+    for _ in range(4):
+        assert send(host, "news") == 2
+        assert amounts(host) == (1, 1)
+        queue.purge(NOW)
+        assert amounts(host) == (0, 0)
+    host.delete_queue(queue, NOW)
+    assert [send(host, "news") for _ in range(3)] == [1, 1, 1]  # into the ring alone
+    address(host, "news", "late")
+    assert amounts(host) == (3, 3)  # its copies count
+    host.address_settings.set("news", {"retroactive-message-count": 3})
+    host.address_settings.set("news", {"max-size-messages": 9, "retroactive-message-count": 3})
+    send(host, "news")
+    assert amounts(host) == (4, 4)
+
+
 def test_a_message_nobody_takes_opens_no_account():
     host = make_host({"#": {"max-size-messages": 1}})
     assert [send(host, f"nowhere.{number}") for number in range(3)] == [0, 0, 0]

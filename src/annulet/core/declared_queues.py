@@ -130,7 +130,7 @@ class DeclaredQueues(Publishing):
         queue.origins = resolved.origins
         self._declared[queue] = resolved
         if self.accounts.by_address:
-            queue.accounts = self.accounts
+            self.tell_accounts(queue)
         self.queues[queue.name] = queue
         self._bindings_to_queue[queue] = {}
         self.graph_changed()

@@ -18,6 +18,7 @@ from annulet.core.errors import LimitExceeded
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.planning import DROPPED, DUPLICATE, ROUTED, Claims, Leg
 from annulet.core.reasons import RemovalReason
+from annulet.core.retroactive import is_ring
 from annulet.core.routing import Route, Walk, address_of_key
 from annulet.core.routing_graph import RoutingGraph
 
@@ -220,7 +221,7 @@ class Publishing(RoutingGraph):
             leg.fate = DUPLICATE
             return
         size = len(leg.message.body)
-        account = self.account_of(leg.address) if leg.queues else None
+        account = self.account_of(leg.address) if _counting(leg.queues) else None
         if account is not None:
             more = claims.of_account(account)
             if account.drops(size, more.messages, more.bytes):
@@ -246,7 +247,7 @@ class Publishing(RoutingGraph):
         if message.expires_at and self.settings_of(leg.address).no_expiry:
             message.expires_at = 0
         if leg.account is not None and queues:
-            self.accounts.charge(leg.account, message, len(queues))
+            self.accounts.charge(leg.account, message, _counting(queues))
         self.enqueue_all(message, queues, now)
         if leg.duplicate_id and queues:
             settings = self.settings_of(leg.address)
@@ -319,10 +320,18 @@ class Publishing(RoutingGraph):
             return None
         if not self.accounts.by_address:
             for queue in self.queues.values():
-                queue.accounts = self.accounts
+                self.tell_accounts(queue)
         if self.uncounted:
             self._count_held()
         return self.accounts.account_for(address, limits)
+
+    def tell_accounts(self, queue: Queue) -> None:
+        """Have the accounts told of what leaves a queue.
+
+        Not of what leaves a ring: nobody consumes from it, so an address would stay full for ever.
+        """
+        if not is_ring(queue):
+            queue.accounts = self.accounts
 
     def limit_address(self, address: str) -> None:
         """Change or close the account of an address after its settings."""
@@ -336,7 +345,8 @@ class Publishing(RoutingGraph):
         self.uncounted = False
         held: dict[str, dict[Message, int]] = {}
         for queue in self.queues.values():
-            queue.accounts = self.accounts
+            if is_ring(queue):
+                continue
             here = {entry.message for entry in [*queue.order.entries(), *queue.schedule.entries(), *queue.delivering]}
             for message in here:
                 origin = message.origin
@@ -372,6 +382,11 @@ class Publishing(RoutingGraph):
         """Drop the ids of an address that lost its last queue."""
         if self.duplicates.forget(address):
             self.effects.duplicates_forgotten(address)
+
+
+def _counting(queues: list[Queue]) -> int:
+    """Return how many of these count what they hold for an address with limits: all but rings."""
+    return sum(not is_ring(queue) for queue in queues)
 
 
 def limits_of(settings: ResolvedSettings) -> AddressLimits:
