@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.testing import VirtualClock, broker
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 ORIGIN = Origin("", "q", "guest@test", ContentView())
 LOCAL = ("127.0.0.1", 40_000)
@@ -26,6 +28,8 @@ USERS = {
     "guest": UserDeclaration(HASHER.hash("guest"), ("administrator",), {"/": ALL}),
     "manager": UserDeclaration(PASSWORD_HASH, ("management",), {"other": ALL}),
     "plain": UserDeclaration(PASSWORD_HASH, (), {"/": ALL}),
+    "watcher": UserDeclaration(PASSWORD_HASH, ("monitoring",), {"/": ALL}),
+    "shop": UserDeclaration(PASSWORD_HASH, ("management",), {"/": PermissionDeclaration("^shop", "^shop", "^shop")}),
 }
 
 
@@ -49,6 +53,33 @@ class Site:
     ) -> httpx.Response:
         async with self.client(peer=peer, user=user) as client:
             return await client.get(path)
+
+    async def send(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest", **headers: str) -> Any:
+        """Send a request with a JSON body; return status and what was answered."""
+        async with self.client(user=user) as client:
+            response = await client.request(method, path, json=body, headers=headers)
+            return response.status_code, response.json()
+
+    async def refused(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest") -> tuple[int, str]:
+        """Send what must be refused; return status and reason."""
+        status, answer = await self.send(method, path, body, user=user)
+        assert 400 <= status < 500, answer
+        return status, answer["reason"]
+
+    def publish(self, key: str, body: bytes = b"x", *, priority: int = 4, delay: int = 0, **headers: Any) -> None:
+        """Publish as an AMQP client would; ``delay`` in milliseconds."""
+        host, now = self.broker.hosts["/"], self.clock()
+        properties = BasicProperties()
+        properties.headers = headers
+        message = Message(
+            encode_properties(properties),
+            body,
+            Origin("", key, "guest@test", VIEW),
+            priority=priority,
+            accepted_at=now,
+            deliver_at=now + delay if delay else 0,
+        )
+        host.publish(message, host.route("", key), now)
 
     def queue(self, name: str = "q", host: str = "/", **arguments: str | int) -> Queue:
         """Declare a transient queue."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from starlette.routing import Route
 
 from annulet.admin.application import build_application
@@ -7,12 +8,55 @@ from annulet.broker.broker import Broker
 from annulet.broker.configuration import BrokerConfiguration
 from tests.admin.conftest import Site
 
+WRITING = {
+    "/api/v1/queues/{path:path}": {"GET", "HEAD", "POST", "PATCH", "DELETE"},
+    "/api/v1/address-settings/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/policies/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+}
 
-def test_every_path_only_reads(site: Site) -> None:
+
+def test_every_path_only_reads_but_for_these(site: Site) -> None:
     routes = [route for route in build_application(site.broker).routes if isinstance(route, Route)]
-    assert {route.path for route in routes} >= {"/health/live", "/health/ready", "/metrics", "/api/v1/queues"}
+    assert {route.path for route in routes} >= {"/health/live", "/health/ready", "/metrics", "/api/v1/queues", *WRITING}
     for route in routes:
-        assert route.methods == {"GET", "HEAD"}, route.path
+        assert route.methods == WRITING.get(route.path, {"GET", "HEAD"}), route.path
+
+
+REQUESTS = [
+    ("PATCH", "/api/v1/queues/%2F/shop"),
+    ("POST", "/api/v1/queues/%2F/shop/operations"),
+    ("DELETE", "/api/v1/queues/%2F/shop/operations/1"),
+    ("POST", "/api/v1/queues/%2F/shop/pause"),
+    ("POST", "/api/v1/queues/%2F/shop/resume"),
+    ("POST", "/api/v1/queues/%2F/shop/reset-groups"),
+    ("PUT", "/api/v1/address-settings/%2F/shop"),
+    ("DELETE", "/api/v1/address-settings/%2F/shop"),
+    ("PUT", "/api/v1/policies/%2F/shop"),
+    ("DELETE", "/api/v1/policies/%2F/shop"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), REQUESTS)
+async def test_who_may_not_write_changes_nothing(site: Site, method: str, path: str) -> None:
+    site.queue("shop")
+    for user, status in (
+        ("guest:wrong", 401),
+        ("plain:pass", 403),
+        ("watcher:pass", 403),
+        ("manager:pass", (403, 404)),
+    ):
+        answered, _ = await site.send(method, path, user=user)
+        assert answered in (status if isinstance(status, tuple) else (status,)), (user, answered)
+    answered, answer = await site.send(method, path, origin="https://elsewhere.example")
+    assert (answered, answer["reason"]) == (
+        403, "requests from pages of 'https://elsewhere.example' may change nothing here"
+    )  # fmt: skip
+    assert (await site.get("/api/v1/audit")).json()["total_count"] == 0
+
+
+async def test_a_page_of_this_broker_may_write(site: Site) -> None:
+    site.queue("shop")
+    assert (await site.send("POST", "/api/v1/queues/%2F/shop/pause", origin="http://broker"))[0] == 200
 
 
 def test_two_applications_keep_their_brokers_apart(site: Site) -> None:

@@ -48,3 +48,43 @@ async def test_lists_filter_by_host_and_part_of_the_name(site: Site) -> None:
     assert (listed["filtered_count"], listed["total_count"]) == (2, 3)
     listed = (await site.get("/api/v1/queues?name=red&vhost=%2F")).json()
     assert [item["name"] for item in listed["items"]] == ["red"]
+
+
+async def test_settings_of_a_live_queue_are_changed(site: Site) -> None:
+    queue = site.queue("shop", ring_size=5)
+    status, answer = await site.send(
+        "PATCH", "/api/v1/queues/%2F/shop", {"settings": {"ring-size": 2, "x-evict": "newest"}}
+    )
+    assert (status, answer["durable_change"], answer["settings"]["ring_size"]) == (200, False, 2)
+    assert (answer["settings_from"]["ring_size"], answer["settings_from"]["evict"]) == ("operator", "operator")
+    site.fill(queue, 3)
+    assert queue.order.count == 2
+    (entry,) = (await site.get("/api/v1/audit")).json()["items"]
+    assert (entry["operation"], entry["target"], entry["user"]) == ("change-queue", "shop", "guest")
+    assert entry["arguments"] == '{"ring-size":2,"x-evict":"newest"}'
+
+
+async def test_changes_that_are_refused(site: Site) -> None:
+    queue = site.queue("shop", ring_size=5)
+    for body, status, words in (
+        ({}, 400, "field 'settings' is missing"),
+        ({"settings": {"ring-sise": 2}}, 400, "did you mean 'x-ring-size'?"),
+        ({"settings": {"ring-size": "two"}}, 400, "'ring-size' must be"),
+        ({"settings": {"priorities": 3}}, 400, "cannot be changed"),
+        ({"settings": {"ring-size": None}}, 400, "setting 'ring-size' is null"),
+        ({"ring-size": 2}, 400, "unknown field 'ring-size'"),
+    ):
+        answered, reason = await site.refused("PATCH", "/api/v1/queues/%2F/shop", body)
+        assert answered == status
+        assert words in reason
+    assert queue.settings.ring_size == 5
+
+
+async def test_a_manager_sends_messages_on_only_to_where_he_may_write(site: Site) -> None:
+    for name in ("shop", "till"):
+        site.queue(name)
+    path = "/api/v1/queues/%2F/shop"
+    for target, status in (("till", 403), ("shop-dead", 200)):
+        body = {"settings": {"dead-letter-address": target}}
+        assert (await site.send("PATCH", path, body, user="shop:pass"))[0] == status
+    assert (await site.send("PATCH", "/api/v1/queues/%2F/till", {"settings": {}}, user="shop:pass"))[0] == 403

@@ -3,6 +3,9 @@
 Health answers everybody. Metrics answer anybody on this machine, others with credentials. The API asks for HTTP Basic
 credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management`` see the virtual hosts they
 have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the tags).
+
+Who changes something is an ``administrator``, or has the tag ``management`` and the permissions that AMQP asks for: see
+:func:`require_permission`. A page of another site cannot make a browser change anything with its user's credentials.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from annulet.admin.responses import ResourceError
 from annulet.broker.listening import is_loopback
@@ -17,12 +21,14 @@ from annulet.broker.listening import is_loopback
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from annulet.broker.authentication import User
+    from annulet.broker.authentication import PermissionKind, User
     from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
+ADMINISTRATOR: Final = "administrator"
+WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
 
@@ -53,6 +59,25 @@ async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> Use
     if not user.tags & tags:
         raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
     return user
+
+
+async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) -> User:
+    """As :func:`require_user`, of a request that changes something: 403 when a page of another site sent it."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise ResourceError(403, f"requests from pages of {origin!r} may change nothing here")
+    return await require_user(request, tags)
+
+
+def require_permission(request: Request, user: User, host: VirtualHost, kind: PermissionKind, *names: str) -> None:
+    """Refuse (403) who is no administrator and has no such permission on a queue or exchange."""
+    if ADMINISTRATOR in user.tags:
+        return
+    for name in names:
+        if not broker_of(request).authenticator.allowed(user.name, host.name, kind, name):
+            raise ResourceError(
+                403, f"user {user.name!r} needs the {kind} permission on {name!r} in virtual host {host.name!r}"
+            )
 
 
 def read_credentials(request: Request) -> tuple[str, str]:

@@ -8,8 +8,10 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from annulet.admin import audit, health, ledger, metrics, overview, queues
-from annulet.admin.responses import ResourceError, answer_http_exception, answer_resource_error
+from annulet.admin import audit, health, host_settings, ledger, metrics, overview, queue_resources, queues
+from annulet.admin.responses import ResourceError, answer_http_exception, answer_refusal, answer_resource_error
+from annulet.core.errors import CoreError
+from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -24,12 +26,21 @@ def build_application(broker: Broker) -> Starlette:
             Route("/metrics", metrics.metrics),
             Route("/api/v1/overview", overview.overview),
             Route("/api/v1/queues", queues.list_queues),
-            Route("/api/v1/queues/{path:path}", queues.get_queue),
+            Route("/api/v1/queues/{path:path}", queue_resources.answer, methods=queue_resources.METHODS),
+            Route(
+                "/api/v1/address-settings/{path:path}", host_settings.address_settings, methods=host_settings.METHODS
+            ),
+            Route("/api/v1/policies/{path:path}", host_settings.policies, methods=host_settings.METHODS),
             Route("/api/v1/losses", ledger.list_losses),
             Route("/api/v1/losses/counts", ledger.count_losses_by_queue),
             Route("/api/v1/audit", audit.list_operations),
         ],
-        exception_handlers={ResourceError: answer_resource_error, HTTPException: answer_http_exception},
+        exception_handlers={
+            ResourceError: answer_resource_error,
+            HTTPException: answer_http_exception,
+            CoreError: answer_refusal,
+            CatalogueError: answer_refusal,
+        },
     )
     application.state.broker = broker
     return application

@@ -1,17 +1,34 @@
-"""``GET /api/v1/audit``: what operators did to queues and messages, newest first."""
+"""``GET /api/v1/audit``: what operators did to queues, messages and settings, newest first; and adding to it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from annulet.admin.access import broker_of, chosen_hosts, require_user
 from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
 from annulet.admin.responses import json_response
+from annulet.core.audit import AuditEntry
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from annulet.broker.authentication import User
+    from annulet.core.virtual_host import VirtualHost
+
+ARGUMENTS_MAX: Final = 1000
+"""Characters of arguments that an entry quotes."""
+
+
+def audit(host: VirtualHost, user: User, operation: str, target: str, arguments: Any, now: int) -> None:
+    """Enter a change of settings that was carried out, with what was given."""
+    text = "" if arguments is None else msgspec.json.encode(arguments).decode()
+    if len(text) > ARGUMENTS_MAX:
+        text = f"{text[:ARGUMENTS_MAX]}..."
+    host.effects.audited(AuditEntry(now, host.name, user.name, operation, target, text, outcome="done"))
 
 
 async def list_operations(request: Request) -> Response:

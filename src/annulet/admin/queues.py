@@ -1,4 +1,4 @@
-"""``GET /api/v1/queues`` and ``GET /api/v1/queues/{vhost}/{name}``."""
+"""``GET /api/v1/queues``, ``GET /api/v1/queues/{vhost}/{name}`` and ``PATCH``, which changes its settings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.access import chosen_hosts, require_user
+from annulet.admin.access import broker_of, chosen_hosts, require_permission, require_user, require_writer
+from annulet.admin.audit import audit
+from annulet.admin.bodies import OBJECT, arguments_of, read_fields, required
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
-from annulet.core.arguments import describe
+from annulet.core.arguments import describe, read_declaration
 from annulet.core.counters import QueueStatistics
 from annulet.core.reasons import LOSSES
 from annulet.core.settings import QueueSettings
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.broker.authentication import User
+    from annulet.core.arguments import Arguments
     from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
 
 PATH_DEPTH: Final = 5
 """api, v1, queues, virtual host, name."""
@@ -55,14 +60,50 @@ async def get_queue(request: Request) -> Response:
     """One queue; 404 when it does not exist or is not visible to the user."""
     user = await require_user(request)
     read_parameters(request, ())
-    segments = path_segments(request)
-    if len(segments) != PATH_DEPTH:
-        raise ResourceError(404, "the path is /api/v1/queues/VHOST/NAME; write a slash within a name as %2F")
-    host = chosen_hosts(request, user, segments[3])[0]
-    queue = host.queues.get(segments[4])
-    if queue is None:
-        raise ResourceError(404, f"no queue {segments[4]!r} in virtual host {host.name!r}")
+    host, queue = chosen_queue(request, user)
     return json_response(describe_queue(host.name, queue))
+
+
+async def change_queue(request: Request) -> Response:
+    """Change ``settings`` of a live queue, by the names of its arguments; what cannot change is refused (400).
+
+    Answers with the queue, and with ``durable_change``: whether the change outlives the broker.
+    """
+    user = await require_writer(request)
+    read_parameters(request, ())
+    host, queue = chosen_queue(request, user)
+    require_permission(request, user, host, "configure", queue.name)
+    given = await read_fields(request, {"settings": OBJECT})
+    changes = arguments_of("setting", required(given, "settings", "an object of arguments such as {'ring-size': 100}"))
+    _require_targets(request, user, host, queue, changes)
+    broker = broker_of(request)
+    now = broker.clock()
+    durable = broker.operator_settings.change_queue(host, queue, changes, now)
+    audit(host, user, "change-queue", queue.name, changes, now)
+    return json_response({**describe_queue(host.name, queue), "durable_change": durable})
+
+
+def _require_targets(request: Request, user: User, host: VirtualHost, queue: Queue, changes: Arguments) -> None:
+    """Require that who has a queue send its messages on could read them and write there himself, as in AMQP."""
+    wanted = read_declaration(changes, queue.name)
+    targets = [wanted.dead_letter_address, wanted.expiry_address, wanted.dropped_address]
+    targets = [target for target in targets if target]
+    if wanted.dead_letter_exchange is not None:
+        targets.append(wanted.dead_letter_exchange)
+    if targets:
+        require_permission(request, user, host, "read", queue.name)
+        require_permission(request, user, host, "write", *targets)
+
+
+def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """Return the queue that the path names with its virtual host; 404 when the user does not see one."""
+    segments = path_segments(request)
+    host = chosen_hosts(request, user, segments[PATH_DEPTH - 2])[0]
+    name = segments[PATH_DEPTH - 1]
+    queue = host.queues.get(name)
+    if queue is None:
+        raise ResourceError(404, f"no queue {name!r} in virtual host {host.name!r}")
+    return host, queue
 
 
 def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:

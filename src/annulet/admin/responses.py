@@ -8,6 +8,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from annulet.core.errors import AccessRefused, InvalidArgument, NotFound
+from annulet.store.errors import CatalogueError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,9 +24,17 @@ STATUS_WORDS: Final = {
     403: "access_refused",
     404: "not_found",
     405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
     503: "unavailable",
 }
 """RabbitMQ's management interface names its errors this way; clients of either read both."""
+
+
+CORE_STATUSES: Final = ((InvalidArgument, 400), (NotFound, 404), (AccessRefused, 403), (CatalogueError, 503))
+"""What errors of the core and the catalogue become; anything else the core refuses is a conflict with what there is."""
+
+CONFLICT: Final = 409
 
 
 class ResourceError(Exception):
@@ -47,6 +58,12 @@ async def answer_resource_error(_request: Request, error: Exception) -> Response
         raise error
     word = STATUS_WORDS.get(error.status, "error")
     return json_response({"error": word, "reason": error.reason}, error.status, error.headers)
+
+
+async def answer_refusal(_request: Request, error: Exception) -> Response:
+    """Exception handler of ``CoreError`` and ``CatalogueError``: their text says what to change."""
+    status = next((status for kind, status in CORE_STATUSES if isinstance(error, kind)), CONFLICT)
+    return json_response({"error": STATUS_WORDS[status], "reason": str(error)}, status)
 
 
 async def answer_http_exception(_request: Request, error: Exception) -> Response:
