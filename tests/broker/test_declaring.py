@@ -140,6 +140,29 @@ async def test_an_address_without_routing_types_takes_its_setting_and_later_what
             assert running.broker.hosts["/"].address_for("work").routing_types == ("anycast",)
 
 
+async def test_what_the_file_declares_is_never_taken_away_for_lack_of_use(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    file.write_text(
+        '[[queues]]\nname = "kept"\n[[addresses]]\nname = "news"\n'
+        '[[address_settings]]\nmatch = "#"\nauto-delete-created-queues = true\n'
+        "auto-delete-queues-skip-usage-check = true\nauto-delete-addresses-skip-usage-check = true\n"
+    )
+    first = True
+    for _ in range(2):
+        definitions = load(file).definitions if not first else StaticDefinitions()
+        async with testing.broker(http=False, data_dir=tmp_path / "data", definitions=definitions) as running:
+            host = running.broker.hosts["/"]
+            now = running.broker.clock()
+            if first:  # somebody named them before the file did
+                host.resolve_node("kept", now)
+                host.resolve_node("topic://news", now)
+            else:
+                host.declare_queue("unused", now=now)
+                host.tick(now + 1)
+                assert (set(host.queues), set(host.addresses)) == ({"kept"}, {"news"})
+        first = False
+
+
 def test_a_configuration_without_a_file_defines_nothing() -> None:
     configuration = BrokerConfiguration(amqp=Endpoint("127.0.0.1", 0))
     assert configuration.definitions.virtual_hosts() == []

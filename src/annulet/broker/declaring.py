@@ -2,6 +2,7 @@
 
 Settings and policies go in before anything is declared, because queues take their values from them; the rest after
 recovery, and once more is fine: what is there already and the same stays as it is. What is taken out of the file stays.
+What is in it is never taken away for lack of use (Artemis §3.3).
 """
 
 from __future__ import annotations
@@ -82,8 +83,11 @@ def _placed(definitions: StaticDefinitions, table: str, name: str) -> Iterator[N
 def _declare_address(declarations: DurableDeclarations, definition: AddressDefinition) -> None:
     host = declarations.host
     routing_types = definition.routing_types
+    existing = host.addresses.get(definition.name)
+    if existing is not None:
+        existing.auto_created = False  # whoever named it first: it stays
     if not routing_types:
-        if isinstance(host.exchanges.get(definition.name), Address):
+        if existing is not None:
             return  # whatever it may hold, it is there
         routing_types = [host.settings_of(definition.name).default_address_routing_type]
     declarations.exchange(
@@ -104,6 +108,7 @@ def _declare_queue(declarations: DurableDeclarations, definition: QueueDefinitio
         auto_delete=definition.auto_delete,
         arguments=arguments_of(definition.arguments),
     )
+    declarations.host.lifetime_of(queue).configured = True
     for binding in definition.bindings:
         declarations.bind_queue(queue, binding.exchange, binding.routing_key, arguments_of(binding.arguments))
 
