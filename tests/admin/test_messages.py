@@ -8,7 +8,7 @@ import pytest
 
 from annulet.admin.messages import LOOKS_MAX, SLICE, Sample
 from annulet.core.management import select
-from annulet.core.message import Message
+from annulet.core.message import ContentView, Message, Origin, PropertyValue
 from tests.admin.conftest import ORIGIN, Site
 
 PATH = "/api/v1/queues/%2F/shop/messages"
@@ -61,13 +61,20 @@ async def test_bodies_up_to_a_bound(site: Site) -> None:
     assert item["body_complete"]
 
 
+class UnreadableView(ContentView):
+    """Of a protocol whose content may be malformed."""
+
+    def application_property(self, message: Message, name: str) -> PropertyValue:
+        raise ValueError(name)
+
+
 async def test_expired_messages_are_not_there_and_unreadable_ones_are_counted(site: Site) -> None:
     queue = site.queue("shop")
     queue.enqueue(Message(b"", b"", ORIGIN, accepted_at=site.clock(), expires_at=site.clock() + 5), site.clock())
-    site.publish("shop", colour="red")
-    queue.order.entries()[1].message.header = b"\x20\x00\x00\x00\x00\xff"  # a table longer than the header
+    unreadable = Message(b"", b"", Origin("", "shop", "guest@test", UnreadableView()), accepted_at=site.clock())
+    queue.enqueue(unreadable, site.clock())
     site.clock.advance(5)
-    answer = (await site.get(f"{PATH}?selector=JMSCorrelationID%20IS%20NULL")).json()
+    answer = (await site.get(f"{PATH}?selector=colour%20IS%20NULL")).json()
     assert (answer["items"], answer["unreadable"], answer["looked"]) == ([], 1, 2)
 
 
