@@ -81,3 +81,16 @@ def test_a_message_pulled_without_acknowledgement_makes_room_at_once():
     assert queue.blocked
     assert session.get(queue, NOW, auto_acknowledge=True) is not None
     assert not queue.blocked
+
+
+def test_a_pulled_message_keeps_its_tag_when_it_makes_room_for_a_delivery_to_the_same_session():
+    queue, session = queue_of(in_flight_max=1, priorities=10), RecordingSession()
+    queue.pause(NOW)
+    send(queue, "a", "b")
+    session.consume(queue)
+    queue.paused = False  # as if the gate opened between two calls: the pull is the first to notice
+    queue.update_gate(NOW)
+    pulled = session.get(queue, NOW, auto_acknowledge=True)
+    assert pulled is not None
+    assert (pulled[0].message.body, pulled[1]) == (b"a", 1)
+    assert [(tag, entry.message.body) for tag, entry in session.deliveries] == [(2, b"b")]

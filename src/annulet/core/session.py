@@ -121,13 +121,14 @@ class Session:
         entries = queue.acquire(1, -1, now)
         if not entries:
             return None
-        self.last_tag += 1
+        tag = self.last_tag + 1
+        self.last_tag = tag
         if auto_acknowledge:
             queue.acknowledge(entries[0])
-            queue.wake(now)  # limits and caps that count what is in delivery have room again
+            queue.wake(now)  # limits and caps have room again, perhaps for a consumer of this very session
         else:
-            self.unacknowledged[self.last_tag] = entries[0]
-        return entries[0], self.last_tag
+            self.unacknowledged[tag] = entries[0]
+        return entries[0], tag
 
     # ------------------------------------------------------------------ settlement
 

@@ -58,7 +58,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         refusal = limits.refusal(destination, len(message.body))
         if refusal:
             return refusal
-    account = host.accounts.by_address.get(name)
+    account = host.account_of(name)
     if account is not None and account.blocked:
         return f"address '{name}' is full and holds publishers back (address-full-policy block)"
     try:

@@ -291,6 +291,7 @@ class QueueOracle(OracleState):
             choice.deliveries.remove(delivery)
             if not delivery.copied:
                 self.remove(message, "acknowledged")
+            self.dispatch(now)
         else:
             session.held[session.last_tag] = delivery
         self._settle_down(now)
