@@ -163,3 +163,17 @@ def test_nothing_is_kept_once_the_last_reader_and_its_last_copy_are_gone():
     assert queue.copies is None
     assert queue.simple
     check_invariants(queue)
+
+
+def test_what_waits_for_redelivery_when_a_browser_comes_to_it_is_shown_when_it_is_back():
+    queue, session, browser = queue_of(redelivery_delay=10), RecordingSession(), RecordingSession("browser")
+    session.consume(queue, messages=1)
+    send(queue, "a", "b")
+    browser.consume(queue, browse="snapshot", messages=0)
+    queue.pause(NOW)
+    session.reject(1, NOW, requeue=True)
+    browser.consumers["c"].window.messages_max = 5
+    browser.wake(NOW)
+    assert browser.received == ["b"]
+    queue.tick(NOW + 10)
+    assert browser.received == ["b", "a"]

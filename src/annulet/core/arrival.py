@@ -164,6 +164,8 @@ def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
         return
     queue.insert(entry, arrival=False)
     queue.index_expiry(entry)
+    if queue.copies is not None:
+        queue.copies.came_back(entry)
     queue.dispatch(now)
     if entry.state != PENDING:
         return

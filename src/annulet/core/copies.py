@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, DeliveryCopy
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
 
@@ -25,12 +25,13 @@ PRUNE_MINIMUM: Final = 64
 class Copies:
     """The copies of one queue that are out, and the lists of those that read."""
 
-    __slots__ = ("_queue", "bytes", "out")
+    __slots__ = ("_passed", "_queue", "bytes", "out")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self.out: dict[DeliveryCopy, None] = {}
         self.bytes = 0  # body bytes of the copies that are out
+        self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
 
     def attach(self, consumer: Consumer) -> None:
         """Give a consumer its list. O(n): a point-in-time view has to remember what was there."""
@@ -55,6 +56,12 @@ class Copies:
         """Let ``entry`` stand for ``former`` with those who have not seen that yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():
             if consumer.unseen is not None and former in consumer.unseen.held():
+                consumer.unseen.reinsert(entry)
+
+    def came_back(self, entry: QueueEntry) -> None:
+        """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""
+        for consumer in self._passed.pop(entry, []):
+            if consumer.unseen is not None:
                 consumer.unseen.reinsert(entry)
 
     def serve(self, now: int, *, consumers_too: bool) -> None:
@@ -98,11 +105,18 @@ class Copies:
                 queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             if entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
                 unseen.take_first()
+                if entry.state == SCHEDULED:
+                    self._pass_over(consumer, entry)
                 continue
             if not consumer.allows(len(entry.message.body)):
                 return
             unseen.take_first()
             self._hand_over(consumer, entry)
+
+    def _pass_over(self, consumer: Consumer, entry: QueueEntry) -> None:
+        self._passed.setdefault(entry, []).append(consumer)
+        if len(self._passed) > self._queue.schedule.count:  # some of them left the queue from the schedule
+            self._passed = {held: readers for held, readers in self._passed.items() if held.state == SCHEDULED}
 
     def _hand_over(self, consumer: Consumer, entry: QueueEntry) -> None:
         counters = self._queue.counters
@@ -131,6 +145,6 @@ class Copies:
         assert consumer.unseen is not None
         unseen = self._queue.ranker.new_order()
         while (entry := consumer.unseen.take_first()) is not None:
-            if entry.state in (PENDING, DELIVERING):
+            if entry.state != REMOVED:
                 unseen.append(entry)
         consumer.unseen = unseen
