@@ -57,6 +57,12 @@ def test_every_column_is_written() -> None:
     assert (basic.delivery_mode, basic.expiration, basic.priority) == (1, "500", 7)
 
 
+def test_the_time_of_delivery_is_read_from_the_properties() -> None:
+    rows = [[("x-delay", "250")], [("x-deliver-at", "5000"), ("x-delay", None)], [("a", "x-delay")], None]
+    found = encode(body=["b"] * 4, properties=pa.array(rows, pa.map_(pa.string(), pa.string())))
+    assert [pending.schedule.due_at(1000) for pending in found] == [1250, 5000, 0, 0]
+
+
 def test_defaults() -> None:
     (pending,) = encode(body=pa.array([None], pa.binary()))
     assert (pending.message.body, pending.message.durable, pending.message.priority) == (b"", True, 4)
@@ -100,6 +106,10 @@ def test_options_win_over_columns(defaults: WriteDefaults, columns: dict[str, st
         ({"address": ["x" * 256]}, "address 'xxxx"),
         ({"timestamp": pa.array([-1], pa.timestamp("us", tz="UTC"))}, "before 1970"),
         ({"properties": pa.array([[("n" * 256, "v")]], pa.map_(pa.string(), pa.string()))}, "property name"),
+        (
+            {"properties": pa.array([[("x-delay", "soon")]], pa.map_(pa.string(), pa.string()))},
+            "row 10, column properties: invalid header 'x-delay': 'soon'; give milliseconds",
+        ),
         ({}, "row 10 has no destination"),
     ],
 )

@@ -98,6 +98,17 @@ async def test_a_crash_after_the_log_and_before_the_catalogue(
         assert here.bodies("q") == [b"a", b"b"]
 
 
+async def test_delayed_rows_wait_before_a_restart_and_after(tmp_path: Path) -> None:
+    properties = pa.array([None, [("x-delay", "3600000")]], pa.map_(pa.string(), pa.string()))
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        await commit(here, 0, stage(here, 0, [b"now", b"later"], properties=properties))
+        assert (here.bodies("q"), queue.schedule.count) == ([b"now"], 1)
+    async with bench(tmp_path) as here:
+        queue = here.broker.hosts["/"].queues["q"]
+        assert (here.bodies("q"), queue.schedule.count) == ([b"now"], 1)
+
+
 class EndOfProcessError(Exception):
     """Stands for the end of the process."""
 

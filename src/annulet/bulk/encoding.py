@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.bulk.errors import InvalidRequestError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
-from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
-from annulet.wire.amqp091.errors import LocalProtocolError
+from annulet.wire.amqp091.errors import ChannelError, LocalProtocolError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.publish_headers import NOTHING, SCHEDULE_NAMES, PublishHeaders, read_publish_headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +70,7 @@ class PendingMessage:
     destination: Destination
     message: Message
     time_to_live: int  # milliseconds; -1 = none
+    schedule: PublishHeaders = NOTHING  # when it is to be delivered
 
 
 def check_write_schema(schema: pa.Schema) -> None:
@@ -134,7 +136,20 @@ def encode_rows(
             durable=durable,
             priority=DEFAULT_PRIORITY if properties.priority is None else properties.priority,
         )
-        yield PendingMessage(destination, message, -1 if properties.expiration is None else int(properties.expiration))
+        time_to_live = -1 if properties.expiration is None else int(properties.expiration)
+        yield PendingMessage(destination, message, time_to_live, _schedule(properties.headers, row))
+
+
+def _schedule(headers: dict[str, PropertyValue] | None, row: int) -> PublishHeaders:
+    """Read what the properties say of the time of delivery, as from any other sender of messages."""
+    if headers is None or headers.keys().isdisjoint(SCHEDULE_NAMES):
+        return NOTHING
+    asked = BasicProperties()
+    asked.headers = {name: headers[name] for name in SCHEDULE_NAMES if headers.get(name) is not None}
+    try:
+        return read_publish_headers(encode_properties(asked))
+    except ChannelError as error:
+        raise InvalidRequestError(f"row {row}, column properties: {error.text}") from error
 
 
 def _check_size(row: int, what: str, size: int, most: int) -> None:

@@ -279,6 +279,7 @@ class _Routes:
             message.origin = origin
             message.accepted_at = now
             message.expires_at = 0 if item.time_to_live < 0 else now + item.time_to_live
+            message.deliver_at = item.schedule.due_at(now)
             if host.targets(message, route):
                 routed.append((item, route))
             elif self._request.mandatory:
