@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pamqp import commands, header
 
+from annulet import testing
 from annulet.broker.amqp091.connection import FLOW_PRODUCTS
 from annulet.broker.amqp091.publishing import HELD_MILLISECONDS_MAX
 from annulet.broker.broker import Broker
@@ -85,6 +88,27 @@ async def test_a_sender_takes_back_what_it_scheduled(broker: Broker) -> None:
     advance(broker, 500)
     broker.hosts["/"].tick(broker.clock())
     assert await contents(peer) == [b"second"]
+
+
+async def test_what_was_taken_back_is_gone_after_a_crash_that_follows_the_confirm(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    async with testing.broker(http=False, data_dir=data) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True), commands.Confirm.Select())
+        for name in ("kept", "gone"):
+            await peer.send(1, peers.persistent(1, "q", headers={"x-delay": 60_000, "x-schedule-id": name}))
+        await running.broker.commit.durable()
+        await peer.take()
+        await peer.send(1, publish(1, "q", headers=cancelling("gone")))
+        assert settlements(await peer.take()) == [], "the removal is not on disk yet"
+        await running.broker.commit.durable()
+        assert [tag for _, tag, _ in settlements(await peer.take())] == [3]
+        shutil.copytree(data, copy)
+        await peer.send(0, CONNECTION.Close(200, "", 0, 0))
+    for directory in (data, copy):
+        async with testing.broker(http=False, data_dir=directory) as running:
+            schedule = running.broker.hosts["/"].queues["q"].schedule
+            assert (schedule.count, schedule.named("kept") is not None) == (1, True)
 
 
 async def test_a_transaction_takes_back_at_its_commit_what_it_scheduled_too(broker: Broker) -> None:
