@@ -82,12 +82,13 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
     """
     limits = queue.limits
     rule = queue.settings.evict
+    dropped: list[tuple[QueueEntry, RemovalReason]] = []
     for entry in sorted(entries, key=lambda entry: eviction_rank(entry, rule), reverse=True):
         if 0 <= queue.settings.ring_size <= queue.order.count:
-            queue.finish_removal(entry, RemovalReason.REPLACED_RING, now, 0)
+            dropped.append((entry, RemovalReason.REPLACED_RING))
             continue
         if limits is not None and limits.evicts and limits.full(queue):
-            queue.finish_removal(entry, RemovalReason.OVERFLOW, now, 0)
+            dropped.append((entry, RemovalReason.OVERFLOW))
             continue
         spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
         at = now + redelivery_delay(queue.settings, entry.delivery_count, spread)
@@ -97,6 +98,8 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         queue.effects.wake_at(at)
         if entry.message.record:
             queue.effects.entry_changed(queue, entry)
+    for entry, reason in reversed(dropped):  # what is sent on goes in the order in which it would have been dropped
+        queue.finish_removal(entry, reason, now, 0)
 
 
 def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
