@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import DELIVERING
+from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
             queue.lanes.released(entry)
             entry.consumer = None
             queue.group_firsts.discard(entry)
-        queue.finish_removal(entry, RemovalReason.ACKNOWLEDGED, now, 0)
+        queue.finish_removal(entry, ACKNOWLEDGED, now, 0)
         return
     entry.state = DELIVERING
     entry.consumer = consumer

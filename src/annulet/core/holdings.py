@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
 
+ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
+
 DUE_PLACES_FROM: Final = -(1 << 60)
 """Places of scheduled messages that fell due: before all others, in the order in which they fell due."""
 
@@ -245,7 +247,7 @@ class Holdings:
             self.expiry.note_removed()
         if self.accounts is not None:
             self.accounts.released(entry.message)
-        if reason is not RemovalReason.ACKNOWLEDGED:
+        if reason is not ACKNOWLEDGED:
             if reason in LOSSES:
                 self._note_loss(entry, reason, now, replaced_by)
             self.effects.removed(entry.queue, entry, reason)

@@ -14,7 +14,7 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.expiry import times_of
-from annulet.core.holdings import Holdings, sequence_of
+from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Queue(Holdings):
             self.release_copy(entry)
         elif entry.state == DELIVERING:
             self.unmark_delivering(entry)
-            self.finish_removal(entry, RemovalReason.ACKNOWLEDGED, 0, 0)
+            self.finish_removal(entry, ACKNOWLEDGED, 0, 0)
 
     def reject(self, entry: QueueEntry, now: int) -> None:
         """A delivered message was refused without requeue: to the dead-letter target if there is one, else dropped."""
