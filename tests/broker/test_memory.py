@@ -22,3 +22,19 @@ def test_alarm_begins_above_the_limit_and_ends_well_below_it(monkeypatch: pytest
     alarm = MemoryAlarm(1000)
     assert [alarm.check() for _ in range(7)] == [False, True, True, True, False, False, True]
     assert (alarm.alarms, alarm.resident) == (2, 2000)
+
+
+def test_freed_memory_is_asked_back_while_the_alarm_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([0, 1001, 1001, 1001, 1001, 1001, 900])
+    monkeypatch.setattr(memory, "resident_bytes", lambda: next(readings))
+    asked: list[bool] = []
+    monkeypatch.setattr(memory, "give_back_freed", lambda: asked.append(True) or True)
+    alarm = MemoryAlarm(1000)
+    assert [alarm.check() for _ in range(memory.TRIM_CHECKS)] == [True] * memory.TRIM_CHECKS
+    assert not asked
+    assert not alarm.check()
+    assert (asked, alarm.resident) == ([True], 900)
+
+
+def test_the_c_library_is_asked_where_it_can_do_it() -> None:
+    assert memory.give_back_freed() in (True, False)

@@ -14,7 +14,7 @@ from annulet.broker.configuration import StartError
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.static_definitions import DefinitionError, address_arguments, arguments_of, place
 from annulet.core.errors import CoreError
-from annulet.core.exchanges.address import Address
+from annulet.core.exchanges.address import ADDRESS_TYPE, Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +92,7 @@ def _declare_address(declarations: DurableDeclarations, definition: AddressDefin
         routing_types = [host.settings_of(definition.name).default_address_routing_type]
     declarations.exchange(
         definition.name,
-        Address.type_name,
+        ADDRESS_TYPE,
         durable=definition.durable,
         auto_delete=False,
         internal=False,

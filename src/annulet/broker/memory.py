@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,9 @@ logger = structlog.get_logger(__name__)
 
 RELEASE_SHARE: Final = 0.95
 """Share of the limit below which the alarm ends, so that it does not flutter around the limit."""
+
+TRIM_CHECKS: Final = 4
+"""Checks between two requests to the allocator to give freed memory back while the alarm is on: about a second."""
 
 _STATM: Final = Path("/proc/self/statm")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -25,6 +29,16 @@ def resident_bytes() -> int:
         return 0
 
 
+def give_back_freed() -> bool:
+    """Ask the C library to return freed memory to the system; False where it cannot.
+
+    The GNU library keeps what was freed below a block that is still in use, so the resident set of a drained broker may
+    stay above the limit, and its publishers would be held back for ever.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and bool(trim(0))
+
+
 class MemoryAlarm:
     """Compares the resident set with ``limit`` bytes (RabbitMQ's vm_memory_high_watermark works the same way)."""
 
@@ -33,16 +47,21 @@ class MemoryAlarm:
         self.resident = resident_bytes()
         self.blocked = False
         self.alarms = 0  # times the alarm went on
+        self._checks = 0  # since the alarm went on
 
     def check(self) -> bool:
         """Look again; return whether publishers are to be held back."""
         self.resident = resident_bytes()
         if self.blocked:
+            self._checks += 1
+            if self.resident > self.limit * RELEASE_SHARE and self._checks % TRIM_CHECKS == 0 and give_back_freed():
+                self.resident = resident_bytes()
             self.blocked = self.resident > self.limit * RELEASE_SHARE
             if not self.blocked:
                 logger.info("memory alarm ended", resident=self.resident, limit=self.limit)
         elif self.resident > self.limit:
             self.blocked = True
             self.alarms += 1
+            self._checks = 0
             logger.warning("memory alarm: publishers are held back", resident=self.resident, limit=self.limit)
         return self.blocked
