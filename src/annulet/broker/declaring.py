@@ -14,7 +14,7 @@ from annulet.broker.configuration import StartError
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.static_definitions import DefinitionError, address_arguments, arguments_of, place
 from annulet.core.errors import CoreError
-from annulet.core.exchanges.address import ADDRESS_TYPE, Address
+from annulet.core.exchanges.address import ADDRESS_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
