@@ -37,6 +37,7 @@ ABBREVIATIONS = {
 WITHOUT_OWN_TEST: dict[str, str] = {
     "__init__.py": "its only statement is exercised by tests/test_build.py in processes of their own",
     "core/message.py": "plain records; every core and wire test builds them",
+    "core/content.py": "a plain record; every converter's tests build it",
     "core/effects.py": "an interface; its implementations are tested",
 }
 """Source modules without a test module of their own, each with the reason."""

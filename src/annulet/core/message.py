@@ -6,11 +6,14 @@ nothing; properties are decoded by the :class:`ContentView` of its protocol only
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.death_records import DeathRecord
+
+if TYPE_CHECKING:
+    from annulet.core.content import MessageContent
 
 PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
 
@@ -68,6 +71,10 @@ class ContentView:
 
         ``expires=False`` leaves out the time to live as well (RabbitMQ, Artemis: a dead letter does not expire).
         """
+        raise NotImplementedError
+
+    def content(self, message: Message) -> MessageContent:
+        """Return the whole message decoded, for whoever speaks another protocol; what is malformed is left out."""
         raise NotImplementedError
 
     def routing_keys(self, message: Message) -> tuple[str, ...]:
