@@ -1,9 +1,9 @@
 """A message as no protocol in particular: what conversion between protocols goes through.
 
 Each protocol's package turns its messages into a :class:`MessageContent` (``to_content``) and such a content into a
-header and a body of its own (``from_content``). So n protocols need 2n converters, and what one of them can carry and another
-cannot is decided in one place: the converter of the one that cannot. Rules: spec of Broker-J §16 and Artemis §16, as
-written down in docs/conversion.md.
+header and a body of its own (``from_content``). So n protocols need 2n converters, and what one of them can carry and
+another cannot is decided in one place: the converter of the one that cannot. Rules: spec of Broker-J §16 and Artemis
+§16, as written down in docs/conversion.md.
 """
 
 from __future__ import annotations
