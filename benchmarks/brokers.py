@@ -106,7 +106,7 @@ class Annulet:
             port, log = free_port(), Path(scratch, "log")
             command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(Path(scratch, "data"))]
             command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
-            command += ["--bulk", f"127.0.0.1:{free_port()}"]
+            command += ["--bulk", f"127.0.0.1:{free_port()}", "--stomp", "off"]
             environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
             with log.open("wb") as output:
                 process = subprocess.Popen(

@@ -51,7 +51,7 @@ class BrokerProcess:
         self.environment = {**os.environ, **(environment or {})}
         source = str(Path(__file__).resolve().parent.parent / "src")
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
-        self.amqp_port, self.http_port, self.bulk_port = free_ports(3)
+        self.amqp_port, self.http_port, self.bulk_port, self.stomp_port = free_ports(4)
         self.log_file = log_file or (None if data is None else data.with_name(f"{data.name}.log"))
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -79,6 +79,7 @@ class BrokerProcess:
         return [
             *(sys.executable, "-c", "from annulet.cli.main import main; main()", "serve", *where),
             *("--amqp", f"127.0.0.1:{self.amqp_port}", "--http", f"127.0.0.1:{self.http_port}"),
+            *("--stomp", f"127.0.0.1:{self.stomp_port}"),
             *("--bulk", f"127.0.0.1:{self.bulk_port}" if self.bulk else "off"),
             *self.arguments,
         ]

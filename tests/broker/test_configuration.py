@@ -29,6 +29,7 @@ def test_defaults_are_those_of_the_command_page() -> None:
     configuration = load()
     assert configuration == BrokerConfiguration()
     assert str(configuration.amqp) == "127.0.0.1:5672"
+    assert str(configuration.stomp) == "127.0.0.1:61613"
     assert str(configuration.http) == "127.0.0.1:8161"
     assert str(configuration.bulk) == "127.0.0.1:8815"
     assert configuration.data_directory == Path("annulet-data")
@@ -49,6 +50,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         ledger_queue = true
         [listeners]
         amqp = "0.0.0.0:5673"
+        stomp = "off"
         http = "off"
         bulk = "[::1]:9000"
         [log]
@@ -68,6 +70,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.loopback_users == ()
     assert configuration.ledger_queue
     assert configuration.amqp == Endpoint("0.0.0.0", 5673)
+    assert configuration.stomp is None
     assert configuration.http is None
     assert configuration.bulk == Endpoint("::1", 9000)
     assert str(configuration.bulk) == "[::1]:9000"

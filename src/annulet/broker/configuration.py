@@ -30,6 +30,8 @@ from annulet.broker.static_definitions import (
 LOOPBACK: Final = "127.0.0.1"
 AMQP_PORT: Final = 5672
 """IANA's port of AMQP; 0-9-1 and 1.0 share it and are told apart by the protocol header."""
+STOMP_PORT: Final = 61613
+"""The port STOMP clients expect; RabbitMQ, ActiveMQ and Artemis have it too."""
 HTTP_PORT: Final = 8161
 BULK_PORT: Final = 8815
 DATA_DIRECTORY: Final = Path("annulet-data")
@@ -94,6 +96,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
     data_directory: Path | None = DATA_DIRECTORY
     amqp: Endpoint = Endpoint(LOOPBACK, AMQP_PORT)
+    stomp: Endpoint | None = Endpoint(LOOPBACK, STOMP_PORT)  # None: no STOMP but over WebSocket
     http: Endpoint | None = Endpoint(LOOPBACK, HTTP_PORT)  # None: no HTTP
     bulk: Endpoint | None = Endpoint(LOOPBACK, BULK_PORT)  # None: no Arrow Flight, no Spark
     bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
@@ -114,9 +117,10 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenersSection(msgspec.Struct):
-    """``[listeners]``: HOST:PORT each; ``http`` and ``bulk`` may be ``"off"``."""
+    """``[listeners]``: HOST:PORT each; ``stomp``, ``http`` and ``bulk`` may be ``"off"``."""
 
     amqp: str | None = None
+    stomp: str | None = None
     http: str | None = None
     bulk: str | None = None
 
@@ -166,6 +170,7 @@ OPTIONS: Final = {
     "memory_limit": "--memory-limit",
     "heartbeat": "--heartbeat",
     "listeners.amqp": "--amqp",
+    "listeners.stomp": "--stomp",
     "listeners.http": "--http",
     "listeners.bulk": "--bulk",
     "log.format": "--log-format",
@@ -221,6 +226,7 @@ class _Reader:
         return BrokerConfiguration(
             data_directory=None if values.memory else data,
             amqp=amqp,
+            stomp=self._endpoint("listeners.stomp", values.listeners.stomp, Endpoint(LOOPBACK, STOMP_PORT)),
             http=self._endpoint("listeners.http", values.listeners.http, Endpoint(LOOPBACK, HTTP_PORT)),
             bulk=self._endpoint("listeners.bulk", values.listeners.bulk, Endpoint(LOOPBACK, BULK_PORT)),
             bulk_required=values.listeners.bulk is not None,

@@ -42,6 +42,7 @@ EXIT_SIGNAL: Final = 128
 @click.option("--data", metavar="DIR", help="Data directory.  [default: ./annulet-data]")
 @click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives the end.")
 @click.option("--amqp", metavar="HOST:PORT", help="AMQP listener.  [default: 127.0.0.1:5672]")
+@click.option("--stomp", metavar="HOST:PORT|off", help="STOMP listener.  [default: 127.0.0.1:61613]")
 @click.option("--http", metavar="HOST:PORT|off", help="Health, metrics and API.  [default: 127.0.0.1:8161]")
 @click.option("--bulk", metavar="HOST:PORT|off", help="Bulk transfer for Spark.  [default: 127.0.0.1:8815]")
 @click.option("--memory-limit", metavar="SIZE", help="Hold publishers back above: 512MiB, 2GB, 40%.  [default: 40%]")

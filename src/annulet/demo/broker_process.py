@@ -89,7 +89,7 @@ class BrokerProcess:
 
     def __enter__(self) -> Self:
         address = self.address
-        command = [sys.executable, "-c", COMMAND, "serve", "--data", str(self.data)]
+        command = [sys.executable, "-c", COMMAND, "serve", "--data", str(self.data), "--stomp", "off"]
         for name, port in (("amqp", address.amqp), ("http", address.http), ("bulk", address.bulk)):
             command += [f"--{name}", f"{address.host}:{port}"]
         with self.log.open("wb") as log:

@@ -62,6 +62,7 @@ async def broker(
     *,
     data_dir: Path | str | None = None,
     http: bool = True,
+    stomp: bool = False,
     bulk: bool = False,
     clock: Clock = system_clock,
     **settings: Any,
@@ -75,6 +76,7 @@ async def broker(
     values: dict[str, Any] = {
         "data_directory": None if data_dir is None else Path(data_dir),
         "amqp": free,
+        "stomp": free if stomp else None,
         "http": free if http else None,
         "bulk": free if bulk else None,
         "bulk_required": bulk,
