@@ -87,7 +87,7 @@ class Amqp10Handler:
     def credit_changed(self, link: Link) -> None:
         """The peer's flow changed ``link.credit`` or asked to ``link.drain`` an outgoing link (§2.6.7).
 
-        When ``link.drain`` is set and nothing is left to send, call ``engine.drained(link)``. The engine answers ``echo``.
+        When ``link.drain`` is set and nothing is left to send, call ``engine.drained(link)``. ``echo`` is the engine's.
         """
         raise NotImplementedError
 
