@@ -1,0 +1,48 @@
+"""Protocol errors, told apart by who broke the rule, and by what has to be closed for it (§2.8.14 to §2.8.18)."""
+
+from __future__ import annotations
+
+from annulet.wire.amqp10.conditions import DECODE_ERROR
+
+
+class ProtocolError(Exception):
+    """A rule of AMQP 1.0 was broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side broke the rule: the caller of the codec or engine has to be changed, the peer is innocent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke the rule, or asked for what it cannot have.
+
+    ``condition`` is a symbol of :mod:`annulet.wire.amqp10.conditions`, ``description`` a sentence for people.
+    """
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(condition, description)
+        self.condition = condition
+        self.description = description
+
+    def __str__(self) -> str:
+        """Return condition and description."""
+        return f"{self.condition}: {self.description}"
+
+
+class LinkFault(RemoteProtocolError):
+    """Detaches the link with an error (§2.6.5)."""
+
+
+class SessionFault(RemoteProtocolError):
+    """Ends the session with an error (§2.5.3)."""
+
+
+class ConnectionFault(RemoteProtocolError):
+    """Closes the connection with an error (§2.4.3)."""
+
+
+class DecodeError(ConnectionFault):
+    """Octets that are not what the standard says: ``amqp:decode-error`` (§2.8.15), naming field and offset."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(DECODE_ERROR, description)
