@@ -39,6 +39,7 @@ from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.transport import ClientConnection
     from annulet.core.message import PropertyValue
     from annulet.store.interface import Log
 
@@ -93,7 +94,7 @@ class Broker:
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
-        self.connections: set[AmqpConnection] = set()
+        self.connections: set[AmqpConnection | ClientConnection] = set()
         self.connections_accepted = 0
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
@@ -121,7 +122,7 @@ class Broker:
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
-        self._dirty: list[AmqpConnection] = []
+        self._dirty: list[AmqpConnection | ClientConnection] = []
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
         self._maintenance: asyncio.Task[None] | None = None
@@ -275,13 +276,13 @@ class Broker:
         # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.
         return cast("asyncio.BaseProtocol", AmqpConnection(self))
 
-    def connection_ended(self, connection: AmqpConnection) -> None:
+    def connection_ended(self, connection: AmqpConnection | ClientConnection) -> None:
         """Forget a connection whose socket is gone."""
         self.connections.discard(connection)
         if self._drained is not None and not self.connections:
             self._drained.set()
 
-    def flush_later(self, connection: AmqpConnection) -> None:
+    def flush_later(self, connection: AmqpConnection | ClientConnection) -> None:
         """Write a connection's output at the end of this loop turn: one write per connection and turn."""
         self._dirty.append(connection)
         if not self._flush_scheduled:

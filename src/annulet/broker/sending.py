@@ -1,0 +1,299 @@
+"""A session of AMQP 1.0 or STOMP: publishing to names, answers after durability, and being held back.
+
+Both protocols name an address where 0-9-1 names exchange and key, and both ask for an answer to each message (a
+disposition, a receipt), where 0-9-1 confirms ranges. The core sees the same session in all three.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.errors import AccessRefused, CoreError, NotFound
+from annulet.core.exchanges import Address
+from annulet.core.message import ContentView, Message, Origin
+from annulet.core.session import Session
+from annulet.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.broker.authentication import PermissionKind
+    from annulet.broker.blocked import BlockedTarget
+    from annulet.broker.transport import ClientConnection
+    from annulet.core.nodes import NodeReference
+    from annulet.core.queue import Queue
+    from annulet.core.routing import Route
+    from annulet.core.transaction import Transaction
+
+DESTINATIONS_MAX: Final = 1024
+"""Destinations a session remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
+
+TARGET_BYTES: Final = 16
+"""Bytes of the log for each queue a message goes to: its id and the message's sequence number in it."""
+
+
+class DiskFull(CoreError):
+    """The message log takes no more persistent messages; nothing was done."""
+
+
+class Destination:
+    """Where messages to a name go. ``key_from_message``: an exchange was named without a key, each brings its own."""
+
+    __slots__ = ("generation", "key_from_message", "origin", "room", "route")
+
+    def __init__(
+        self, origin: Origin, route: Route, generation: int, queues_max: int, *, key_from_message: bool
+    ) -> None:
+        self.origin = origin
+        self.route = route
+        self.generation = generation
+        self.key_from_message = key_from_message
+        self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+
+
+class SendingSession(Session):
+    """What the sessions of a :class:`~annulet.broker.transport.ClientConnection` have in common.
+
+    A subclass implements ``deliver`` (see :class:`~annulet.core.session.Session`) and the hooks at the end. ``answer``
+    numbers are the subclass's own: it gets them back when what they stand for is durable, or is not.
+    """
+
+    def __init__(self, name: str, connection: ClientConnection, view: ContentView) -> None:
+        super().__init__(name)
+        self.connection = connection
+        self.connection_identity = connection.identity
+        self.host = connection.require_host()
+        self.blocked = connection.broker.blocked[self.host.name]
+        self.view = view
+        self.writable = connection.writable
+        self.messages_published = 0
+        self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
+        self._destinations: dict[tuple[str, str, str], Destination] = {}
+        self._accepted: list[int] = []  # answers that need no disk, given at the end of this turn
+        self._waiting: deque[tuple[int, list[int]]] = deque()  # (window, answers) that wait for the disk
+
+    # ------------------------------------------------------------------ names
+
+    def require(self, kind: PermissionKind, name: str) -> None:
+        """Raise :class:`AccessRefused` unless the user may configure, write or read ``name``."""
+        connection = self.connection
+        if not connection.allowed(kind, name):
+            raise AccessRefused(
+                f"{kind} access to '{name}' in vhost '{self.host.name}' refused for user '{connection.user_name}'"
+            )
+
+    def resolve(self, name: str, routing_type: str = "", *, create: bool = True) -> NodeReference:
+        """Return what a name leads to, see ``VirtualHost.resolve_node``. Making it takes permission to configure it."""
+        connection = self.connection
+        try:
+            return self.host.resolve_node(
+                name, connection.now, owner=connection, routing_type=routing_type, create=False
+            )
+        except NotFound:
+            if not create:
+                raise
+        self.require("configure", name)
+        return self.host.resolve_node(name, connection.now, owner=connection, routing_type=routing_type)
+
+    def destination(self, name: str, routing_type: str = "", routing_key: str = "") -> Destination:
+        """Return where messages to a name go; an unknown name is created as the address settings allow.
+
+        ``routing_type``: anycast or multicast, what the client asked for; ``routing_key``: the message's own (subject),
+        to be given only where a first answer says ``key_from_message``. Raises what :meth:`resolve` and
+        :meth:`require` raise.
+        """
+        key = (name, routing_type, routing_key)
+        known = self._destinations.get(key)
+        if known is not None and known.generation == self.host.generation:
+            return known
+        node = self.resolve(name, routing_type)
+        self.require("write", node.exchange)
+        route_key = node.routing_key
+        key_from_message = False
+        if node.node is not None and not isinstance(node.node, Address) and route_key in {"", node.exchange}:
+            key_from_message = True
+            route_key = routing_key
+        route = self.host.route(node.exchange, route_key, node.routing_type)
+        connection = self.connection
+        origin = Origin(node.exchange, route_key, connection.publisher, self.view, connection.identity)
+        queues_max = len(route.queues) if route.static else len(self.host.queues)
+        if len(self._destinations) >= DESTINATIONS_MAX:
+            self._destinations.clear()
+        found = Destination(origin, route, self.host.generation, queues_max, key_from_message=key_from_message)
+        self._destinations[key] = found
+        return found
+
+    # ------------------------------------------------------------------ sending
+
+    def send(
+        self,
+        message: Message,
+        destination: Destination,
+        *,
+        duplicate_id: str = "",
+        further_keys: tuple[str, ...] = (),
+        transaction: Transaction | None = None,
+    ) -> int:
+        """Route a message, or collect it in a transaction. Returns to how many queues it went; 1 for a collected one.
+
+        Raises :class:`DiskFull`, and :class:`~annulet.core.errors.LimitExceeded` when a full queue or address refuses:
+        nothing has it then.
+        """
+        connection = self.connection
+        now = connection.now
+        self.messages_published += 1
+        connection.publishes = True
+        size = len(message.header) + len(message.body) + destination.room
+        if message.durable and not connection.accepts_durable(size, now):
+            connection.broker.refused_publishes += 1
+            raise DiskFull(
+                f"message of {size} bytes refused: the disk of the message log is full; free space, try again"
+            )
+        if transaction is not None:
+            transaction.send(message, destination.route, duplicate_id=duplicate_id, further_keys=further_keys)
+            return 1
+        marks = self.blocked.marks() if self.blocked.any else {}
+        try:
+            routed = self.host.publish(
+                message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
+            )
+        except StoreError as error:  # the disk filled up, or failed, since it was asked
+            connection.broker.refused_publishes += 1
+            raise DiskFull(f"message of {size} bytes refused: {error}") from error
+        if self.blocked.any:
+            route = destination.route
+            if route.static and not further_keys:
+                self.hold(self.blocked.on_way(route))
+            else:
+                self.hold(self.blocked.entered(marks) + self.blocked.at([route.address]))
+        if routed == 0:
+            connection.broker.unroutable += 1
+        return routed
+
+    def commit(self, transaction: Transaction) -> None:
+        """Carry out a transaction; what it stored is durable with the open window, see :meth:`answer_when_durable`.
+
+        Raises :class:`DiskFull`, and :class:`~annulet.core.errors.CoreError` when a send is refused: then nothing was
+        done, and its deliveries are unsettled again.
+        """
+        connection = self.connection
+        size = transaction.durable_bytes
+        if size and not connection.accepts_durable(size, connection.now):
+            transaction.rollback()
+            raise DiskFull(
+                f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again"
+            )
+        marks = self.blocked.marks()
+        try:
+            unroutable = transaction.commit(self.host, connection.now)
+        except StoreError as error:
+            raise DiskFull(f"the transaction is not durable: {error}") from error
+        connection.broker.unroutable += len(unroutable)
+        if self.blocked.any:
+            self.hold(self.blocked.entered(marks))
+
+    # ------------------------------------------------------------------ answers
+
+    def answer_when_durable(self, answer: int, *, stored: bool) -> None:
+        """Have an answer given: with the window that is open now if something was ``stored``, else after this turn."""
+        if not stored:
+            if not self._accepted:
+                self.connection.answer_later(self)
+            self._accepted.append(answer)
+            return
+        pipeline = self.connection.broker.commit
+        window = pipeline.window
+        waiting = self._waiting
+        if waiting and waiting[-1][0] == window:
+            waiting[-1][1].append(answer)
+        else:
+            pipeline.wait(self)
+            waiting.append((window, [answer]))
+
+    def flush_answers(self) -> None:
+        """Give the answers of this turn. Called by the connection before it writes."""
+        accepted, self._accepted = self._accepted, []
+        if accepted and not self.closed:
+            self.sends_accepted(accepted)
+
+    def window_committed(self, window: int) -> None:
+        """Give the answers that this window made true."""
+        answers = self._take_waiting(window)
+        if answers and not self.closed:
+            self.sends_accepted(answers)
+            self.connection.mark_dirty()
+
+    def window_failed(self, window: int) -> None:
+        """The disk failed: what waited for it is refused."""
+        answers = self._take_waiting(window)
+        if answers and not self.closed:
+            self.sends_failed(answers, "the message could not be written to disk; the broker has to be restarted")
+            self.connection.mark_dirty()
+
+    def _take_waiting(self, window: int) -> list[int]:
+        answers: list[int] = []
+        while self._waiting and self._waiting[0][0] <= window:
+            answers += self._waiting.popleft()[1]
+        return answers
+
+    # ------------------------------------------------------------------ being held back
+
+    def hold(self, targets: Iterable[BlockedTarget]) -> None:
+        """Publish no more until these targets have room again."""
+        for target in targets:
+            if target not in self.held_by:
+                first = not self.held_by
+                self.held_by[target] = None
+                target.publishers[self] = None
+                if first:
+                    self.publishing_held()
+                    self.connection.mark_dirty()
+
+    def released(self, target: BlockedTarget) -> None:
+        """A target has room again; when it was the last, publishing may go on."""
+        self.held_by.pop(target, None)
+        if not self.held_by and not self.closed:
+            self.publishing_resumed()
+            self.connection.mark_dirty()
+
+    def forget_holds(self) -> None:
+        """The session ends: nobody has to tell it to go on."""
+        for target in self.held_by:
+            target.publishers.pop(self, None)
+        self.held_by.clear()
+
+    # ------------------------------------------------------------------ end
+
+    def close(self, now: int) -> None:
+        """End by either side or by a lost connection: everything unsettled goes back to its place.
+
+        Open transactions have to be rolled back before.
+        """
+        if self.closed:
+            return
+        self.forget_holds()
+        queues: list[Queue] = [consumer.queue for consumer in self.consumers.values()]
+        super().close(now)
+        for queue in queues:
+            self.host.consumer_removed(queue, now)
+
+    # ------------------------------------------------------------------ what a protocol brings
+
+    def connection_writable(self, writable: bool) -> None:
+        """The connection has room for output again, or none."""
+        self.writable = writable
+
+    def sends_accepted(self, answers: list[int]) -> None:
+        """What these stand for was taken, and is durable if it was to be."""
+        raise NotImplementedError
+
+    def sends_failed(self, answers: list[int], text: str) -> None:
+        """What these stand for could not be made durable."""
+        raise NotImplementedError
+
+    def publishing_held(self) -> None:
+        """What it published into is full. Nothing to do where the connection is not read."""
+
+    def publishing_resumed(self) -> None:
+        """There is room again."""

@@ -1,0 +1,278 @@
+"""The asyncio half of a client's connection: what AMQP 1.0 and STOMP have in common below their engines.
+
+A duck-typed ``asyncio.Protocol``. Input of one read is handled whole; output of one loop turn leaves in one write. The
+0-9-1 connection has the same parts grown together with its handler, because it is the one that is compiled as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from annulet.broker.authentication import PermissionKind
+    from annulet.broker.broker import Broker
+    from annulet.broker.sending import SendingSession
+    from annulet.core.virtual_host import VirtualHost
+
+logger = structlog.get_logger(__name__)
+
+OUTPUT_BYTES_MAX: Final = 1 << 20
+"""Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
+
+ANSWER_BYTES_MAX: Final = 16 << 20
+"""Bytes waiting to be written above which a connection is not read either: answers to who asks and does not read."""
+
+CLOSE_GRACE_SECONDS: Final = 5.0
+"""How long a peer may take to read our last bytes before the socket is cut."""
+
+CLOSE_ANSWER_SECONDS: Final = 30.0
+"""How long a peer may take to answer a close before the socket is cut."""
+
+
+class ConnectionEngine(Protocol):
+    """What the transport needs of a protocol's engine."""
+
+    closed: bool
+    received_since_check: bool
+
+    @property
+    def output_size(self) -> int:
+        """Bytes that :meth:`take_output` would return."""
+
+    def receive(self, data: bytes) -> None:
+        """Take what was read and serve everything that is complete."""
+
+    def take_output(self) -> list[bytes]:
+        """Return what is to be written, and forget it."""
+
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+
+
+class ClientConnection:
+    """One client, whatever it speaks. A subclass brings the engine and overrides the hooks at the end."""
+
+    protocol_name: str = ""
+    """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
+
+    engine: ConnectionEngine
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.name = ""  # peer address -> our address, as RabbitMQ names connections
+        self.user_name = ""
+        self.publisher = ""  # what the loss ledger names: user@peer
+        self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
+        self.connected_at = 0
+        self.now = broker.clock()
+        self.host: VirtualHost | None = None
+        self.writable = True  # there is room for deliveries
+        self.opened = False  # the handshake is over
+        self.publishes = False  # has ever published: such connections are not read during the memory alarm
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.channels: dict[int, SendingSession] = {}
+        self.peer_address = ""
+        self.peer_port = 0
+        self.transport: asyncio.Transport | None = None
+        self._dirty = False
+        self._transport_paused = False
+        self._reading_paused = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: dict[SendingSession, None] = {}  # sessions with answers to give at the end of this turn
+        self.lost = False
+        self._turn = 0  # which session is served first when there is room again
+
+    # ------------------------------------------------------------------ asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Start the hand-shake timer."""
+        self.transport = transport
+        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        ours = transport.get_extra_info("sockname") or ("?", 0)
+        self.peer_address, self.peer_port = str(peer[0]), int(peer[1])
+        self.name = f"{peer[0]}:{peer[1]} -> {ours[0]}:{ours[1]}"
+        self.connected_at = self.broker.clock()
+        self.broker.connections.add(self)
+        self.restart_timer(self.broker.configuration.handshake_timeout, self._handshake_expired)
+
+    def data_received(self, data: bytes) -> None:
+        """Handle everything that was read."""
+        self.now = self.broker.clock()
+        self.bytes_received += len(data)
+        try:
+            self.engine.receive(data)
+        except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
+            logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        self.mark_dirty()
+
+    def eof_received(self) -> bool:
+        """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        return False
+
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
+        """The socket is gone: return what the sessions held."""
+        self.lost = True
+        self.now = self.broker.clock()
+        self.stop_timer()
+        self.broker.connection_ended(self)
+        self.engine.connection_lost()
+        self.ended()
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._transport_paused = True
+        self._set_writable(False)
+
+    def resume_writing(self) -> None:
+        """The socket has room again: serve the consumers of this connection."""
+        self._transport_paused = False
+        self.now = self.broker.clock()
+        self._set_writable(True)
+        self.mark_dirty()
+
+    # ------------------------------------------------------------------ output
+
+    def mark_dirty(self) -> None:
+        """Have the output written at the end of this loop turn."""
+        if not self._dirty:
+            self._dirty = True
+            self.broker.flush_later(self)
+
+    def answer_later(self, session: SendingSession) -> None:
+        """Have ``session.flush_answers`` called at the end of this loop turn, before the output is written."""
+        self._flushing[session] = None
+        self.mark_dirty()
+
+    def output_added(self) -> None:
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``."""
+        self.mark_dirty()
+        if self.engine.output_size >= OUTPUT_BYTES_MAX and self.writable:
+            self._set_writable(False)
+
+    def flush(self) -> None:
+        """Write everything queued. Called once per loop turn by the broker."""
+        while self._flushing:
+            flushing, self._flushing = self._flushing, {}
+            for session in flushing:
+                session.flush_answers()
+        self._dirty = False  # not before: the answers leave with this write
+        transport = self.transport
+        engine = self.engine
+        if self.lost or transport is None:
+            engine.take_output()
+            return
+        if engine.output_size:
+            self.bytes_sent += engine.output_size
+            transport.write(b"".join(engine.take_output()))
+        if engine.closed:
+            self._close_transport(transport)
+            return
+        if not self.writable and not self._transport_paused:
+            self.now = self.broker.clock()
+            self._set_writable(True)
+        self._pace_reading(transport)
+
+    def _set_writable(self, writable: bool) -> None:
+        self.writable = writable
+        for session in self.channels.values():
+            session.connection_writable(writable)
+        if writable:
+            sessions = list(self.channels.values())
+            if len(sessions) > 1:  # each time another one first: a deep backlog would else use up the room for all
+                self._turn = (self._turn + 1) % len(sessions)
+                sessions = sessions[self._turn :] + sessions[: self._turn]
+            for session in sessions:
+                session.wake(self.now)
+
+    def _close_transport(self, transport: asyncio.Transport) -> None:
+        if not transport.is_closing():
+            transport.close()
+            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+
+    def _pace_reading(self, transport: asyncio.Transport) -> None:
+        """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
+
+        Nor from who only publishes into what is full and blocks its publishers: one who also consumes is read, or its
+        acknowledgements could never make room.
+        """
+        sessions = self.channels.values()
+        held = any(session.held_by for session in sessions) and not any(
+            session.consumers or session.unacknowledged for session in sessions
+        )
+        paused = self.opened and (
+            (self.broker.memory_blocked and self.publishes)
+            or (held and not self.obeys_credit())
+            or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+        )
+        if paused != self._reading_paused:
+            self._reading_paused = paused
+            if paused:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    # ------------------------------------------------------------------ timers
+
+    @property
+    def reading_paused(self) -> bool:
+        """Say whether we are the ones who do not listen: then silence is no sign of a dead peer."""
+        return self._reading_paused
+
+    def restart_timer(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Replace the connection's one timer."""
+        self.stop_timer()
+        self._timer = self.broker.loop.call_later(seconds, callback)
+
+    def stop_timer(self) -> None:
+        """Let nothing happen by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _handshake_expired(self) -> None:
+        if not self.opened:
+            seconds = self.broker.configuration.handshake_timeout
+            logger.warning("handshake timed out", peer=self.name, protocol=self.protocol_name, seconds=seconds)
+            self.abort()
+
+    # ------------------------------------------------------------------ questions of sessions
+
+    def require_host(self) -> VirtualHost:
+        """Return the opened virtual host."""
+        assert self.host is not None
+        return self.host
+
+    def allowed(self, kind: PermissionKind, name: str) -> bool:
+        """Say whether the user may configure, write or read ``name``."""
+        return self.broker.authenticator.allowed(self.user_name, self.require_host().name, kind, name)
+
+    def accepts_durable(self, size: int, now: int) -> bool:
+        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        return self.broker.accepts_durable(size, now)
+
+    def abort(self) -> None:
+        """Cut the socket."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # ------------------------------------------------------------------ what a protocol brings
+
+    def obeys_credit(self) -> bool:
+        """Say whether publishers are held back by credit, so that they need not be left unread."""
+        return False
+
+    def force_close(self, text: str) -> None:
+        """End the connection politely, on the broker's own account."""
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """The socket is gone: close what sessions are left and what belongs to the connection."""
+        raise NotImplementedError
