@@ -34,7 +34,6 @@ _CHANNEL_OPEN: Final = 20 << 16 | 10
 _CHANNEL_FLOW: Final = 20 << 16 | 20
 _CHANNEL_CLOSE_OK: Final = 20 << 16 | 41
 _ACCESS_REQUEST: Final = 30 << 16 | 10
-_OPEN_OK: Final = encode_method("channel.open-ok")
 _CLOSE_OK: Final = encode_method("channel.close-ok")
 _RECOVER_OK: Final = encode_method("basic.recover-ok")
 _REQUEST_OK: Final = encode_method("access.request-ok", {"ticket": 1})
@@ -71,7 +70,7 @@ class ChannelLifecycle(ConnectionLifecycle):
         if identifier == _PUBLISH and channel is not None:
             self._receive_publish(channel, payload)
             return
-        method = decode_method(payload, "C")
+        method = decode_method(payload, "C", self.version.methods)
         if target is not None:
             self._move_channel(number, channel, identifier)
         elif channel is None or identifier == _CHANNEL_OPEN:
@@ -110,7 +109,7 @@ class ChannelLifecycle(ConnectionLifecycle):
                 if not isinstance(error, ChannelError):
                     raise
                 return
-            self.send_method(number, _OPEN_OK)
+            self.send_method(number, self.version.channel_open_ok)
         elif identifier == _CHANNEL_CLOSE_OK:
             del self.channels[number]
         else:
@@ -128,7 +127,7 @@ class ChannelLifecycle(ConnectionLifecycle):
         key = payload[4:]
         route = self._routes.get(key)
         if route is None:
-            method = decode_method(payload, "C")
+            method = decode_method(payload, "C", self.version.methods)
             route = Route(
                 method.text("exchange"), method.text("routing_key"), method.flag("mandatory"), method.flag("immediate")
             )

@@ -43,6 +43,7 @@ from annulet.wire.amqp091.methods import decode_method
 from annulet.wire.amqp091.output import encode_destination
 from annulet.wire.amqp091.states import ConnectionState
 from annulet.wire.amqp091.values import encode_short_string
+from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER, may_become_header
 
 __all__ = ["ConnectionEngine", "encode_destination", "encode_short_string"]
 
@@ -166,13 +167,15 @@ class ConnectionEngine(ChannelLifecycle):
 
     def _receive_protocol_header(self, data: bytes) -> int:
         received = data[: len(PROTOCOL_HEADER)]
-        if not PROTOCOL_HEADER.startswith(received):
-            self._append(PROTOCOL_HEADER)  # §2.2.4: the header of a version that is served, then close
+        version = VERSIONS_BY_HEADER.get(received)
+        if version is None:
+            if may_become_header(received):
+                return 0
+            self._append(PROTOCOL_HEADER)  # §2.2.4: the header of the newest version that is served, then close
             self._enter(ConnectionState.CLOSED)
-            self._end(0, f"not an AMQP 0-9-1 protocol header: {received!r}", by_peer=False)
+            self._end(0, f"not a protocol header of AMQP 0-9-1, 0-9 or 0-8: {received!r}", by_peer=False)
             return 0
-        if len(received) < len(PROTOCOL_HEADER):
-            return 0
+        self.version = version
         self._start()
         return len(PROTOCOL_HEADER)
 
@@ -329,7 +332,7 @@ class ConnectionEngine(ChannelLifecycle):
         if kind != FRAME_METHOD:
             raise ConnectionFault(UNEXPECTED_FRAME, "content frame on channel 0; open a channel for it")
         if self.running and self._identifier >> 16 != CLASS_CONNECTION:
-            name = decode_method(payload, "C").specification.name
+            name = decode_method(payload, "C", self.version.methods).specification.name
             raise ConnectionFault(COMMAND_INVALID, f"{name} on channel 0; open a channel for it")
         self._receive_connection_method(payload, self._identifier)
 

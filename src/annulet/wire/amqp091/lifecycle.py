@@ -22,6 +22,7 @@ from annulet.wire.amqp091.handler import ConnectionHandler
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
 from annulet.wire.amqp091.replies import ReplyWriter
 from annulet.wire.amqp091.states import CONNECTION_TRANSITIONS, ConnectionState
+from annulet.wire.amqp091.versions import AMQP_0_9_1
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -58,6 +59,7 @@ class ConnectionLifecycle(ReplyWriter):
         super().__init__()
         self.handler = handler
         self.state = ConnectionState.AWAITING_HEADER
+        self.version = AMQP_0_9_1  # what the protocol header asked for
         self.closed = False  # nothing more will come; close the socket once the output is written
         self.channel_max, self.frame_max, self.heartbeat_interval = limits  # ours; the negotiated ones after tune-ok
         self.client_properties: dict[str, PropertyValue] = {}
@@ -144,24 +146,25 @@ class ConnectionLifecycle(ReplyWriter):
         self.close_connection(INTERNAL_ERROR, f"the broker failed with {type(error).__name__}; see its log")
 
     def _send_on_zero(self, name: str, arguments: dict[str, PropertyValue]) -> None:
-        method = encode_method(name, arguments)
+        method = encode_method(name, arguments, self.version.methods)
         self._append(b"".join((_CHANNEL_ZERO, len(method).to_bytes(4, "big"), method, FRAME_END_OCTET)))
 
     # ---- negotiation
 
     def _start(self) -> None:
         properties = dict(self._server_properties)
-        offered = properties.get("capabilities")
-        capabilities: dict[str, PropertyValue] = dict(offered) if isinstance(offered, dict) else {}
-        for name in CAPABILITIES:
-            capabilities[name] = True
-        properties["capabilities"] = capabilities
+        offered = properties.pop("capabilities", None)
+        if self.version.extended:  # older versions have neither what they announce nor the type of their values
+            capabilities: dict[str, PropertyValue] = dict(offered) if isinstance(offered, dict) else {}
+            for name in CAPABILITIES:
+                capabilities[name] = True
+            properties["capabilities"] = capabilities
         self._enter(ConnectionState.STARTING)
         self._send_on_zero(
             "connection.start",
             {
-                "version_major": 0,
-                "version_minor": 9,
+                "version_major": self.version.major,
+                "version_minor": self.version.minor,
                 "server_properties": properties,
                 "mechanisms": self._mechanisms,
                 "locales": self._locales,
@@ -170,10 +173,11 @@ class ConnectionLifecycle(ReplyWriter):
 
     def _receive_connection_method(self, payload: bytes, identifier: int) -> None:
         closing = self.state is ConnectionState.CLOSING
+        identifier = self.version.renumbered.get(identifier, identifier)
         target = CONNECTION_TRANSITIONS.get((self.state, identifier))
         if closing and target is None:
             return  # §2.2.4: while closing, everything else is discarded
-        method = decode_method(payload, "C")
+        method = decode_method(payload, "C", self.version.methods)
         if target is None:
             raise ConnectionFault(
                 CHANNEL_ERROR,
@@ -203,7 +207,7 @@ class ConnectionLifecycle(ReplyWriter):
     def _receive_start_ok(self, method: Method) -> None:
         self.client_properties = method.table("client_properties")
         capabilities = self.client_properties.get("capabilities")
-        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.capabilities = capabilities if self.version.extended and isinstance(capabilities, dict) else {}
         self.mechanism = method.text("mechanism")
         if self.mechanism not in self._mechanisms.split():
             raise ConnectionFault(

@@ -1,5 +1,7 @@
 """Every method of AMQP 0-9-1 (§1.5 to §1.8) and of RabbitMQ's extensions as one table; decoding and encoding from it.
 
+Older versions have tables of their own, made from this one in :mod:`annulet.wire.amqp091.versions`.
+
 A row reads ``class.method``, class and method id, who may send it (``C`` client, ``S`` server), ``+`` when content
 follows, and the arguments in wire order with their domain types (§4.2.5). Consecutive bits share octets. Names starting
 with ``reserved`` are written as zero and ignored on reading, as RabbitMQ does.
@@ -99,7 +101,7 @@ _SIZES: Final[dict[str, int]] = {"octet": 1, "short": 2, "long": 4, "longlong": 
 class MethodSpecification:
     """One row of the table."""
 
-    __slots__ = ("arguments", "has_content", "identifier", "name", "senders")
+    __slots__ = ("absent", "arguments", "has_content", "identifier", "name", "senders")
 
     def __init__(
         self, name: str, identifier: int, senders: str, arguments: list[tuple[str, str]], *, has_content: bool
@@ -108,7 +110,8 @@ class MethodSpecification:
         self.identifier = identifier  # class id << 16 | method id
         self.senders = senders  # "C", "S" or "CS"
         self.has_content = has_content
-        self.arguments = arguments  # (argument name, domain type) in wire order
+        self.arguments = [pair for pair in arguments if pair[1] != "absent"]  # (argument name, domain type), wire order
+        self.absent = [name for name, kind in arguments if kind == "absent"]  # tables this version has not: empty
 
 
 class Method:
@@ -159,7 +162,26 @@ class Method:
         return LocalProtocolError(f"{self.specification.name} {name} is {self.arguments[name]!r}; use another accessor")
 
 
-def _parse_table(text: str) -> dict[int, MethodSpecification]:
+class MethodTable:
+    """The methods of one version of the protocol."""
+
+    __slots__ = ("by_identifier", "by_name", "protocol", "unserved")
+
+    def __init__(
+        self, protocol: str, methods: dict[int, MethodSpecification], unserved: dict[int, str] | None = None
+    ) -> None:
+        self.protocol = protocol  # for error texts: "AMQP 0-9-1"
+        self.by_identifier = methods
+        self.by_name = {specification.name: specification for specification in methods.values()}
+        self.unserved = {} if unserved is None else unserved  # names of what the version has and the broker has not, by
+        # method identifier, or by class id << 16 for a whole class
+
+
+def parse_methods(text: str) -> dict[int, MethodSpecification]:
+    """Return the rows of a table written as the module docstring says, by method identifier.
+
+    The domain ``absent`` marks a table argument that a version lacks: it is not on the wire, and reads as empty.
+    """
     methods: dict[int, MethodSpecification] = {}
     for line in text.strip().splitlines():
         name, class_id, method_id, senders, *arguments = line.split()
@@ -171,11 +193,14 @@ def _parse_table(text: str) -> dict[int, MethodSpecification]:
     return methods
 
 
-METHODS: Final = _parse_table(_TABLE)
+METHODS: Final = parse_methods(_TABLE)
 """Every method by its identifier."""
 
 METHODS_BY_NAME: Final = {specification.name: specification for specification in METHODS.values()}
 """Every method by ``class.method``."""
+
+METHODS_0_9_1: Final = MethodTable("AMQP 0-9-1", METHODS)
+"""The same as a table among those of other versions."""
 
 
 def method_identifier(name: str) -> int:
@@ -183,24 +208,34 @@ def method_identifier(name: str) -> int:
     return METHODS_BY_NAME[name].identifier
 
 
-def find_method(identifier: int, sender: str) -> MethodSpecification:
+def find_method(identifier: int, sender: str, table: MethodTable = METHODS_0_9_1) -> MethodSpecification:
     """Return the specification of a method that arrived from ``sender``, ``"C"`` or ``"S"``.
 
     Raises:
         RemoteProtocolError: 540 for a method outside the table, 503 for one the other side has to send.
     """
-    specification = METHODS.get(identifier)
+    specification = table.by_identifier.get(identifier)
     if specification is None:
-        raise RemoteProtocolError(
-            NOT_IMPLEMENTED, f"method {identifier & 0xFFFF} of class {identifier >> 16} is not in AMQP 0-9-1"
-        )
+        raise RemoteProtocolError(NOT_IMPLEMENTED, _why_not_served(identifier, table))
     if sender not in specification.senders:
         side = "a client" if sender == "C" else "a server"
-        raise RemoteProtocolError(COMMAND_INVALID, f"{specification.name} is not for {side} to send")
+        raise RemoteProtocolError(
+            COMMAND_INVALID, f"{specification.name} is not for {side} to send in {table.protocol}"
+        )
     return specification
 
 
-def decode_method(payload: bytes, sender: str) -> Method:
+def _why_not_served(identifier: int, table: MethodTable) -> str:
+    unserved = table.unserved.get(identifier) or table.unserved.get(identifier & 0xFFFF0000)
+    if unserved is not None:
+        return f"{unserved} of {table.protocol} is not served; use class basic"
+    newer = METHODS.get(identifier)
+    if newer is not None:
+        return f"{newer.name} is not in {table.protocol}; connect with the protocol header AMQP 0 0 9 1 to use it"
+    return f"method {identifier & 0xFFFF} of class {identifier >> 16} is not in {table.protocol}"
+
+
+def decode_method(payload: bytes, sender: str, table: MethodTable = METHODS_0_9_1) -> Method:
     """Decode the payload of a method frame (§4.2.4) that arrived from ``sender``.
 
     Raises:
@@ -210,8 +245,10 @@ def decode_method(payload: bytes, sender: str) -> Method:
         raise RemoteProtocolError(
             SYNTAX_ERROR, f"method frame has {len(payload)} octets, class and method id need 4; send the whole method"
         )
-    specification = find_method(int.from_bytes(payload[:4], "big"), sender)
+    specification = find_method(int.from_bytes(payload[:4], "big"), sender, table)
     arguments: dict[str, PropertyValue] = {}
+    for name in specification.absent:
+        arguments[name] = {}
     position = 4
     bit = 0  # of the octet at `position`; 0 = no octet of bits begun
     for name, kind in specification.arguments:
@@ -259,15 +296,19 @@ def _decode_argument(payload: bytes, position: int, kind: str, what: str) -> tup
     return int(read_i64_be(payload, at)) & 0xFFFFFFFFFFFFFFFF, position + 8
 
 
-def encode_method(name: str, arguments: dict[str, PropertyValue] | None = None) -> bytes:
+def encode_method(
+    name: str, arguments: dict[str, PropertyValue] | None = None, table: MethodTable = METHODS_0_9_1
+) -> bytes:
     """Encode the payload of a method frame. Arguments that are not given are zero, empty or false.
 
     Raises:
         LocalProtocolError: the method or an argument is unknown, or a value has the wrong type or range.
     """
-    specification = METHODS_BY_NAME.get(name)
+    specification = table.by_name.get(name)
     if specification is None:
-        raise LocalProtocolError(f"unknown method {name!r}; the names are those of AMQP 0-9-1, as in basic.get-ok")
+        raise LocalProtocolError(
+            f"unknown method {name!r}; the names are those of {table.protocol}, as in basic.get-ok"
+        )
     values = {} if arguments is None else arguments
     unknown = values.keys() - {argument for argument, _ in specification.arguments}
     if unknown:
