@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
 from tests.core.helpers import RecordingSession, make_queue
 
 
@@ -85,3 +85,23 @@ def test_every_consumer_has_a_window_of_its_own():
     first, second = Consumer(session, queue, "1"), Consumer(session, queue, "2")
     first.take(1)
     assert (first.window.messages, second.window.messages) == (1, 0)
+
+
+def test_link_credit_is_used_up_and_comes_back_only_by_a_grant():
+    credit = LinkCredit()
+    assert not credit.allows(1)
+    credit.grant(2)
+    credit.take(10)
+    credit.give_back(10)
+    assert (credit.messages_max, credit.allows(1 << 30)) == (1, True)
+    credit.take(10)
+    credit.take(10)  # granted by nobody, and below nothing there is nothing
+    assert (credit.messages_max, credit.allows(0)) == (0, False)
+
+
+def test_link_credit_binds_a_consumer_that_settles_at_once():
+    session, queue = RecordingSession(), make_queue()
+    consumer = Consumer(session, queue, "c", window=LinkCredit(), auto_acknowledge=True)
+    assert (consumer.ready, consumer.allows(1)) == (False, False)
+    consumer.window.grant(1)
+    assert (consumer.ready, consumer.allows(1)) == (True, True)

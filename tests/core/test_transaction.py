@@ -148,3 +148,30 @@ def test_deliveries_of_a_commit_that_could_not_be_stored_are_still_held():
     session.close(NOW)
     assert pending(source) == ["acknowledged", "rejected"]
     assert target.counters.messages_added == 1  # it reached the queue; its sender is told that it is not durable
+
+
+def test_a_returned_delivery_goes_back_at_commit_and_not_before():
+    host = VirtualHost("/", RecordingEffects())
+    queue = host.declare_queue("q", now=NOW)
+    session = RecordingSession()
+    consumer = session.consume(queue)
+    host.publish(make_message("A"), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.give_back(1, counted=False, exclude=consumer)
+    assert (session.unacknowledged, pending(queue), transaction.empty) == ({}, [], False)
+    assert transaction.commit(host, NOW) == []
+    assert pending(queue) == ["A"]  # and not delivered again to the one that refused it
+    (entry,) = queue.order.entries()
+    assert (entry.delivery_count, entry.redelivered) == (0, True)
+
+
+def test_rollback_holds_a_returned_delivery_again():
+    host = VirtualHost("/", RecordingEffects())
+    queue = host.declare_queue("q", now=NOW)
+    session = RecordingSession()
+    session.consume(queue)
+    host.publish(make_message("A"), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.give_back(1, counted=True)
+    transaction.rollback()
+    assert (list(session.unacknowledged), transaction.empty) == ([1], True)

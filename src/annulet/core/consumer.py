@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from annulet.core.identifiers import message_selector
 from annulet.core.settings import UNLIMITED, ConsumerSettings
 
@@ -16,17 +18,20 @@ if TYPE_CHECKING:
 DEFAULT_SETTINGS: Final = ConsumerSettings()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CreditWindow:
     """How much may be in delivery at once, in messages and in body bytes (Artemis's consumer window).
 
     A message larger than the byte window is let through when nothing else is out, so that it cannot block for ever.
+    ``binds_settled``: it also limits what is settled when it is delivered, which without it nothing limits.
     """
 
-    __slots__ = ("bytes", "bytes_max", "messages", "messages_max")
+    __slots__ = ("binds_settled", "bytes", "bytes_max", "messages", "messages_max")
 
     def __init__(self, messages_max: int = UNLIMITED, bytes_max: int = UNLIMITED) -> None:
         self.messages_max = messages_max
         self.bytes_max = bytes_max
+        self.binds_settled = False
         self.messages = 0  # in delivery
         self.bytes = 0  # their body bytes
 
@@ -45,6 +50,30 @@ class CreditWindow:
         """Count a message as settled or returned."""
         self.messages -= 1
         self.bytes -= size
+
+
+class LinkCredit(CreditWindow):
+    """Credit that each delivery uses up for good, and that only the client gives anew (AMQP 1.0 §2.6.7).
+
+    Settled deliveries use it up as well: the session takes that one itself when it has sent the message.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.binds_settled = True
+
+    def grant(self, credit: int) -> None:
+        """Set what may still be delivered."""
+        self.messages_max = credit
+
+    def take(self, size: int) -> None:  # noqa: ARG002 - counted in messages
+        """Use up one."""
+        self.messages_max = max(0, self.messages_max - 1)
+
+    def give_back(self, size: int) -> None:
+        """A settlement gives nothing back."""
 
 
 class Consumer:
@@ -110,7 +139,7 @@ class Consumer:
         session = self.session
         if not session.writable:
             return False
-        if self.auto_acknowledge:
+        if self.auto_acknowledge and not self.window.binds_settled:
             return True
         return not (
             0 <= self.window.messages_max <= self.window.messages
@@ -122,8 +151,8 @@ class Consumer:
         session = self.session
         if not session.writable:
             return False
-        if self.auto_acknowledge:  # nothing stays in delivery, so no window applies (AMQP 0-9-1 §1.8.3.3 no-ack)
-            return True
+        if self.auto_acknowledge and not self.window.binds_settled:
+            return True  # nothing stays in delivery, so no window applies (AMQP 0-9-1 §1.8.3.3 no-ack)
         return self.window.allows(size) and session.window.allows(size)
 
     def take(self, size: int) -> None:

@@ -9,6 +9,7 @@ from annulet.core.errors import CoreError, LimitExceeded, TransactionRefused
 from annulet.core.planning import DUPLICATE, ROUTED, Claims
 
 if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.planning import Leg
@@ -35,6 +36,18 @@ class Send:
         self.cancels = cancels
 
 
+class Return:
+    """A delivery of a transaction that goes back to its queue; see ``Queue.return_entries``."""
+
+    __slots__ = ("counted", "entry", "exclude", "tag")
+
+    def __init__(self, tag: int, entry: QueueEntry, counted: bool, exclude: Consumer | None) -> None:
+        self.tag = tag
+        self.entry = entry
+        self.counted = counted
+        self.exclude = exclude
+
+
 class Transaction:
     """Collects until :meth:`commit`; sends reach no queue before, settled deliveries stay in delivery.
 
@@ -43,18 +56,19 @@ class Transaction:
     only what it holds itself.
     """
 
-    __slots__ = ("_rejections", "_sends", "_settlements", "session")
+    __slots__ = ("_rejections", "_returns", "_sends", "_settlements", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._sends: list[Send] = []
         self._settlements: list[tuple[int, QueueEntry]] = []
         self._rejections: list[tuple[int, QueueEntry, bool]] = []
+        self._returns: list[Return] = []
 
     @property
     def empty(self) -> bool:
         """Say whether nothing was collected."""
-        return not (self._sends or self._settlements or self._rejections)
+        return not (self._sends or self._settlements or self._rejections or self._returns)
 
     @property
     def durable_bytes(self) -> int:
@@ -95,6 +109,10 @@ class Transaction:
         """Collect a rejection. Raises ``UnknownDeliveryTag``."""
         self._rejections.extend((held, entry, requeue) for held, entry in self._take(tag, multiple=multiple))
 
+    def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
+        """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
+        self._returns += [Return(held, entry, counted, exclude) for held, entry in self._take(tag, multiple=False)]
+
     def commit(self, host: VirtualHost, now: int) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
 
@@ -109,17 +127,23 @@ class Transaction:
         except CoreError:
             self.rollback()
             raise
-        sends, settlements, rejections = self._sends, self._settlements, self._rejections
-        self._sends, self._settlements, self._rejections = [], [], []
+        sends, settlements = self._sends, self._settlements
+        rejections, returns = self._rejections, self._returns
+        self._forget()
         host.effects.begin_transaction()
         try:
             try:
                 unroutable = self._publish(host, now, sends, plans)
             except BaseException:  # nothing was settled yet: or nobody would hold these deliveries any more
-                self._settlements, self._rejections = settlements, rejections
+                self._settlements, self._rejections, self._returns = settlements, rejections, returns
                 self.rollback()
                 raise
             self._settle(now, settlements, rejections)
+            for back in returns:
+                exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
+                back.entry.queue.return_entries([back.entry], now, counted=back.counted, exclude=exclude)
+            if returns:
+                self.session.wake(now)
         except BaseException:
             host.effects.abort_transaction()
             raise
@@ -181,8 +205,12 @@ class Transaction:
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
         rejected = [(tag, entry) for tag, entry, _ in self._rejections]
-        self.session.hold_again([*self._settlements, *rejected])
-        self._sends, self._settlements, self._rejections = [], [], []
+        returned = [(back.tag, back.entry) for back in self._returns]
+        self.session.hold_again([*self._settlements, *rejected, *returned])
+        self._forget()
+
+    def _forget(self) -> None:
+        self._sends, self._settlements, self._rejections, self._returns = [], [], [], []
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:
         table = self.session.unacknowledged
