@@ -265,20 +265,45 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path):
     old = SCHEMA.replace(", auto_created INTEGER NOT NULL DEFAULT 0", "").replace(
         ", address TEXT NOT NULL DEFAULT ''", ""
     )
+    old = old.replace(", scram TEXT NOT NULL DEFAULT ''", "")
     assert old != SCHEMA
     old = old[: old.index("CREATE TABLE operator_settings")]
     connection = sqlite3.connect(path)
     connection.executescript(f"{old}PRAGMA user_version=1;")
     connection.execute("INSERT INTO exchanges VALUES ('/', 'e', 'topic', 0, 0, '{}')")
     connection.execute("INSERT INTO queues VALUES (7, '/', 'q', 0, '{}')")
+    connection.execute("INSERT INTO users VALUES ('alice', '$argon2id$x', '[]')")
     connection.commit()
     connection.close()
     for _ in range(2):  # once is enough
         catalogue = Catalogue(path)
         assert catalogue.exchanges("/") == [ExchangeRecord("e", "topic", False, False)]
         assert catalogue.queues("/") == [QueueRecord(7, "q", False)]
+        assert catalogue.users() == [UserRecord("alice", "$argon2id$x")]
+        assert len(catalogue.secret("any")) == 32
         catalogue.set_operator_setting(OPERATOR_QUEUE, "/", "q", {"x-ring-size": 3})
         catalogue.close()
+
+
+def test_verifiers_stay_with_the_hash_they_belong_to(catalogue, reopen):
+    catalogue.set_user("alice", "hash", ["a"], "verifier")
+    catalogue.set_user("alice", "hash", ["b"])
+    catalogue = reopen()
+    assert catalogue.users() == [UserRecord("alice", "hash", ("b",), "verifier")]
+    catalogue.set_user("alice", "hash", ["b"], "given")
+    assert catalogue.users()[0].scram == "given"
+    catalogue.set_user("alice", "another hash")
+    assert catalogue.users() == [UserRecord("alice", "another hash")], "a verifier of the old password would let it in"
+    catalogue.set_scram("alice", "new")
+    catalogue.set_scram("nobody", "new")
+    assert [(user.name, user.scram) for user in catalogue.users()] == [("alice", "new")]
+
+
+def test_a_secret_is_random_and_stays(catalogue, reopen):
+    first = catalogue.secret("one")
+    assert len(first) == 32
+    assert catalogue.secret("two") != first
+    assert reopen().secret("one") == first
 
 
 def test_what_operators_set_is_replaced_and_survives(catalogue, reopen):

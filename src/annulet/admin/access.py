@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from annulet.admin.responses import ResourceError
-from annulet.broker.listening import is_loopback
+from annulet.broker.listening import PeerFacts, is_loopback
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -51,9 +51,9 @@ def peer_is_local(request: Request) -> bool:
 async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
     """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
     name, password = read_credentials(request)
-    peer = request.client.host if request.client is not None else ""
-    authenticator = broker_of(request).authenticator
-    user = await authenticator.check_async(name, password, peer_is_loopback=peer_is_local(request), peer=peer)
+    host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
+    peer = PeerFacts(host, port, peer_is_local(request), request.url.scheme == "https")
+    user = await broker_of(request).authenticator.login(name, password, peer=peer, mechanism="HTTP Basic")
     if user is None:
         raise ResourceError(401, "user name or password is wrong, or the user may not connect from there", CHALLENGE)
     if not user.tags & tags:

@@ -1,8 +1,8 @@
 """Who may connect, and what they may do: users with Argon2 passwords, and permissions as RabbitMQ has them.
 
-A password check costs about 25 ms of CPU on purpose. :meth:`Authenticator.check_async` spends it in a thread;
-:meth:`Authenticator.check`, which protocol engines need, spends it on the caller's thread, once: the outcome of the
-latest checks is remembered, so a client that reconnects in a loop, rightly or wrongly, costs microseconds.
+A password check costs about 25 ms of CPU on purpose, always in a thread. The outcome of the latest checks is
+remembered, so a client that reconnects in a loop costs microseconds. Who guesses waits longer each time, see
+``login_throttle``; a password that was right before never does.
 """
 
 from __future__ import annotations
@@ -12,19 +12,33 @@ import hashlib
 import hmac
 import re
 import secrets
+import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 import argon2
 import msgspec
 import structlog
 
-from annulet.broker.listening import is_loopback
+from annulet.broker.limited_log import LimitedLog
+from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.login_throttle import LoginThrottle
+from annulet.broker.scram import (
+    DIGESTS,
+    ITERATIONS_LEAST,
+    ScramError,
+    ScramVerifier,
+    decoy_verifier,
+    derive_verifier,
+    parse_verifier,
+)
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.values import read_table_content
 
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.store.catalogue import Catalogue
+    from annulet.store.definitions import UserRecord
 
 logger = structlog.get_logger(__name__)
 
@@ -57,7 +71,18 @@ NOTHING: Final = "^$"
 DEFAULT_EXCHANGE_IN_PERMISSIONS: Final = "amq.default"
 """The name permissions know the default exchange by (RabbitMQ)."""
 
-MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+PLAIN: Final = "PLAIN"
+AMQPLAIN: Final = "AMQPLAIN"
+ANONYMOUS: Final = "ANONYMOUS"
+EXTERNAL: Final = "EXTERNAL"
+MECHANISMS: Final = (EXTERNAL, "SCRAM-SHA-512", "SCRAM-SHA-256", PLAIN, AMQPLAIN, ANONYMOUS)
+"""All there are, the strongest first."""
+
+AMQP_0: Final = "amqp091"
+"""What :meth:`Authenticator.mechanisms` knows the protocols AMQP 0-x by."""
+
+USERS_NAMED_MAX: Final = 5
+"""Names in one line of the log."""
 
 
 class CredentialsError(Exception):
@@ -77,40 +102,73 @@ class AuthenticationStatistics(msgspec.Struct, frozen=True):
     accepted: int
     refused: int
     malformed: int  # of the refused: responses that are not what their mechanism prescribes
+    unchecked: int  # of the refused: too many attempts of the peer's address were waiting
+    delayed: int  # attempts that had to wait because others had failed
     hashed: int  # checks that computed a hash; the others were remembered
 
 
 class Authenticator:
-    """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it."""
+    """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it.
 
-    def __init__(self, catalogue: Catalogue, configuration: BrokerConfiguration) -> None:
+    ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        configuration: BrokerConfiguration,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._catalogue = catalogue
         self._loopback_users = frozenset(configuration.loopback_users)
+        self._allowed_mechanisms = frozenset(configuration.sasl_mechanisms)
         self._hashes: dict[str, str] = {}  # password hash by user
         self._users: dict[str, User] = {}
+        self._verifiers: dict[tuple[str, str], ScramVerifier] = {}  # by (mechanism, user)
+        self._scram_offered: tuple[str, ...] = ()
         self._permissions: dict[tuple[str, str], dict[PermissionKind, re.Pattern[str]]] = {}  # by (user, virtual host)
         self._verdicts: dict[tuple[str, str, PermissionKind, str], bool] = {}
         self._key = secrets.token_bytes(32)  # makes remembered digests useless outside this process
+        self._scram_key = catalogue.secret("scram-decoy")
         self._right: dict[bytes, None] = {}  # digests of user, password and hash; oldest first
         self._wrong: dict[bytes, None] = {}
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
         self._threads = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
+        limits = configuration.limits
+        self._throttle = LoginThrottle(
+            limits.login_delay_first,
+            min(limits.login_delay_most, configuration.handshake_timeout / 2),
+            limits.max_login_attempts_waiting,
+            clock=clock,
+        )
+        self._sleep = sleep
+        self._log = LimitedLog(logger, clock=clock)
         self._accepted = 0
         self._refused = 0
         self._malformed = 0
+        self._unchecked = 0
+        self._delayed = 0
         self._hashed = 0
         self._declare(configuration)
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
         """Return the counters of this moment."""
-        return AuthenticationStatistics(self._accepted, self._refused, self._malformed, self._hashed)
+        return AuthenticationStatistics(
+            self._accepted, self._refused, self._malformed, self._unchecked, self._delayed, self._hashed
+        )
 
     def reload(self) -> None:
         """Read users and permissions anew. Called by whoever changed them in the catalogue."""
         users = self._catalogue.users()
         self._hashes = {record.name: record.password_hash for record in users}
         self._users = {record.name: User(record.name, frozenset(record.tags)) for record in users}
+        self._verifiers = {
+            (verifier.mechanism, record.name): verifier for record in users for verifier in _verifiers_of(record)
+        }
+        self._offer_scram()
         self._permissions = {
             (record.user, record.virtual_host): {
                 "configure": re.compile(record.configure or NOTHING),
@@ -123,38 +181,118 @@ class Authenticator:
 
     # ------------------------------------------------------------------ authentication
 
+    def mechanisms(self, peer: PeerFacts, protocol: str) -> tuple[str, ...]:
+        """Return the SASL mechanisms this peer is offered, in the order of preference. ``protocol``: e.g. ``amqp10``.
+
+        SCRAM only while every user has a verifier: clients take it when they see it, and some users could not log in.
+        AMQP 0-x gets PLAIN first, which its clients look for, and no ANONYMOUS, which they do not know.
+        """
+        offered = [*([EXTERNAL] if peer.certificate_name else []), *self._scram_offered]
+        if protocol == AMQP_0:
+            offered = [PLAIN, AMQPLAIN, *offered]
+        else:
+            offered.append(PLAIN)
+            if peer.is_loopback and FIRST_USER in self._users:
+                offered.append(ANONYMOUS)
+        return tuple(name for name in offered if name in self._allowed_mechanisms)
+
+    async def login(self, name: str, password: str, *, peer: PeerFacts, mechanism: str = PLAIN) -> User | None:
+        """Return the user when name and password are right and may be used from there; the log says why not.
+
+        Takes about 25 ms of a thread when this password was not checked lately, and seconds of waiting after failures.
+        Cancellation leaves nothing behind but a thread that finishes.
+        """
+        digest, known_hash = self._digest(name, password)
+        if self._remembered(digest, password) is True:
+            return await self.conclude(name, right=True, peer=peer, mechanism=mechanism)
+        if not await self.wait_turn(name, peer=peer, mechanism=mechanism):
+            return None
+        try:
+            verdict = self._remembered(digest, password)
+            if verdict is None:
+                async with self._threads:
+                    verdict = await asyncio.to_thread(self._verify, known_hash, password)
+                self._remember(digest, verdict)
+            if verdict and name in self._users:
+                await self._complete_verifiers(name, password, known_hash)
+            return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
+        finally:
+            self.end_turn(peer)
+
     def authenticate(self, mechanism: str, response: bytes, peer_address: str) -> User | None:
-        """Check a SASL response. Returns ``None`` when it is refused, malformed or of an unknown mechanism."""
+        """Check a SASL response on the caller's thread. For the time until every engine waits."""
         try:
             name, password = parse_response(mechanism, response)
         except CredentialsError as error:
-            self._malformed += 1
-            self._refused += 1
-            logger.warning("login refused", mechanism=mechanism, peer=peer_address, reason=str(error))
+            self.note_malformed(PeerFacts(peer_address), mechanism, str(error))
             return None
-        return self.check(name, password, peer_is_loopback=is_loopback(peer_address), peer=peer_address)
+        peer = PeerFacts(peer_address, is_loopback=is_loopback(peer_address))
+        reason = self._refusal(name, right=self._verify(self._hashes.get(name, self._decoy), password), peer=peer)
+        if reason:
+            self._note_refused(name, peer, mechanism, reason)
+            return None
+        return self._users[name]
 
-    def check(self, name: str, password: str, *, peer_is_loopback: bool, peer: str = "") -> User | None:
-        """Return the user when name and password are right and may be used from there.
+    def login_external(self, authorization: bytes, *, peer: PeerFacts) -> User | None:
+        """Return the user a verified client certificate names (RFC 4422 appendix A).
 
-        Holds the caller for about 25 ms when this password was not checked lately.
+        ``authorization`` is the identity the peer asks for: nothing, or the certificate's.
         """
-        digest, known_hash = self._digest(name, password)
-        verdict = self._remembered(digest, password)
-        if verdict is None:
-            verdict = self._verify(known_hash, password)
-            self._remember(digest, verdict)
-        return self._conclude(name, peer_is_loopback=peer_is_loopback, peer=peer, verdict=verdict)
+        name = peer.certificate_name
+        if authorization not in {b"", name.encode()}:
+            self.note_malformed(peer, EXTERNAL, f"asks for another identity than its certificate's, {name!r}")
+            return None
+        user = self._users.get(name)
+        reason = self._refusal(name, right=user is not None, peer=peer)
+        if reason:
+            self._note_refused(name, peer, EXTERNAL, reason)
+            return None
+        self._accepted += 1
+        return user
 
-    async def check_async(self, name: str, password: str, *, peer_is_loopback: bool, peer: str = "") -> User | None:
-        """:meth:`check` without holding the loop. Cancellation leaves nothing behind but a thread that finishes."""
-        digest, known_hash = self._digest(name, password)
-        verdict = self._remembered(digest, password)
-        if verdict is None:
-            async with self._threads:
-                verdict = await asyncio.to_thread(self._verify, known_hash, password)
-            self._remember(digest, verdict)
-        return self._conclude(name, peer_is_loopback=peer_is_loopback, peer=peer, verdict=verdict)
+    def scram_verifier(self, mechanism: str, name: str) -> ScramVerifier:
+        """Return a user's verifier; for others a decoy that no password fits, with the same salt each time."""
+        verifier = self._verifiers.get((mechanism, name))
+        return decoy_verifier(mechanism, name, self._scram_key) if verifier is None else verifier
+
+    async def wait_turn(self, name: str, *, peer: PeerFacts, mechanism: str) -> bool:
+        """Wait as long as failures on record demand. ``False``: refused; else :meth:`end_turn` has to follow."""
+        if not self._throttle.enter(peer.address):
+            self._unchecked += 1
+            self._note_refused(name, peer, mechanism, "too many attempts of this address are waiting; not checked")
+            return False
+        try:
+            delay = self._throttle.delay(peer.address, name)
+            if delay:
+                self._delayed += 1
+                await self._sleep(delay)
+        except BaseException:
+            self._throttle.leave(peer.address)
+            raise
+        return True
+
+    def end_turn(self, peer: PeerFacts) -> None:
+        """End what :meth:`wait_turn` began."""
+        self._throttle.leave(peer.address)
+
+    async def conclude(self, name: str, *, right: bool, peer: PeerFacts, mechanism: str) -> User | None:
+        """Count the outcome of a check and return the user; a failure is noted, logged and waits once more."""
+        reason = self._refusal(name, right=right, peer=peer)
+        if not reason:
+            self._accepted += 1
+            self._throttle.succeeded(peer.address, name)
+            return self._users[name]
+        self._note_refused(name, peer, mechanism, reason)
+        before = self._throttle.delay(peer.address, name)
+        after = self._throttle.failed(peer.address, name)
+        if after > before:
+            await self._sleep(after - before)
+        return None
+
+    def note_malformed(self, peer: PeerFacts, mechanism: str, reason: str) -> None:
+        """Count and log a response that is not what its mechanism prescribes."""
+        self._malformed += 1
+        self._note_refused("", peer, mechanism, reason)
 
     # ------------------------------------------------------------------ authorisation
 
@@ -185,11 +323,14 @@ class Authenticator:
         catalogue = self._catalogue
         with catalogue.transaction():
             for name, user in configuration.users.items():
-                catalogue.set_user(name, user.password_hash, user.tags)
+                catalogue.set_user(name, user.password_hash, user.tags, " ".join(user.scram))
                 for virtual_host, permission in user.permissions.items():
                     self._grant(name, virtual_host, permission.configure, permission.write, permission.read)
             if not catalogue.users():
-                catalogue.set_user(FIRST_USER, HASHER.hash(FIRST_USER), TAGS_OF_FIRST_USER)
+                verifiers = [derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in DIGESTS]
+                # few iterations: everybody knows this password
+                scram = " ".join(map(str, verifiers))
+                catalogue.set_user(FIRST_USER, HASHER.hash(FIRST_USER), TAGS_OF_FIRST_USER, scram)
                 self._grant(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
 
     def _grant(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
@@ -232,18 +373,66 @@ class Authenticator:
             logger.warning("stored password hash cannot be used", error=str(error), remedy="set the password anew")
             return False
 
-    def _conclude(self, name: str, *, peer_is_loopback: bool, peer: str, verdict: bool) -> User | None:
-        user = self._users.get(name)
-        if not verdict or user is None:
-            reason = "user name or password is wrong"
-        elif name in self._loopback_users and not peer_is_loopback:
-            reason = "this user may connect from this machine only (loopback_users)"
-        else:
-            self._accepted += 1
-            return user
+    def _refusal(self, name: str, *, right: bool, peer: PeerFacts) -> str:
+        """Return why a user may not come in, or ``""``."""
+        if not right or name not in self._users:
+            return "user name or password is wrong"
+        if name in self._loopback_users and not peer.is_loopback:
+            return "this user may connect from this machine only (loopback_users)"
+        return ""
+
+    def _note_refused(self, name: str, peer: PeerFacts, mechanism: str, reason: str) -> None:
         self._refused += 1
-        logger.warning("login refused", user=name, peer=peer, reason=reason)
-        return None
+        self._log.warning("login refused", user=name, peer=str(peer), mechanism=mechanism, reason=reason)
+
+    # ------------------------------------------------------------------ SCRAM
+
+    def _offer_scram(self) -> None:
+        """Offer each SCRAM mechanism that every user can use."""
+        offered = []
+        for mechanism in reversed(DIGESTS):  # the strongest first
+            without = [name for name in self._users if (mechanism, name) not in self._verifiers]
+            if not without:
+                offered.append(mechanism)
+            elif mechanism in self._allowed_mechanisms:
+                logger.info(
+                    "not offered while users have no verifier",
+                    mechanism=mechanism,
+                    users=sorted(without)[:USERS_NAMED_MAX],
+                    count=len(without),
+                    remedy="they get one at their next login with a password; or run `annulet password-hash`",
+                )
+        self._scram_offered = tuple(offered)
+
+    async def _complete_verifiers(self, name: str, password: str, known_hash: str) -> None:
+        """Give a user the verifiers its record lacks, now that the password is known to be right."""
+        missing = [
+            mechanism
+            for mechanism in DIGESTS
+            if mechanism in self._allowed_mechanisms and (mechanism, name) not in self._verifiers
+        ]
+        if not missing:
+            return
+        async with self._threads:
+            new = [await asyncio.to_thread(derive_verifier, mechanism, password) for mechanism in missing]
+        if self._hashes.get(name) != known_hash or (missing[0], name) in self._verifiers:
+            return  # changed or done while the thread worked
+        for verifier in new:
+            self._verifiers[verifier.mechanism, name] = verifier
+        texts = [str(self._verifiers[mechanism, name]) for mechanism in DIGESTS if (mechanism, name) in self._verifiers]
+        self._catalogue.set_scram(name, " ".join(texts))
+        self._offer_scram()
+
+
+def _verifiers_of(record: UserRecord) -> list[ScramVerifier]:
+    """Return the verifiers of a record; one that cannot be used is left out, with a line in the log."""
+    verifiers = []
+    for text in record.scram.split():
+        try:
+            verifiers.append(parse_verifier(text))
+        except ScramError as error:
+            logger.warning("stored SCRAM verifier cannot be used", user=record.name, error=str(error))
+    return verifiers
 
 
 def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:

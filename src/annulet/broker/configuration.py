@@ -16,6 +16,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.limits import RANGES, Limits
+from annulet.broker.scram import ScramError, parse_verifier
 from annulet.broker.static_definitions import (
     AddressDefinition,
     BindingDefinition,
@@ -26,6 +28,7 @@ from annulet.broker.static_definitions import (
     QueueDefinition,
     StaticDefinitions,
 )
+from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
 
 LOOPBACK: Final = "127.0.0.1"
 AMQP_PORT: Final = 5672
@@ -34,6 +37,8 @@ STOMP_PORT: Final = 61613
 """The port STOMP clients expect; RabbitMQ, ActiveMQ and Artemis have it too."""
 HTTP_PORT: Final = 8161
 BULK_PORT: Final = 8815
+TLS_PORTS: Final = {"amqps": 5671, "stomps": 61_614, "https": 8162, "bulks": 8816}
+"""IANA's port of AMQP over TLS, ActiveMQ's of STOMP over TLS, and one more than the plain port."""
 DATA_DIRECTORY: Final = Path("annulet-data")
 
 HEARTBEAT: Final = 60
@@ -52,6 +57,9 @@ MEMORY_SHARE: Final = 0.4
 """Share of the machine's memory after which publishers are held back; RabbitMQ's classic high watermark."""
 MEMORY_LIMIT_LEAST: Final = 32 * 1024 * 1024
 """Bytes. The interpreter and its libraries need this much before the first message."""
+
+SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
+"""All there are; each is offered where it can be used. Without the SCRAM ones no verifiers are stored."""
 
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -89,6 +97,7 @@ class UserDeclaration(msgspec.Struct, frozen=True):
     password_hash: str
     tags: tuple[str, ...] = ()
     permissions: dict[str, PermissionDeclaration] = {}  # by virtual host
+    scram: tuple[str, ...] = ()  # texts of SCRAM verifiers
 
 
 class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +108,13 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     stomp: Endpoint | None = Endpoint(LOOPBACK, STOMP_PORT)  # None: no STOMP but over WebSocket
     http: Endpoint | None = Endpoint(LOOPBACK, HTTP_PORT)  # None: no HTTP
     bulk: Endpoint | None = Endpoint(LOOPBACK, BULK_PORT)  # None: no Arrow Flight, no Spark
+    amqps: Endpoint | None = None  # the TLS listeners beside the plain ones
+    stomps: Endpoint | None = None
+    https: Endpoint | None = None
+    bulks: Endpoint | None = None
+    tls: dict[str, TlsSettings] = {}  # by the names of TLS listeners: amqps, stomps, https, bulks
+    limits: Limits = Limits()
+    sasl_mechanisms: tuple[str, ...] = SASL_MECHANISMS
     bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
     heartbeat: int = HEARTBEAT  # seconds; 0 switches heartbeats off
     frame_max: int = FRAME_MAX  # bytes
@@ -117,12 +133,19 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenersSection(msgspec.Struct):
-    """``[listeners]``: HOST:PORT each; ``stomp``, ``http`` and ``bulk`` may be ``"off"``."""
+    """``[listeners]``: HOST:PORT each; ``stomp``, ``http`` and ``bulk`` may be ``"off"``.
+
+    ``amqps``, ``stomps``, ``https`` and ``bulks`` speak TLS, are off unless given, and need ``[tls]``.
+    """
 
     amqp: str | None = None
     stomp: str | None = None
     http: str | None = None
     bulk: str | None = None
+    amqps: str | None = None
+    stomps: str | None = None
+    https: str | None = None
+    bulks: str | None = None
 
 
 class LogSection(msgspec.Struct):
@@ -138,6 +161,8 @@ class UserSection(msgspec.Struct):
     password_hash: str
     tags: list[str] = []
     permissions: dict[str, PermissionDeclaration] = {}
+    scram_sha_256: str | None = None
+    scram_sha_512: str | None = None
 
 
 class ConfigurationFile(msgspec.Struct):
@@ -153,6 +178,9 @@ class ConfigurationFile(msgspec.Struct):
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
     ledger_queue: bool = False
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
+    tls: TlsSection = msgspec.field(default_factory=TlsSection)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    sasl_mechanisms: list[str] = msgspec.field(default_factory=lambda: list(SASL_MECHANISMS))
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
     queues: list[QueueDefinition] = []
@@ -173,6 +201,7 @@ OPTIONS: Final = {
     "listeners.stomp": "--stomp",
     "listeners.http": "--http",
     "listeners.bulk": "--bulk",
+    **{f"listeners.{name}": f"--{name}" for name in TLS_LISTENERS},
     "log.format": "--log-format",
     "log.level": "--log-level",
 }
@@ -229,7 +258,10 @@ class _Reader:
             stomp=self._endpoint("listeners.stomp", values.listeners.stomp, Endpoint(LOOPBACK, STOMP_PORT)),
             http=self._endpoint("listeners.http", values.listeners.http, Endpoint(LOOPBACK, HTTP_PORT)),
             bulk=self._endpoint("listeners.bulk", values.listeners.bulk, Endpoint(LOOPBACK, BULK_PORT)),
-            bulk_required=values.listeners.bulk is not None,
+            bulk_required=values.listeners.bulk is not None or values.listeners.bulks is not None,
+            **self._tls(values),
+            limits=self._limits(values.limits),
+            sasl_mechanisms=self._mechanisms(values.sasl_mechanisms),
             heartbeat=values.heartbeat,
             frame_max=values.frame_max,
             channel_max=values.channel_max,
@@ -242,6 +274,43 @@ class _Reader:
             ledger_queue=values.ledger_queue,
             definitions=self._definitions(values),
         )
+
+    def _tls(self, values: ConfigurationFile) -> dict[str, Any]:
+        """Return endpoint and settings of the TLS listeners that were asked for, as fields of the configuration."""
+        fields: dict[str, Any] = {"tls": {}}
+        for name in TLS_LISTENERS:
+            text = getattr(values.listeners, name)
+            endpoint = self._endpoint(
+                f"listeners.{name}", "off" if text is None else text, Endpoint("", TLS_PORTS[name])
+            )
+            fields[name] = endpoint
+            if endpoint is not None:
+                try:
+                    fields["tls"][name] = settings_of(values.tls, name)
+                except TlsSettingsError as error:
+                    raise ConfigurationError(f"{self._source(f'listeners.{name}')}: {error}") from error
+        return fields
+
+    def _limits(self, limits: Limits) -> Limits:
+        for name, allowed in RANGES.items():
+            self._check_range(f"limits.{name}", getattr(limits, name), allowed.least, allowed.most, allowed.unit)
+        if limits.login_delay_most < limits.login_delay_first:
+            raise ConfigurationError(
+                f"{self._source('limits.login_delay_most')}: {limits.login_delay_most} is below login_delay_first, "
+                f"{limits.login_delay_first} seconds"
+            )
+        return limits
+
+    def _mechanisms(self, names: list[str]) -> tuple[str, ...]:
+        for name in names:
+            if name not in SASL_MECHANISMS:
+                raise ConfigurationError(
+                    f"{self._source('sasl_mechanisms')}: unknown mechanism {name!r}"
+                    f"{nearest_name(name, dict.fromkeys(SASL_MECHANISMS))}"
+                )
+        if not names:
+            raise ConfigurationError(f"{self._source('sasl_mechanisms')}: empty; nobody could log in")
+        return tuple(names)
 
     def _definitions(self, values: ConfigurationFile) -> StaticDefinitions:
         definitions = StaticDefinitions(
@@ -273,7 +342,23 @@ class _Reader:
                 except re.error as error:
                     source = self._source(f"{where}.permissions.{host}.{kind}")
                     raise ConfigurationError(f"{source}: not a regular expression: {error}") from error
-        return UserDeclaration(section.password_hash, tuple(section.tags), dict(section.permissions))
+        scram = self._verifiers(where, section)
+        return UserDeclaration(section.password_hash, tuple(section.tags), dict(section.permissions), scram)
+
+    def _verifiers(self, where: str, section: UserSection) -> tuple[str, ...]:
+        texts = []
+        for field, text in (("scram_sha_256", section.scram_sha_256), ("scram_sha_512", section.scram_sha_512)):
+            if text is None:
+                continue
+            source = self._source(f"{where}.{field}")
+            try:
+                mechanism = parse_verifier(text).mechanism
+            except ScramError as error:
+                raise ConfigurationError(f"{source}: {error}") from error
+            if mechanism != field.upper().replace("_", "-"):
+                raise ConfigurationError(f"{source}: the verifier is for {mechanism}")
+            texts.append(text)
+        return tuple(texts)
 
     def _endpoint(self, path: str, text: str | None, default: Endpoint) -> Endpoint | None:
         if text is None:

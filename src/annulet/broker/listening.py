@@ -6,10 +6,29 @@ import errno
 import socket
 from typing import Final
 
+import msgspec
+
 from annulet.broker.configuration import Endpoint, StartError
 
 BACKLOG: Final = 1024
 """Connections the system accepts before the broker does: a restart of many clients at once fits."""
+
+
+class PeerFacts(msgspec.Struct, frozen=True):
+    """What a listener knows of a peer before it says who it is.
+
+    ``certificate_name`` is what the setting ``tls.certificate_name`` takes from a client certificate that was verified;
+    empty without one.
+    """
+
+    address: str = ""
+    port: int = 0
+    is_loopback: bool = False
+    tls: bool = False
+    certificate_name: str = ""
+
+    def __str__(self) -> str:
+        return str(Endpoint(self.address, self.port))
 
 
 class ListenerError(StartError):

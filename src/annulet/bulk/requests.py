@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from annulet.broker.listening import PeerFacts
 from annulet.bulk import protocol
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
@@ -39,9 +40,9 @@ class RequestHandler:
 
     async def authenticate(self, name: str, password: str, caller: Caller) -> str:
         """Check a password. Returns the user's name; raises :class:`AuthenticationError`."""
-        user = await self._broker.authenticator.check_async(
-            name, password, peer_is_loopback=caller.loopback, peer=caller.peer
-        )
+        address, _, port = caller.peer.rpartition(":")
+        peer = PeerFacts(address.strip("[]"), int(port) if port.isdigit() else 0, caller.loopback)
+        user = await self._broker.authenticator.login(name, password, peer=peer, mechanism="Flight Basic")
         if user is None:
             raise AuthenticationError(
                 f"login refused for user {name!r}: user name or password is wrong, or the user may connect from "

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Arguments = dict[str, PropertyValue]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 MIGRATIONS: Final[dict[int, str]] = {
@@ -46,12 +46,18 @@ CREATE TABLE operator_settings (
     kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
 """,
+    3: """
+ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
+CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+""",
 }
 """Statements that lead from a version to the next one."""
 
 SCHEMA: Final = """
 CREATE TABLE virtual_hosts (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE users (name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE users (
+    name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL, scram TEXT NOT NULL DEFAULT ''
+    ) WITHOUT ROWID;
 CREATE TABLE permissions (
     user TEXT NOT NULL, virtual_host TEXT NOT NULL, configure TEXT NOT NULL, write TEXT NOT NULL, read TEXT NOT NULL,
     PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
@@ -79,6 +85,7 @@ CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NUL
 CREATE TABLE operator_settings (
     kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -171,12 +178,30 @@ class Catalogue:
 
     def users(self) -> list[UserRecord]:
         """Return all users."""
-        rows = self._rows("SELECT name, password_hash, tags FROM users ORDER BY name")
-        return [UserRecord(name, password_hash, tuple(json.loads(tags))) for name, password_hash, tags in rows]
+        rows = self._rows("SELECT name, password_hash, tags, scram FROM users ORDER BY name")
+        return [UserRecord(name, known, tuple(json.loads(tags)), scram) for name, known, tags, scram in rows]
 
-    def set_user(self, name: str, password_hash: str, tags: tuple[str, ...] | list[str] = ()) -> None:
-        """Create or replace a user."""
-        self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", name, password_hash, json.dumps(list(tags)))
+    def set_user(self, name: str, password_hash: str, tags: tuple[str, ...] | list[str] = (), scram: str = "") -> None:
+        """Create or replace a user. Without ``scram`` its verifiers stay as long as the hash is the same."""
+        self._change(
+            "INSERT INTO users (name, password_hash, tags, scram) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO "
+            "UPDATE SET scram = CASE WHEN ?4 = '' AND password_hash = ?2 THEN scram ELSE ?4 END, "
+            "password_hash = ?2, tags = ?3",
+            name,
+            password_hash,
+            json.dumps(list(tags)),
+            scram,
+        )
+
+    def set_scram(self, name: str, scram: str) -> None:
+        """Replace the SCRAM verifiers of a user; of one that is not there is fine."""
+        self._change("UPDATE users SET scram = ? WHERE name = ?", scram, name)
+
+    def secret(self, name: str) -> bytes:
+        """Return 32 random octets that stay the same as long as the catalogue."""
+        self._change("INSERT OR IGNORE INTO secrets VALUES (?, randomblob(32))", name)
+        value: bytes = self._rows("SELECT value FROM secrets WHERE name = ?", name)[0][0]
+        return value
 
     def delete_user(self, name: str) -> None:
         """Delete a user with its permissions; one that is not there is fine."""

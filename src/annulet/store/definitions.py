@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserRecord:
-    """A user; ``password_hash`` is argon2's encoded form."""
+    """A user; ``password_hash`` is argon2's encoded form, ``scram`` the texts of verifiers with blanks between."""
 
     name: str
     password_hash: str
     tags: tuple[str, ...] = ()
+    scram: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""How many may come in: connections in all, of one peer address, of one user, and those that are not logged in yet.
+
+Used by the listeners of all messaging protocols, in this order for each connection::
+
+    reason = admission.may_connect(peer)     # counts the connection when it answers ""
+    reason = admission.may_open(user)        # after the login; counts it to the user when it answers ""
+    admission.closed(peer, user)             # once, when the socket is gone; user "" when may_open never answered ""
+
+A connection that ``may_connect`` refused is not counted, and ``closed`` is not called for it. So that it can learn why
+in its own protocol, it may be served up to that error when :meth:`Admission.may_explain` allows it, for at most
+:data:`EXPLANATION_SECONDS`; else it is cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.limited_log import LimitedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.broker.limits import Limits
+    from annulet.broker.listening import PeerFacts
+
+EXPLANATION_SECONDS: Final = 2.0
+"""How long a refused peer may take to get so far that it can be told why."""
+
+EXPLANATIONS_PER_SECOND: Final = 50
+"""Refused peers that are told why; further ones are cut. With their time this bounds them to 100 connections."""
+
+LIMIT_CONNECTIONS: Final = "max_connections"
+LIMIT_HANDSHAKES: Final = "max_handshakes"
+LIMIT_ADDRESS: Final = "max_connections_per_address"
+LIMIT_USER: Final = "max_connections_per_user"
+COUNTED_LIMITS: Final = (LIMIT_CONNECTIONS, LIMIT_HANDSHAKES, LIMIT_ADDRESS, LIMIT_USER)
+
+
+class Admission:
+    """Counts connections against the limits. Belongs to the event loop."""
+
+    def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self.connections = 0
+        self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
+        self.refused: Counter[str] = Counter(dict.fromkeys(COUNTED_LIMITS, 0))  # by the limit's name
+        self.by_user: Counter[str] = Counter()
+        self.by_address: Counter[str] = Counter()
+        self._clock = clock
+        self._explained_at = 0.0  # start of the second that is counted
+        self._explained = 0
+        self._log = LimitedLog(structlog.get_logger(__name__))
+
+    def may_connect(self, peer: PeerFacts) -> str:
+        """Count a new connection and return ``""``, or return why it may not come in."""
+        limits = self.limits
+        if self.connections >= limits.max_connections:
+            return self._refuse(LIMIT_CONNECTIONS, f"the broker has {limits.max_connections} connections", peer)
+        if self.handshakes >= limits.max_handshakes:
+            return self._refuse(LIMIT_HANDSHAKES, f"{limits.max_handshakes} connections are logging in", peer)
+        most = limits.max_connections_per_address
+        if most and self.by_address[peer.address] >= most:
+            return self._refuse(LIMIT_ADDRESS, f"address {peer.address} has {most} connections", peer)
+        self.connections += 1
+        self.handshakes += 1
+        self.by_address[peer.address] += 1
+        return ""
+
+    def may_open(self, user: str) -> str:
+        """Count a connection to the user it logged in as and return ``""``, or return why it may not go on."""
+        most = self.limits.max_connections_per_user
+        if most and self.by_user[user] >= most:
+            return self._refuse(LIMIT_USER, f"user '{user}' has {most} connections", None)
+        self.by_user[user] += 1
+        self.handshakes -= 1
+        return ""
+
+    def closed(self, peer: PeerFacts, user: str = "") -> None:
+        """Forget a connection that was counted; ``user`` is the one :meth:`may_open` accepted, if any."""
+        self.connections -= 1
+        _decrease(self.by_address, peer.address)
+        if user:
+            _decrease(self.by_user, user)
+        else:
+            self.handshakes -= 1
+
+    def tls_began(self, peer: PeerFacts) -> bool:
+        """Count a TLS hand-shake; ``False``: there are too many, cut the socket and do not call :meth:`tls_ended`."""
+        if self.handshakes >= self.limits.max_handshakes:
+            self._refuse(LIMIT_HANDSHAKES, f"{self.limits.max_handshakes} connections are logging in", peer)
+            return False
+        self.handshakes += 1
+        return True
+
+    def tls_ended(self) -> None:
+        """The hand-shake is over: the socket is gone, or :meth:`may_connect` is asked next."""
+        self.handshakes -= 1
+
+    def may_explain(self) -> bool:
+        """Whether a refused peer may be served up to an error of its protocol; ``False``: cut it."""
+        now = self._clock()
+        if now - self._explained_at >= 1.0:
+            self._explained_at = now
+            self._explained = 0
+        self._explained += 1
+        return self._explained <= EXPLANATIONS_PER_SECOND
+
+    def _refuse(self, limit: str, reason: str, peer: PeerFacts | None) -> str:
+        self.refused[limit] += 1
+        self._log.warning("connection refused", limit=limit, peer="" if peer is None else str(peer), reason=reason)
+        return f"{reason}, which is the limit ({limit}); close some or have the limit raised"
+
+
+def _decrease(counter: Counter[str], key: str) -> None:
+    """Count down; nothing is kept of who has none."""
+    counter[key] -= 1
+    if counter[key] <= 0:
+        del counter[key]
