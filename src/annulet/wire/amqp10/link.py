@@ -1,0 +1,188 @@
+"""A link of a session, and deliveries on their way over it (§2.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from annulet.wire.amqp10.performatives import RECEIVER_FIRST, SENDER_MIXED
+from annulet.wire.amqp10.states import LinkState
+
+if TYPE_CHECKING:
+    from annulet.wire.amqp10.session import EngineSession
+
+
+class UnsettledDelivery:
+    """What is remembered of a delivery until it is settled (§2.6.12)."""
+
+    __slots__ = ("link", "second", "state", "tag")
+
+    def __init__(self, link: Link, tag: bytes, second: bool) -> None:
+        self.link = link
+        self.tag = tag
+        self.second = second  # incoming: the peer settles, after it has seen our outcome
+        self.state: object | None = None  # the last one told by the side that receives
+
+
+class IncomingDelivery:
+    """A delivery of the peer.
+
+    Attributes:
+        link: the link it came on.
+        delivery_id: its number in the session, unwrapped.
+        delivery_tag: the peer's name for it on the link, up to 32 octets (§2.8.7).
+        message_format: 0 for the format of §3.2.
+        settled: the peer does not want to hear of it again.
+        rcv_settle_mode: ``RECEIVER_FIRST`` or ``RECEIVER_SECOND``; the engine obeys it in ``settle_incoming``.
+        state: as the peer gave it: ``None``, ``TransactionalState`` (§4.4.2), or an outcome when resuming.
+        payload: all transfers joined.
+        resume: it was begun on an earlier attachment of the link (§2.6.13).
+    """
+
+    __slots__ = (
+        "delivery_id",
+        "delivery_tag",
+        "link",
+        "message_format",
+        "payload",
+        "rcv_settle_mode",
+        "resume",
+        "settled",
+        "state",
+    )
+
+    def __init__(self, link: Link, delivery_id: int, delivery_tag: bytes, message_format: int, settled: bool) -> None:
+        self.link = link
+        self.delivery_id = delivery_id
+        self.delivery_tag = delivery_tag
+        self.message_format = message_format
+        self.settled = settled
+        self.rcv_settle_mode = RECEIVER_FIRST
+        self.state: object | None = None
+        self.payload = b""
+        self.resume = False
+
+
+class OutgoingDelivery:
+    """A delivery of ours that waits for the peer's incoming window; ``offset`` octets of it have left."""
+
+    __slots__ = (
+        "delivery_id",
+        "delivery_tag",
+        "link",
+        "message_format",
+        "offset",
+        "payload",
+        "resume",
+        "settled",
+        "started",
+        "state",
+    )
+
+    def __init__(
+        self, link: Link, delivery_id: int, delivery_tag: bytes, payload: bytes, message_format: int, settled: bool
+    ) -> None:
+        self.link = link
+        self.delivery_id = delivery_id
+        self.delivery_tag = delivery_tag
+        self.payload = payload
+        self.message_format = message_format
+        self.settled = settled
+        self.state: object | None = None
+        self.resume = False
+        self.offset = 0
+        self.started = False
+
+
+class Link:
+    """One link. The owner reads all of it and may set ``owner``; the rest belongs to the engine.
+
+    Attributes:
+        name: names the link between the two containers, per direction (§2.6.1).
+        handle: our handle; remote_handle: the peer's.
+        incoming: True when the peer sends to us.
+        source, target: as the peer sent them: ``Source``, ``Target``, ``Coordinator`` or ``None``.
+        snd_settle_mode, rcv_settle_mode: in force (§2.8.2, §2.8.3).
+        credit: deliveries the receiver still takes: granted and not used (§2.6.7).
+        drain: the receiver wants the credit used up or given back at once.
+        delivery_count: deliveries sent so far, from the sender's initial count on; unwrapped.
+        available: what the sender says it has waiting; of interest on incoming links only.
+        properties, desired_capabilities: of the peer's attach.
+        max_message_size: octets, 0 without limit; incoming: what we take, outgoing: what the peer takes.
+        attached: accepted, and not detached by either side.
+        peer_unsettled: delivery tag to state, as the peer told when it attached (§2.6.13).
+        incomplete_unsettled: that map is not all of it.
+        resuming: the peer knows unsettled deliveries of an earlier attachment.
+        unsettled: delivery tag to last known state; filled when the link is detached, before ``handler.detached``.
+        unsent: ids of deliveries handed to ``send_transfer`` that did not leave completely; filled as ``unsettled``.
+            The peer cannot have taken any of them, settled or not.
+        owner: free for the one who serves the link.
+    """
+
+    __slots__ = (
+        "assembled",
+        "attached",
+        "available",
+        "credit",
+        "delivery_count",
+        "desired_capabilities",
+        "drain",
+        "drained_due",
+        "fragments",
+        "handle",
+        "incoming",
+        "incomplete_unsettled",
+        "initial_delivery_count",
+        "max_message_size",
+        "name",
+        "owner",
+        "parts",
+        "peer_unsettled",
+        "pending",
+        "properties",
+        "rcv_settle_mode",
+        "receiving",
+        "remote_handle",
+        "resuming",
+        "session",
+        "snd_settle_mode",
+        "source",
+        "state",
+        "target",
+        "unsent",
+        "unsettled",
+    )
+
+    def __init__(self, session: EngineSession, name: str, remote_handle: int, incoming: bool) -> None:
+        self.session = session
+        self.name = name
+        self.handle = -1  # given when the attach is answered
+        self.remote_handle = remote_handle
+        self.incoming = incoming
+        self.state = LinkState.ATTACH_RECEIVED
+        self.attached = False
+        self.owner: object | None = None
+        self.source: object | None = None
+        self.target: object | None = None
+        self.snd_settle_mode = SENDER_MIXED
+        self.rcv_settle_mode = RECEIVER_FIRST
+        self.properties: dict[str, Any] = {}
+        self.desired_capabilities: list[str] = []
+        self.max_message_size = 0
+        self.peer_unsettled: dict[bytes, Any] = {}
+        self.incomplete_unsettled = False
+        self.resuming = False
+        self.unsettled: dict[bytes, Any] = {}
+        self.unsent: list[int] = []
+
+        self.credit = 0
+        self.drain = False
+        self.delivery_count = 0
+        self.initial_delivery_count = 0
+        self.available = 0
+        self.drained_due = False  # outgoing: drained, but deliveries still wait for the window
+        self.pending = 0  # outgoing: deliveries handed in of which nothing has left
+
+        self.receiving: IncomingDelivery | None = None  # incoming: transfers of it are still to come
+        self.parts: list[bytes] = []  # its payload so far
+        self.fragments: list[bytes] = []  # the youngest of it, to be joined into a part
+        self.assembled = 0  # octets in both
