@@ -1,0 +1,30 @@
+"""Versions, commands, header names and limits of STOMP 1.0, 1.1 and 1.2 (the specifications have no section numbers;
+comments name their headings)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION_1_0: Final = "1.0"
+VERSION_1_1: Final = "1.1"
+VERSION_1_2: Final = "1.2"
+VERSIONS: Final = (VERSION_1_2, VERSION_1_1, VERSION_1_0)
+"""What is served, the best first ("Protocol Negotiation")."""
+
+MAX_HEADER_BYTES: Final = 65_536
+"""Command and headers of one frame, in bytes: as much as a peer may send before it has logged in."""
+
+MAX_HEADERS: Final = 1_000
+"""Headers of one frame. Real ones have a dozen; 64 KiB of the shortest would be 20 000 objects."""
+
+MAX_BODY_BYTES: Final = 134_217_728
+"""Largest body, 128 MiB: what AMQP 0-9-1 clients of this broker may send."""
+
+MAX_UNAUTHENTICATED_BYTES: Final = 65_536
+"""What a peer may send before it is authenticated, in bytes: one frame of the largest headers."""
+
+LEAST_HEARTBEAT: Final = 500
+"""Milliseconds: the shortest interval offered and asked for ("Heart-beating"). Each costs two timers an interval."""
+
+MOST_HEARTBEAT: Final = 2**31 - 1
+"""Milliseconds: the longest interval a peer may name, 24 days."""

@@ -1,0 +1,27 @@
+"""Protocol errors, told apart by who broke the rule. STOMP knows one remedy: ERROR, then the end (1.2 "ERROR")."""
+
+from __future__ import annotations
+
+
+class ProtocolError(Exception):
+    """A rule of STOMP was broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side broke the rule: the caller of the codec or engine has to be changed, the peer is innocent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke the rule, or asked for what it cannot have.
+
+    ``text`` becomes the ``message`` header of the ERROR frame; ``headers`` are added to the frame.
+    """
+
+    def __init__(self, text: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.headers: dict[str, str] = {} if headers is None else headers
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
