@@ -20,6 +20,7 @@ from annulet.core.transaction import Transaction
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, RemoteProtocolError
+from annulet.wire.amqp091.field_types import limit_field_types
 from annulet.wire.amqp091.values import Long, encode_short_string
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Channel(PublishingSession):
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(number, connection)
         self.writable = connection.writable
-        self.header_max = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
+        self.header_room = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
+        self.field_types = connection.engine.version.field_types  # of tables sent; b"" = all there are
+        self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
@@ -100,11 +103,12 @@ class Channel(PublishingSession):
         origin = message.origin
         header = delivered_header(entry) if entry.delivery_count or entry.queue.group_firsts else message.header
         if len(header) > self.header_max:
-            header = message.header  # better without what is told of the delivery than not at all
-            if len(header) > self.header_max:
+            fitting = self.fitting_header(header, message.header)
+            if fitting is None:
                 del self.unacknowledged[tag]  # the client must not settle what it does not get
                 self._withhold(consumer, entry)
                 return
+            header = fitting
         self.engine.send_deliver(
             self.number,
             consumer.encoded_tag,
@@ -118,12 +122,32 @@ class Channel(PublishingSession):
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
-        if len(entry.message.header) > self.header_max:
+        header = entry.message.header
+        if len(header) > self.header_max and self.fitting_header(header, header) is None:
             self._withhold(consumer, entry)
             return False
         self.last_tag += 1
         self.deliver(consumer, entry, self.last_tag)
         return True
+
+    def fitting_header(self, header: bytes, plain: bytes) -> bytes | None:
+        """Return what goes out to this client: ``header`` in its version's field types, if that fits into its frames.
+
+        Else the same of ``plain``: better without what is told of the delivery than not at all. ``None``: too large.
+        """
+        for candidate in (header, plain):
+            limited = self._in_field_types(candidate)
+            if len(limited) <= self.header_room:
+                return limited
+        return None
+
+    def _in_field_types(self, header: bytes) -> bytes:
+        if not self.field_types:
+            return header
+        try:
+            return limit_field_types(header, self.field_types)
+        except RemoteProtocolError:  # malformed, and stored by a version that did not look: it goes out as it came in
+            return header
 
     def _withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer: its content header, which cannot be split, needs a larger frame."""
@@ -141,7 +165,7 @@ class Channel(PublishingSession):
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
-            f"{len(entry.message.header) + overhead} bytes, but frame-max of this connection is "
+            f"{len(self._in_field_types(entry.message.header)) + overhead} bytes, but frame-max of this connection is "
             f"{self.engine.frame_max}; connect with a larger frame-max"
         )
 

@@ -285,6 +285,11 @@ class AmqpConnection(DeclaringHandler):
 
     # ------------------------------------------------------------------ questions of channels
 
+    @property
+    def protocol(self) -> str:
+        """The version the client speaks: ``AMQP 0-9-1``, ``AMQP 0-9`` or ``AMQP 0-8``."""
+        return self.engine.version.name
+
     def require_host(self) -> VirtualHost:
         """Return the opened virtual host."""
         assert self.host is not None
@@ -356,7 +361,13 @@ class AmqpConnection(DeclaringHandler):
     def connection_opened(self) -> None:
         """Negotiation is over: heartbeats replace the hand-shake timer."""
         self.opened = True
-        logger.info("connection opened", peer=self.name, user=self.user_name, vhost=self.require_host().name)
+        logger.info(
+            "connection opened",
+            peer=self.name,
+            user=self.user_name,
+            vhost=self.require_host().name,
+            protocol=self.protocol,
+        )
         self._start_heartbeat()
 
     def connection_closed(self, code: int, text: str, by_peer: bool) -> None:

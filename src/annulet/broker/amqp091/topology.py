@@ -254,10 +254,8 @@ class Topology:
             return
         entry, tag = taken
         message = entry.message
-        header = delivered_header(entry)
-        if len(header) > channel.header_max:
-            header = message.header
-        if len(header) > channel.header_max:
+        header = channel.fitting_header(delivered_header(entry), message.header)
+        if header is None:
             self.connection.broker.deliveries_too_large += 1
             del channel.unacknowledged[tag]
             found.return_entries([entry], self.connection.now, counted=False)
