@@ -8,9 +8,10 @@ from pamqp import commands, frame
 from annulet.wire.amqp091.constants import REPLY_NAMES
 from annulet.wire.amqp091.engine import ConnectionEngine
 from annulet.wire.amqp091.errors import ConnectionFault
+from annulet.wire.amqp091.handler import PENDING
 from annulet.wire.amqp091.lifecycle import CAPABILITIES
 from annulet.wire.amqp091.states import ConnectionState
-from tests.wire.amqp091.recorder import CAPABLE, PROTOCOL_HEADER, Recorder, engine_with, frames, opened
+from tests.wire.amqp091.recorder import CAPABLE, PROTOCOL_HEADER, Recorder, engine_with, feed_variants, frames, opened
 
 CLOSE = frame.marshal(commands.Connection.Close(200, "bye", 0, 0), 0)
 CLOSE_OK = frame.marshal(commands.Connection.CloseOk(), 0)
@@ -198,3 +199,135 @@ def test_a_new_secret_is_answered() -> None:
     engine.receive(frame.marshal(commands.Connection.UpdateSecret("new", "expired"), 0))
     assert [method.name for _, method in frames(engine)] == ["Connection.UpdateSecretOk"]
     assert handler.calls == [("update_secret", b"new", "expired")]
+
+
+# ---------------------------------------------------------------------- a check that takes its time
+
+
+class Checking(Recorder):
+    """A handler that owes its answers, and records the responses to challenges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.user = PENDING
+        self.responses: list[bytes] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "respond":
+            return super().__getattribute__(name)
+
+        def respond(response: bytes) -> str:
+            object.__getattribute__(self, "responses").append(response)
+            return PENDING
+
+        return respond
+
+
+def checking(**options: Any) -> tuple[ConnectionEngine, Checking]:
+    handler = Checking()
+    engine = engine_with(handler, **options)
+    engine.receive(PROTOCOL_HEADER + start_ok())
+    assert engine.state is ConnectionState.CHECKING
+    engine.take_output()
+    return engine, handler
+
+
+@pytest.mark.parametrize("how", ["whole", "octets", "pieces"])
+def test_what_comes_during_a_check_is_served_after_it(how: str) -> None:
+    engine, handler = checking()
+    for chunk in feed_variants(TUNE_OK + OPEN + OPEN[:5])[how]:
+        engine.receive(chunk)
+    assert engine.take_output() == []
+    assert handler.named("open_virtual_host") == []
+    engine.authentication_finished("alice")
+    assert [type(method) for _, method in frames(engine)] == [commands.Connection.Tune, commands.Connection.OpenOk]
+    assert (engine.user, engine.authenticated, engine.running) == ("alice", True, True)
+    engine.receive(OPEN[5:])  # the half frame that waited too is put together
+    assert [method.reply_code for _, method in frames(engine)] == [504]
+
+
+@pytest.mark.parametrize("how", ["whole", "octets"])
+def test_challenges_go_back_and_forth(how: str) -> None:
+    engine, handler = checking(mechanisms="SCRAM-SHA-256 PLAIN")
+    for number in (b"1", b"2"):
+        engine.secure(b"challenge " + number)
+        assert [method.challenge for _, method in frames(engine)] == ["challenge " + number.decode()]
+        assert engine.state is ConnectionState.SECURING
+        for chunk in feed_variants(frame.marshal(commands.Connection.SecureOk("response " + number.decode()), 0))[how]:
+            engine.receive(chunk)
+        assert engine.state is ConnectionState.CHECKING
+    assert handler.responses == [b"response 1", b"response 2"]
+    engine.authentication_finished("alice")
+    assert [type(method) for _, method in frames(engine)] == [commands.Connection.Tune]
+
+
+def test_an_answer_within_the_call_serves_the_rest_of_the_read_once() -> None:
+    handler = Recorder()
+    handler.user = PENDING
+    engine = engine_with(handler)
+    handler.actions["authenticate"] = lambda: engine.authentication_finished("bob")
+    engine.receive(PROTOCOL_HEADER + start_ok() + TUNE_OK + OPEN)
+    assert [method.name for _, method in frames(engine)] == ["Connection.Start", "Connection.Tune", "Connection.OpenOk"]
+    assert handler.named("open_virtual_host") == [("/",)]
+
+
+def test_a_refusal_after_a_check_and_answers_nobody_owes() -> None:
+    engine, handler = checking()
+    engine.authentication_finished(None)
+    assert [method.reply_code for _, method in frames(engine)] == [403]
+    assert engine.closed
+    for answer in (lambda: engine.authentication_finished("alice"), lambda: engine.secure(b"x")):
+        answer()
+        assert engine.take_output() == []
+    assert not engine.authenticated
+    assert len(handler.named("connection_closed")) == 1
+
+
+def test_a_connection_lost_during_a_check_stays_lost() -> None:
+    engine, handler = checking()
+    engine.receive(TUNE_OK)
+    engine.connection_lost()
+    engine.authentication_finished("alice")
+    engine.secure(b"x")
+    assert engine.take_output() == []
+    assert len(handler.named("connection_closed")) == 1
+
+
+@pytest.mark.parametrize(("extra", "closed"), [(-1, False), (0, False), (1, True)])
+def test_what_waits_for_a_check_is_bounded(extra: int, closed: bool) -> None:
+    used = len(PROTOCOL_HEADER + start_ok())
+    engine, _ = checking(max_unauthenticated_bytes=used + 1000)
+    for _ in range(999 + extra):  # in so many reads that their chunks are joined
+        engine.receive(b"\x08")
+    engine.receive(b"\x00")
+    assert engine.closed is closed
+    if closed:
+        ((_, close),) = frames(engine)
+        assert close.reply_code == 506
+        assert "octets before authentication" in close.reply_text
+
+
+def test_a_defect_in_what_waited_closes_with_541_and_is_raised() -> None:
+    engine, handler = checking()
+    engine.receive(TUNE_OK + OPEN)
+    handler.failures["open_virtual_host"] = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        engine.authentication_finished("alice")
+    assert [method.reply_code for _, method in frames(engine)[1:]] == [541]
+
+
+def test_secure_ok_without_a_challenge_is_out_of_turn() -> None:
+    engine, _ = reached(ConnectionState.TUNING)
+    engine.receive(frame.marshal(commands.Connection.SecureOk("x"), 0))
+    assert [method.reply_code for _, method in frames(engine)] == [504]
+
+
+def test_the_owner_may_offer_other_mechanisms_before_the_header() -> None:
+    engine = engine_with(Recorder())
+    engine.mechanisms = "EXTERNAL"
+    engine.receive(PROTOCOL_HEADER)
+    ((_, start),) = frames(engine)
+    assert start.mechanisms == "EXTERNAL"
+    engine.receive(start_ok())
+    ((_, close),) = frames(engine)
+    assert (close.reply_code, "use one of EXTERNAL" in close.reply_text) == (503, True)

@@ -61,7 +61,7 @@ class ConnectionEngine(ChannelLifecycle):
     Args:
         handler: who serves the connection.
         server_properties: sent in connection.start; ``capabilities`` are added.
-        mechanisms: SASL mechanisms offered, separated by blanks.
+        mechanisms: SASL mechanisms offered, separated by blanks; ``engine.mechanisms`` changes them before the header.
         locales: message locales offered, separated by blanks.
         channel_max: most channels, 1 to 65535.
         frame_max: largest frame in bytes, 4096 or more.
@@ -97,6 +97,7 @@ class ConnectionEngine(ChannelLifecycle):
         self.received_since_check = False  # set by every receive; the owner clears it when it checks for silence
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self._unauthenticated_bytes = 0
+        self._serving = False  # within _serve
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet
         self._pending = 0  # bytes in it
         self._needed = len(PROTOCOL_HEADER)  # bytes it takes to go on
@@ -114,6 +115,9 @@ class ConnectionEngine(ChannelLifecycle):
         self.received_since_check = True
         if not self.authenticated:
             self._unauthenticated_bytes += len(data)
+            if self.state is ConnectionState.CHECKING:
+                self._hold(data)
+                return
         if self._chunks:
             self._chunks.append(data)
             self._pending += len(data)
@@ -124,17 +128,38 @@ class ConnectionEngine(ChannelLifecycle):
                 return
             data = b"".join(self._chunks)
             self._chunks = []
+        self._serve(data)
+
+    def _serve(self, data: bytes) -> None:
+        """Serve what is complete and keep the rest."""
+        self._serving = True
         try:
             position = self._parse(data)
         except Exception as error:
             self._end_after_defect(error)
             raise
+        finally:
+            self._serving = False
         if self._is_closed():
             self._pending = 0
             return
         if position < len(data):
             self._chunks = [data[position:]]
         self._pending = len(data) - position
+        self._check_unauthenticated()
+
+    def _go_on(self) -> None:
+        if self._chunks and not self._serving:  # when answered within the call, the rest is served after it anyway
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self._serve(data)
+
+    def _hold(self, data: bytes) -> None:
+        """Keep input while a response is checked."""
+        self._chunks.append(data)
+        self._pending += len(data)
+        if len(self._chunks) >= _CHUNKS_JOINED:
+            self._chunks = [b"".join(self._chunks)]
         self._check_unauthenticated()
 
     def _is_closed(self) -> bool:
@@ -153,7 +178,7 @@ class ConnectionEngine(ChannelLifecycle):
             if position == 0:
                 return 0
         end = len(data)
-        while not self.closed:
+        while self._serves:
             if self.running and end - position >= _ACK_FRAME_SIZE:
                 if data[position + 10] == 40:
                     position = self._receive_publishes(data, position)

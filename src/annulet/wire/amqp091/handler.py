@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import PropertyValue
+
+PENDING: Final = "\0pending"
+"""Returned for the name of a user who is not known yet; names have no NUL."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -22,7 +27,14 @@ class ConnectionHandler:
     """
 
     def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
-        """Return the user's name, ``None`` to refuse (403, or a plain close for clients that do not know it)."""
+        """Return the user's name, ``None`` to refuse (403, or a plain close for clients that do not know it).
+
+        Or :data:`PENDING`, and later call the engine's ``authentication_finished`` or ``secure``.
+        """
+        raise NotImplementedError
+
+    def respond(self, response: bytes) -> str | None:
+        """Take the answer to the challenge of ``secure``; returns as :meth:`authenticate` does."""
         raise NotImplementedError
 
     def open_virtual_host(self, name: str) -> None:

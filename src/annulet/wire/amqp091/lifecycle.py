@@ -18,7 +18,7 @@ from annulet.wire.amqp091.constants import (
     reply_text,
 )
 from annulet.wire.amqp091.errors import ConnectionFault, RemoteProtocolError
-from annulet.wire.amqp091.handler import ConnectionHandler
+from annulet.wire.amqp091.handler import PENDING, ConnectionHandler
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
 from annulet.wire.amqp091.replies import ReplyWriter
 from annulet.wire.amqp091.states import CONNECTION_TRANSITIONS, ConnectionState
@@ -37,6 +37,7 @@ CAPABILITIES: Final = (
 """RabbitMQ's extensions that are served, as clients look for them. ``direct_reply_to`` is not."""
 
 _START_OK: Final = 10 << 16 | 11
+_SECURE_OK: Final = 10 << 16 | 21
 _TUNE_OK: Final = 10 << 16 | 31
 _OPEN: Final = 10 << 16 | 40
 _CLOSE: Final = 10 << 16 | 50
@@ -70,7 +71,8 @@ class ConnectionLifecycle(ReplyWriter):
         self.frame_limit = min(INITIAL_FRAME_MAX, self.frame_max)  # bytes; frame_max after tune-ok
         self.authenticated = False
         self._server_properties = server_properties
-        self._mechanisms = mechanisms
+        self.mechanisms = mechanisms  # offered; the owner may set others until the protocol header has come
+        self._serves = True  # input is served: the connection is not closed, and no response is being checked
         self._locales = locales
         self._ended = False  # the handler knows of the end
 
@@ -94,6 +96,27 @@ class ConnectionLifecycle(ReplyWriter):
         """
         if self.capabilities.get("consumer_cancel_notify") is True:
             self.send_method(channel, encode_method("basic.cancel", {"consumer_tag": consumer_tag, "no_wait": True}))
+
+    def authentication_finished(self, user: str | None) -> None:
+        """Give the answer that the handler owes: the user's name, or ``None`` to refuse. Input that waited is served.
+
+        Does nothing when no answer is owed any more.
+
+        Raises:
+            Exception: only what the handler raised besides protocol errors, after closing with 541.
+        """
+        self._checked(user)
+        self._go_on()
+
+    def secure(self, challenge: bytes) -> None:
+        """Give the answer that the handler owes: one more challenge (§1.4.2.3). Its response goes to ``respond``.
+
+        Does nothing when no answer is owed any more.
+        """
+        if self.state is ConnectionState.CHECKING:
+            self._send_on_zero("connection.secure", {"challenge": challenge})
+            self._enter(ConnectionState.SECURING)
+            self._go_on()
 
     def close_connection(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
         """Close the connection: queues close, releases everything, waits for close-ok only when it was open.
@@ -123,9 +146,14 @@ class ConnectionLifecycle(ReplyWriter):
 
     # ---- transitions
 
+    def _go_on(self) -> None:
+        """Serve the input that waited for an answer."""
+        raise NotImplementedError
+
     def _enter(self, state: ConnectionState) -> None:
         self.state = state
         self.running = state is ConnectionState.OPEN
+        self._serves = state is not ConnectionState.CHECKING and state is not ConnectionState.CLOSED
         if state is ConnectionState.CLOSED:
             self.closed = True
 
@@ -166,7 +194,7 @@ class ConnectionLifecycle(ReplyWriter):
                 "version_major": self.version.major,
                 "version_minor": self.version.minor,
                 "server_properties": properties,
-                "mechanisms": self._mechanisms,
+                "mechanisms": self.mechanisms,
                 "locales": self._locales,
             },
         )
@@ -189,6 +217,9 @@ class ConnectionLifecycle(ReplyWriter):
             self._enter(target)
         elif identifier == _START_OK:
             self._receive_start_ok(method)
+        elif identifier == _SECURE_OK:
+            self._enter(target)
+            self._checked(self.handler.respond(method.octets("response")))
         elif identifier == _TUNE_OK:
             self._receive_tune_ok(method)
         elif identifier == _OPEN:
@@ -209,13 +240,17 @@ class ConnectionLifecycle(ReplyWriter):
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if self.version.extended and isinstance(capabilities, dict) else {}
         self.mechanism = method.text("mechanism")
-        if self.mechanism not in self._mechanisms.split():
+        if self.mechanism not in self.mechanisms.split():
             raise ConnectionFault(
-                COMMAND_INVALID, f"unknown authentication mechanism '{self.mechanism}'; use one of {self._mechanisms}"
+                COMMAND_INVALID, f"unknown authentication mechanism '{self.mechanism}'; use one of {self.mechanisms}"
             )
-        user = self.handler.authenticate(self.mechanism, method.octets("response"), self.client_properties)
-        if self.state is not ConnectionState.STARTING:
-            return  # the handler closed the connection
+        self._enter(ConnectionState.CHECKING)
+        self._checked(self.handler.authenticate(self.mechanism, method.octets("response"), self.client_properties))
+
+    def _checked(self, user: str | None) -> None:
+        """Go on after a check, unless the handler still checks, has answered already or has closed the connection."""
+        if user == PENDING or self.state is not ConnectionState.CHECKING:
+            return
         if user is None:
             self._refuse_user()
             return

@@ -1,8 +1,9 @@
 """Life cycles of a connection, a channel and a content, as tables.
 
-All transitions a peer's methods cause live here; the engine looks them up and does the rest. The server's own
-transitions are two: a hard error or an orderly end makes any open state ``CLOSING`` (§1.5.2.7), a soft error makes an
-open channel ``CLOSING`` (§1.6.2.5). In ``CLOSING`` everything but close and close-ok is discarded (§2.2.4).
+All transitions a peer's methods cause live here; the engine looks them up and does the rest. The owner moves a
+connection from ``CHECKING`` to ``SECURING`` or ``TUNING``. The server's own transitions are two: a hard error or an
+orderly end makes any open state ``CLOSING`` (§1.5.2.7), a soft error makes an open channel ``CLOSING`` (§1.6.2.5). In
+``CLOSING`` everything but close and close-ok is discarded (§2.2.4).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ class ConnectionState(enum.Enum):
 
     AWAITING_HEADER = "nothing but a part of the protocol header has come"
     STARTING = "start was sent, start-ok is awaited"
+    CHECKING = "the owner looks at a SASL response; what comes meanwhile waits"
+    SECURING = "secure was sent with a challenge, secure-ok is awaited"
     TUNING = "the peer is authenticated, tune was sent, tune-ok is awaited"
     OPENING = "limits are negotiated, open is awaited"
     OPEN = "a virtual host is open, channels work"
@@ -43,13 +46,16 @@ class ContentState(enum.Enum):
 
 CONNECTION_TRANSITIONS: Final[dict[tuple[ConnectionState, int], ConnectionState]] = {
     # §2.2.4 and §1.4.2.1: the handshake, in this order and no other
-    (ConnectionState.STARTING, method_identifier("connection.start-ok")): ConnectionState.TUNING,
+    # secure and secure-ok as often as the mechanism needs (§1.4.2.3)
+    (ConnectionState.STARTING, method_identifier("connection.start-ok")): ConnectionState.CHECKING,
+    (ConnectionState.SECURING, method_identifier("connection.secure-ok")): ConnectionState.CHECKING,
     (ConnectionState.TUNING, method_identifier("connection.tune-ok")): ConnectionState.OPENING,
     (ConnectionState.OPENING, method_identifier("connection.open")): ConnectionState.OPEN,
     # RabbitMQ's extension: new credentials on an open connection
     (ConnectionState.OPEN, method_identifier("connection.update-secret")): ConnectionState.OPEN,
     # §1.4.2.8: either peer may close at any time after start
     (ConnectionState.STARTING, method_identifier("connection.close")): ConnectionState.CLOSED,
+    (ConnectionState.SECURING, method_identifier("connection.close")): ConnectionState.CLOSED,
     (ConnectionState.TUNING, method_identifier("connection.close")): ConnectionState.CLOSED,
     (ConnectionState.OPENING, method_identifier("connection.close")): ConnectionState.CLOSED,
     (ConnectionState.OPEN, method_identifier("connection.close")): ConnectionState.CLOSED,
