@@ -84,6 +84,8 @@ def test_tune_ok_may_lower_but_not_raise(proposal: tuple[int, int, int], code: i
     ((_, close),) = frames(engine)
     assert (close.reply_code, close.class_id, close.method_id) == (530, 10, 31)
     assert close.reply_text.startswith("NOT_ALLOWED - negotiated ")
+    assert not engine.closed
+    engine.receive(CLOSE_OK)
     assert engine.closed
     assert len(handler.named("connection_closed")) == 1
 
@@ -111,7 +113,9 @@ def test_an_unknown_mechanism_and_a_refused_virtual_host() -> None:
     engine.receive(OPEN)
     ((_, close),) = frames(engine)
     assert (close.reply_code, close.reply_text) == (530, "NOT_ALLOWED - vhost / not found")
-    assert (close.class_id, close.method_id, engine.closed) == (10, 40, True)
+    assert (close.class_id, close.method_id, engine.closed) == (10, 40, False)
+    engine.receive(CLOSE_OK)
+    assert engine.closed
     assert handler.named("connection_opened") == []
 
 
@@ -135,7 +139,9 @@ def test_methods_out_of_turn_are_504(state: ConnectionState, data: bytes) -> Non
     engine.receive(data)
     assert [method.reply_code for _, method in frames(engine)] == [504]
     assert len(handler.named("connection_closed")) == 1
-    assert engine.closed is (state is not ConnectionState.OPEN)
+    assert engine.closed is (state is ConnectionState.STARTING), "who is authenticated may read the reason"
+    engine.receive(CLOSE_OK)
+    assert engine.closed
 
 
 @pytest.mark.parametrize(

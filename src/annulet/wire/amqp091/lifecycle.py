@@ -119,13 +119,12 @@ class ConnectionLifecycle(ReplyWriter):
             self._go_on()
 
     def close_connection(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
-        """Close the connection: queues close, releases everything, waits for close-ok only when it was open.
+        """Close the connection: queues close, releases everything, waits for close-ok only from who is authenticated.
 
         ``class_id`` and ``method_id`` name the method to blame, 0 for none. Does nothing once closing.
         """
         if self.state in {ConnectionState.CLOSING, ConnectionState.CLOSED}:
             return
-        was_open = self.state is ConnectionState.OPEN
         if self.state is not ConnectionState.AWAITING_HEADER:
             self._send_on_zero(
                 "connection.close",
@@ -136,7 +135,8 @@ class ConnectionLifecycle(ReplyWriter):
                     "method_id": method_id,
                 },
             )
-        self._enter(ConnectionState.CLOSING if was_open else ConnectionState.CLOSED)
+        # a socket closed before the answer is read resets the connection, and the client may never see the reason
+        self._enter(ConnectionState.CLOSING if self.authenticated else ConnectionState.CLOSED)
         self._end(code, text, by_peer=False)
 
     def connection_lost(self, text: str = "the connection was lost") -> None:
