@@ -1,0 +1,302 @@
+"""STOMP messages as content of no protocol, and such content as STOMP messages: docs/stomp.md, docs/conversion.md.
+
+STOMP has texts and octets and nothing else, so typed values arrive as texts (:mod:`.texts`). A STOMP message comes back
+from any other protocol as it was; the other way round names, texts and structure stay, types do not.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from annulet.core.content import (
+    BODY_DATA,
+    BODY_KINDS,
+    BODY_LIST,
+    BODY_MAP,
+    BODY_SEQUENCE,
+    BODY_TEXT,
+    MessageContent,
+)
+from annulet.core.identifier_texts import identifier_of, identifier_text
+from annulet.core.message import Message, PropertyValue
+from annulet.core.settings import UNLIMITED
+from annulet.wire.stomp import names
+from annulet.wire.stomp.deaths import decode_deaths, encode_deaths
+from annulet.wire.stomp.header_block import decode_block, encode_block
+from annulet.wire.stomp.send_headers import PRIORITY_MAX, TIME_MAX
+from annulet.wire.stomp.texts import json_of, text_of
+
+CHARACTER_SETS: Final = frozenset(
+    {"utf-8", "utf8", "us-ascii", "ascii"}
+    | {f"iso-8859-{part}" for part in range(1, 17) if part != 12}
+    | {f"windows-125{part}" for part in range(9)}
+)
+"""Character sets of ``text/*`` bodies that are read as text; a body in another one is octets."""
+
+JSON_TYPE: Final = "application/json"
+TEXT_KIND: Final = "text"
+BYTES_KIND: Final = "bytes"  # ActiveMQ's word for octets
+
+_SEQUENCE_MODULUS: Final = 2**32
+_BINARY_USER: Final = "hex:"  # before a user id that is no text
+
+
+# ---------------------------------------------------------------------- what a message says
+
+
+def to_content(message: Message) -> MessageContent:
+    """Return a message decoded. What is none of its header's is left out of its field and stays a property."""
+    headers = decode_block(message.header)
+    content = _content_of(headers, message.body)
+    content.exchange = message.origin.exchange
+    content.routing_key = message.origin.routing_key
+    return content
+
+
+def _content_of(headers: dict[str, str], body: bytes) -> MessageContent:
+    content = MessageContent()
+    rest = dict(headers)
+    rest.pop(names.DESTINATION, None)
+    content.durable = rest.pop(names.PERSISTENT, "").lower() in {"true", "1"}
+    priority = _number(rest, (names.PRIORITY,), PRIORITY_MAX)
+    content.priority = UNLIMITED if priority is None else priority
+    lifetime = _number(rest, (names.TIME_TO_LIVE,), TIME_MAX)
+    content.time_to_live = lifetime or UNLIMITED  # 0 is for ever here and at once elsewhere
+    content.absolute_expiry_time = _number(rest, (names.EXPIRES,), TIME_MAX) or None
+    message_id = _text(rest, names.SENDER_MESSAGE_ID_NAMES)
+    content.message_id = None if message_id is None else identifier_of(message_id)
+    correlation_id = _text(rest, names.CORRELATION_ID_NAMES)
+    content.correlation_id = None if correlation_id is None else identifier_of(correlation_id)
+    content.user_id = _user_id(_text(rest, names.USER_ID_NAMES))
+    content.to = _text(rest, names.TO_NAMES)
+    content.subject = _text(rest, names.SUBJECT_NAMES)
+    content.reply_to = _text(rest, names.REPLY_TO_NAMES)
+    content.content_type = _text(rest, names.CONTENT_TYPE_NAMES)
+    content.content_encoding = _text(rest, names.CONTENT_ENCODING_NAMES)
+    content.creation_time = _number(rest, names.TIMESTAMP_NAMES, TIME_MAX)
+    content.group_id = _text(rest, names.GROUP_ID_NAMES)
+    content.group_sequence = _group_sequence(rest)
+    content.reply_to_group_id = _text(rest, names.REPLY_TO_GROUP_NAMES)
+    content.app_id = _text(rest, names.APPLICATION_ID_NAMES)
+    content.deaths = decode_deaths(rest.get(names.DEATHS))
+    if content.deaths:
+        del rest[names.DEATHS]
+    content.body_kind, content.body = read_body(body, rest.pop(names.BODY_KIND, ""), content)
+    _sort_out(content, rest)
+    return content
+
+
+def _sort_out(content: MessageContent, rest: dict[str, str]) -> None:
+    """Put what is left where it belongs: annotations, footer, application properties."""
+    for name, value in rest.items():
+        if name.startswith(names.ANNOTATION_PREFIX):
+            content.annotations[name] = value
+        elif name.startswith(names.OTHER_ANNOTATION_PREFIX):
+            content.annotations[name.removeprefix(names.OTHER_ANNOTATION_PREFIX)] = value
+        elif name.startswith(names.FOOTER_PREFIX):
+            content.footer[name.removeprefix(names.FOOTER_PREFIX)] = value
+        else:
+            content.application[name.removeprefix(names.APPLICATION_PREFIX)] = value
+
+
+def _text(rest: dict[str, str], known: tuple[str, ...]) -> str | None:
+    """Take out the first of several headers that is there."""
+    for name in known:
+        if name in rest:
+            return rest.pop(name)
+    return None
+
+
+def _number(rest: dict[str, str], known: tuple[str, ...], most: int) -> int | None:
+    for name in known:
+        text = rest.get(name, "")
+        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most:
+            del rest[name]
+            return int(text)
+    return None
+
+
+def _group_sequence(rest: dict[str, str]) -> int | None:
+    for name in names.GROUP_SEQUENCE_NAMES:
+        text = rest.get(name, "")
+        digits = text.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) <= 10:
+            del rest[name]
+            return int(text) % _SEQUENCE_MODULUS
+    return None
+
+
+def _user_id(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    if text.startswith(_BINARY_USER):
+        try:
+            return bytes.fromhex(text[len(_BINARY_USER) :])
+        except ValueError:  # a name that begins so
+            return text.encode()
+    return text.encode()
+
+
+def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, PropertyValue]:
+    """Return kind and value of a body: as ``amq-msg-type`` says, else a text where ``content-type`` is ``text/*``."""
+    content_type = content.content_type
+    if kind == BYTES_KIND:
+        return BODY_DATA, body
+    if kind in BODY_KINDS and kind not in {BODY_DATA, BODY_TEXT}:
+        value = _json(body, kind)
+        return (BODY_DATA, body) if value is None else value
+    if kind == TEXT_KIND or (content_type is not None and content_type[:5].lower() == "text/"):
+        text = None if content.content_encoding else _decoded(body, character_set(content_type))
+        if text is not None:
+            return BODY_TEXT, text
+    return BODY_DATA, body
+
+
+def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
+    """Return a body that says it is a map, list, sequence or value; ``None`` when it is none."""
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):  # no JSON, whatever its sender says
+        return None
+    if kind == BODY_MAP:
+        return (kind, value) if isinstance(value, dict) else None
+    if kind == BODY_LIST:
+        return (kind, value) if isinstance(value, list) else None
+    if kind == BODY_SEQUENCE:
+        return (kind, value) if isinstance(value, list) and all(isinstance(item, list) for item in value) else None
+    return None if isinstance(value, dict | list | str) else (kind, value)
+
+
+def character_set(content_type: str | None) -> str:
+    """Return the ``charset`` parameter of a content type in small letters, UTF-8 when there is none."""
+    for parameter in (content_type or "").split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return "utf-8"
+
+
+def _decoded(body: bytes, charset: str) -> str | None:
+    if charset not in CHARACTER_SETS:
+        return None
+    try:
+        return body.decode(charset)
+    except ValueError:  # octets that are no text, whatever their sender says
+        return None
+
+
+# ---------------------------------------------------------------------- what is made of a content
+
+
+_TEXT_FIELDS: Final = (
+    ("to", names.TO_NAMES[0]),
+    ("subject", names.SUBJECT_NAMES[0]),
+    ("reply_to", names.REPLY_TO_NAMES[0]),
+    ("content_type", names.CONTENT_TYPE_NAMES[0]),
+    ("content_encoding", names.CONTENT_ENCODING_NAMES[0]),
+    ("group_id", names.GROUP_ID_NAMES[0]),
+    ("reply_to_group_id", names.REPLY_TO_GROUP_NAMES[0]),
+    ("app_id", names.APPLICATION_ID_NAMES[0]),
+    ("absolute_expiry_time", names.EXPIRES),
+    ("creation_time", names.TIMESTAMP_NAMES[0]),
+)
+"""Fields whose header is their text."""
+
+
+def from_content(content: MessageContent) -> tuple[bytes, bytes]:
+    """Return header block and body of a message."""
+    headers: dict[str, str] = {}
+    if content.durable:
+        headers[names.PERSISTENT] = "true"
+    if content.priority >= 0:
+        headers[names.PRIORITY] = str(content.priority)
+    if content.time_to_live >= 0:
+        headers[names.TIME_TO_LIVE] = str(content.time_to_live)
+    if content.message_id is not None:
+        headers[names.SENDER_MESSAGE_ID_NAMES[0]] = identifier_text(content.message_id)
+    if content.correlation_id is not None:
+        headers[names.CORRELATION_ID_NAMES[0]] = identifier_text(content.correlation_id)
+    if content.user_id is not None:
+        headers[names.USER_ID_NAMES[0]] = _user_text(content.user_id)
+    for field, name in _TEXT_FIELDS:
+        value = getattr(content, field)
+        if value is not None:
+            headers[name] = str(value)
+    if content.group_sequence is not None:
+        headers[names.GROUP_SEQUENCE_NAMES[0]] = _signed(content.group_sequence)
+    body = _write_body(headers, content)
+    _write_properties(headers, content)
+    if content.deaths:
+        known = f"{names.FIRST_DEATH}reason" in headers
+        for name, text in encode_deaths(content.deaths, first_known=known).items():
+            headers.setdefault(name, text)
+    return encode_block(headers), body
+
+
+def _signed(sequence: int) -> str:
+    return str(sequence - _SEQUENCE_MODULUS if sequence >= _SEQUENCE_MODULUS // 2 else sequence)
+
+
+def _user_text(user_id: bytes) -> str:
+    try:
+        text = user_id.decode()
+    except UnicodeDecodeError:
+        return _BINARY_USER + user_id.hex()
+    return _BINARY_USER + user_id.hex() if text.startswith(_BINARY_USER) or "\0" in text else text
+
+
+def _write_properties(headers: dict[str, str], content: MessageContent) -> None:
+    for name, value in content.annotations.items():
+        known = name.startswith(names.ANNOTATION_PREFIX)
+        headers.setdefault(name if known else names.OTHER_ANNOTATION_PREFIX + name, text_of(value))
+    for name, value in content.footer.items():
+        headers.setdefault(names.FOOTER_PREFIX + name, text_of(value))
+    for name, value in content.application.items():
+        headers.setdefault(_application_header(name), text_of(value))
+
+
+_MARKED: Final = (
+    names.APPLICATION_PREFIX,
+    names.ANNOTATION_PREFIX,
+    names.OTHER_ANNOTATION_PREFIX,
+    names.FOOTER_PREFIX,
+)
+
+
+def _application_header(name: str) -> str:
+    if not name or (name in names.STANDARD and name != names.DEATHS) or name.startswith(_MARKED):
+        return names.APPLICATION_PREFIX + name
+    return name
+
+
+def _write_body(headers: dict[str, str], content: MessageContent) -> bytes:
+    """Return the body as octets; ``amq-msg-type`` says what it is where ``content-type`` does not."""
+    kind = content.body_kind
+    value: Any = content.body
+    if kind == BODY_DATA:
+        octets = bytes(value)
+        if read_body(octets, "", content)[0] != BODY_DATA:
+            headers[names.BODY_KIND] = BYTES_KIND
+        return octets
+    if kind == BODY_TEXT:
+        octets, charset = _encoded(value, character_set(content.content_type))
+        if charset:
+            content_type = (content.content_type or "text/plain").partition(";")[0]
+            headers[names.CONTENT_TYPE_NAMES[0]] = f"{content_type};charset={charset}"
+        if content.content_encoding or not (content.content_type or "").lower().startswith("text/"):
+            headers[names.BODY_KIND] = TEXT_KIND
+        return octets
+    headers[names.BODY_KIND] = kind
+    headers.setdefault(names.CONTENT_TYPE_NAMES[0], JSON_TYPE)
+    return json_of(value).encode("utf-8", "replace")
+
+
+def _encoded(text: str, charset: str) -> tuple[bytes, str]:
+    """Return a text as octets, and the character set to name when it is not the one that was given."""
+    if charset in CHARACTER_SETS:
+        try:
+            return text.encode(charset), ""
+        except ValueError:  # the text has characters that set has not
+            return text.encode("utf-8", "replace"), "utf-8"
+    return text.encode("utf-8", "replace"), "utf-8"
