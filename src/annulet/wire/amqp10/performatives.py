@@ -11,12 +11,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from annulet.wire.amqp10.composite import (
-    BINARY,
     BOOLEAN,
     COMPOSITE,
     FIELDS,
     STRING,
-    SYMBOL,
     SYMBOLS,
     UNSETTLED,
     UNSIGNED_BYTE,
@@ -24,8 +22,24 @@ from annulet.wire.amqp10.composite import (
     UNSIGNED_LONG,
     UNSIGNED_SHORT,
     Composite,
+    CompositeType,
     Field,
+    decode_fields,
     define,
+    definition_by_code,
+    read_descriptor,
+    unknown_type,
+)
+from annulet.wire.amqp10.composite_encoding import encode_composite
+from annulet.wire.amqp10.errors import LocalProtocolError
+from annulet.wire.amqp10.link_frames import (
+    MAX_DELIVERY_TAG_OCTETS,
+    Disposition,
+    Flow,
+    Transfer,
+    read_disposition,
+    read_flow,
+    read_transfer,
 )
 from annulet.wire.amqp10.outcomes import (
     Accepted,
@@ -45,6 +59,7 @@ from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, Sa
 from annulet.wire.amqp10.terminus import Coordinator, Source, Target
 
 __all__ = [
+    "MAX_DELIVERY_TAG_OCTETS",
     "Accepted",
     "Attach",
     "Begin",
@@ -87,9 +102,6 @@ SENDER_MIXED: Final = 2
 # §2.8.3 receiver-settle-mode
 RECEIVER_FIRST: Final = 0
 RECEIVER_SECOND: Final = 1
-
-MAX_DELIVERY_TAG_OCTETS: Final = 32
-"""§2.8.7: the longest delivery-tag."""
 
 MAX_UNSIGNED_INT: Final = 0xFFFFFFFF
 MAX_UNSIGNED_SHORT: Final = 0xFFFF
@@ -228,116 +240,6 @@ class Attach(Composite):
         self.properties: dict[str, Any] = {} if properties is None else properties
 
 
-class Flow(Composite):
-    """Updates the state of a session, and with ``handle`` that of a link (§2.7.4)."""
-
-    __slots__ = (
-        "available",
-        "delivery_count",
-        "drain",
-        "echo",
-        "handle",
-        "incoming_window",
-        "link_credit",
-        "next_incoming_id",
-        "next_outgoing_id",
-        "outgoing_window",
-        "properties",
-    )
-
-    def __init__(
-        self,
-        next_incoming_id: int | None = None,
-        incoming_window: int = 0,
-        next_outgoing_id: int = 0,
-        outgoing_window: int = 0,
-        handle: int | None = None,
-        delivery_count: int | None = None,
-        link_credit: int | None = None,
-        available: int | None = None,
-        drain: bool = False,
-        echo: bool = False,
-        properties: dict[str, Any] | None = None,
-    ) -> None:
-        self.next_incoming_id = next_incoming_id
-        self.incoming_window = incoming_window
-        self.next_outgoing_id = next_outgoing_id
-        self.outgoing_window = outgoing_window
-        self.handle = handle
-        self.delivery_count = delivery_count
-        self.link_credit = link_credit
-        self.available = available
-        self.drain = drain
-        self.echo = echo
-        self.properties: dict[str, Any] = {} if properties is None else properties
-
-
-class Transfer(Composite):
-    """Carries a message or a part of one behind it (§2.7.5). ``settled`` is ``None`` when the peer left it out."""
-
-    __slots__ = (
-        "aborted",
-        "batchable",
-        "delivery_id",
-        "delivery_tag",
-        "handle",
-        "message_format",
-        "more",
-        "rcv_settle_mode",
-        "resume",
-        "settled",
-        "state",
-    )
-
-    def __init__(
-        self,
-        handle: int,
-        delivery_id: int | None = None,
-        delivery_tag: bytes | None = None,
-        message_format: int | None = None,
-        settled: bool | None = None,
-        more: bool = False,
-        rcv_settle_mode: int | None = None,
-        state: DeliveryState | None = None,
-        resume: bool = False,
-        aborted: bool = False,
-        batchable: bool = False,
-    ) -> None:
-        self.handle = handle
-        self.delivery_id = delivery_id
-        self.delivery_tag = delivery_tag
-        self.message_format = message_format
-        self.settled = settled
-        self.more = more
-        self.rcv_settle_mode = rcv_settle_mode
-        self.state = state
-        self.resume = resume
-        self.aborted = aborted
-        self.batchable = batchable
-
-
-class Disposition(Composite):
-    """Tells the state of deliveries ``first`` to ``last`` (§2.7.6); ``last`` is ``None`` for one delivery."""
-
-    __slots__ = ("batchable", "first", "last", "role", "settled", "state")
-
-    def __init__(
-        self,
-        role: bool,
-        first: int,
-        last: int | None = None,
-        settled: bool = False,
-        state: DeliveryState | None = None,
-        batchable: bool = False,
-    ) -> None:
-        self.role = role
-        self.first = first
-        self.last = last
-        self.settled = settled
-        self.state = state
-        self.batchable = batchable
-
-
 class Detach(Composite):
     """Detaches a link from its session (§2.7.7), with ``closed`` for good."""
 
@@ -365,3 +267,94 @@ class Close(Composite):
 
     def __init__(self, error: Error | None = None) -> None:
         self.error = error
+
+
+_HANDLE: Final = Field("handle", UNSIGNED_INT, mandatory=True)
+_CAPABILITIES_AND_PROPERTIES: Final = (
+    Field("offered_capabilities", SYMBOLS),
+    Field("desired_capabilities", SYMBOLS),
+    Field("properties", FIELDS),
+)
+_ERROR: Final = Field("error", COMPOSITE, allowed=(Error,))
+_ROLE: Final = Field("role", BOOLEAN, mandatory=True)
+
+define(
+    "open",
+    0x10,
+    Open,
+    (
+        Field("container_id", STRING, mandatory=True),
+        Field("hostname", STRING),
+        Field("max_frame_size", UNSIGNED_INT, default=MAX_UNSIGNED_INT),
+        Field("channel_max", UNSIGNED_SHORT, default=MAX_UNSIGNED_SHORT),
+        Field("idle_time_out", UNSIGNED_INT),
+        Field("outgoing_locales", SYMBOLS),
+        Field("incoming_locales", SYMBOLS),
+        *_CAPABILITIES_AND_PROPERTIES,
+    ),
+)
+define(
+    "begin",
+    0x11,
+    Begin,
+    (
+        Field("remote_channel", UNSIGNED_SHORT),
+        Field("next_outgoing_id", UNSIGNED_INT, mandatory=True),
+        Field("incoming_window", UNSIGNED_INT, mandatory=True),
+        Field("outgoing_window", UNSIGNED_INT, mandatory=True),
+        Field("handle_max", UNSIGNED_INT, default=MAX_UNSIGNED_INT),
+        *_CAPABILITIES_AND_PROPERTIES,
+    ),
+)
+define(
+    "attach",
+    0x12,
+    Attach,
+    (
+        Field("name", STRING, mandatory=True),
+        _HANDLE,
+        _ROLE,
+        Field("snd_settle_mode", UNSIGNED_BYTE, default=SENDER_MIXED, maximum=SENDER_MIXED),
+        Field("rcv_settle_mode", UNSIGNED_BYTE, default=RECEIVER_FIRST, maximum=RECEIVER_SECOND),
+        Field("source", COMPOSITE, allowed=(Source,)),
+        Field("target", COMPOSITE, allowed=(Target, Coordinator)),
+        Field("unsettled", UNSETTLED, allowed=(DeliveryState,)),
+        Field("incomplete_unsettled", BOOLEAN, default=False),
+        Field("initial_delivery_count", UNSIGNED_INT),
+        Field("max_message_size", UNSIGNED_LONG),
+        *_CAPABILITIES_AND_PROPERTIES,
+    ),
+)
+define("detach", 0x16, Detach, (_HANDLE, Field("closed", BOOLEAN, default=False), _ERROR))
+define("end", 0x17, End, (_ERROR,))
+define("close", 0x18, Close, (_ERROR,))
+
+
+def decode_performative(data: bytes, position: int, end: int) -> tuple[Composite, int]:
+    """Return the performative of a frame body, AMQP or SASL, and the position of the payload behind it.
+
+    Raises:
+        DecodeError: an unknown descriptor, a field of the wrong type, a mandatory one missing, one too many.
+    """
+    code, start = read_descriptor(data, position, end, "frame body")
+    if code == 0x14:
+        return read_transfer(data, start, end)
+    if code == 0x15:
+        return read_disposition(data, start, end)
+    if code == 0x13:
+        return read_flow(data, start, end)
+    definition: CompositeType | None = definition_by_code(int(code))
+    if definition is None or not (0x10 <= code <= 0x18 or 0x40 <= code <= 0x44):
+        raise unknown_type("frame body", int(code), position)
+    return decode_fields(definition, data, int(start), end)
+
+
+def encode_performative(performative: object) -> bytes:
+    """Encode a performative, or any other composite value, with trailing nulls left out.
+
+    Raises:
+        LocalProtocolError: a mandatory field is missing, or one has a value its type does not allow.
+    """
+    if not isinstance(performative, Composite):
+        raise LocalProtocolError(f"a {type(performative).__name__} was given, needed is a performative")
+    return encode_composite(performative)

@@ -1,0 +1,108 @@
+"""Transfers and dispositions written without an object: for each message that is sent and settled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i32, i64
+
+from annulet.wire.amqp10.encoding import (
+    ENCODED_FALSE,
+    ENCODED_NULL,
+    ENCODED_TRUE,
+    encode_list,
+    encode_unsigned_int,
+)
+from annulet.wire.amqp10.errors import LocalProtocolError
+from annulet.wire.amqp10.link_frames import MAX_DELIVERY_TAG_OCTETS
+
+NULL_STATE: Final[bytes] = ENCODED_NULL
+ACCEPTED_STATE: Final[bytes] = b"\x00\x53\x24\x45"
+REJECTED_STATE: Final[bytes] = b"\x00\x53\x25\x45"
+RELEASED_STATE: Final[bytes] = b"\x00\x53\x26\x45"
+MODIFIED_STATE: Final[bytes] = b"\x00\x53\x27\x45"
+
+_TRANSFER_HEAD: Final[bytes] = b"\x00\x53\x14\xc0\x00\x00"  # size and count are put in when they are known
+_DISPOSITION_HEAD: Final[bytes] = b"\x00\x53\x15\xc0\x00\x00"
+_SIZE_AT: Final = 4
+_COUNT_AT: Final = 5
+_SHORT_STATE_OCTETS: Final = 200  # a longer state might not fit a list with one octet of size
+_SIGN: Final = 0x80000000
+_MODULUS: Final = 0x100000000
+
+
+def _write_unsigned_int(writer: BytesWriter, value: i64) -> None:
+    if 0 < value <= 0xFF:
+        writer.append(0x52)
+        writer.append(value)
+    elif value == 0:
+        writer.append(0x43)
+    elif 0 < value < _MODULUS:
+        writer.append(0x70)
+        write_i32_be(writer, i32(value - _MODULUS if value >= _SIGN else value))
+    else:
+        raise LocalProtocolError(f"a value of type uint is {value}, allowed are 0 to {_MODULUS - 1}")
+
+
+def encode_transfer_head(
+    handle: i64, delivery_id: i64, delivery_tag: bytes, message_format: i64, settled: bool, more: bool
+) -> bytes:
+    """Encode a transfer (§2.7.5) without frame header and payload: the first frame of a delivery.
+
+    Raises:
+        LocalProtocolError: a number beyond 32 bits, or a tag of more than 32 octets.
+    """
+    size = len(delivery_tag)
+    if size > MAX_DELIVERY_TAG_OCTETS:
+        raise LocalProtocolError(f"delivery-tag has {size} octets, at most {MAX_DELIVERY_TAG_OCTETS} are allowed")
+    writer = BytesWriter()
+    writer.write(_TRANSFER_HEAD)
+    _write_unsigned_int(writer, handle)
+    _write_unsigned_int(writer, delivery_id)
+    writer.append(0xA0)
+    writer.append(size)
+    writer.write(delivery_tag)
+    _write_unsigned_int(writer, message_format)
+    writer.append(0x41 if settled else 0x42)
+    if more:
+        writer.append(0x41)
+        writer[_COUNT_AT] = 6
+    else:
+        writer[_COUNT_AT] = 5
+    writer[_SIZE_AT] = len(writer) - _COUNT_AT
+    return writer.getvalue()
+
+
+def encode_disposition(role: bool, first: i64, last: i64, settled: bool, encoded_state: bytes) -> bytes:
+    """Encode a disposition (§2.7.6); ``encoded_state`` is one of the constants here, or another encoded state.
+
+    Raises:
+        LocalProtocolError: a number beyond 32 bits.
+    """
+    if len(encoded_state) > _SHORT_STATE_OCTETS:
+        return b"\x00\x53\x15" + encode_list(
+            [
+                ENCODED_TRUE if role else ENCODED_FALSE,
+                encode_unsigned_int(int(first)),
+                encode_unsigned_int(int(last)),
+                ENCODED_TRUE if settled else ENCODED_FALSE,
+                encoded_state,
+            ]
+        )
+    writer = BytesWriter()
+    writer.write(_DISPOSITION_HEAD)
+    writer.append(0x41 if role else 0x42)
+    _write_unsigned_int(writer, first)
+    if last == first:
+        writer.append(0x40)
+    else:
+        _write_unsigned_int(writer, last)
+    writer.append(0x41 if settled else 0x42)
+    if encoded_state == NULL_STATE:
+        writer[_COUNT_AT] = 4
+    else:
+        writer.write(encoded_state)
+        writer[_COUNT_AT] = 5
+    writer[_SIZE_AT] = len(writer) - _COUNT_AT
+    return writer.getvalue()
