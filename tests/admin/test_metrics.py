@@ -12,6 +12,9 @@ from annulet.core.message import Message, Origin
 from annulet.store.history import History
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site
+from tests.broker.amqp091.old_peer import OldPeer
+from tests.broker.amqp091.peer import Peer
+from tests.wire.amqp091.old_versions import HEADER_0_8
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +84,19 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0
+
+
+async def test_connections_by_the_version_they_speak(site: Site) -> None:
+    await OldPeer(site.broker, HEADER_0_8).start()
+    for _ in range(2):
+        await Peer(site.broker).open()
+    Peer(site.broker)  # says nothing
+    samples = await scrape(site)
+    assert samples[key("annulet_connections")] == 4
+    assert samples[key("annulet_connections_by_protocol", protocol="AMQP 0-8")] == 1
+    assert samples[key("annulet_connections_by_protocol", protocol="AMQP 0-9-1")] == 2
+    for connection in list(site.broker.connections):
+        connection.abort()
 
 
 async def test_what_the_history_wrote_and_could_not_write(site: Site, tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class Snapshot:
     unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
     figures: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # by virtual host and name
     ledgers: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)  # held, total, forgotten
+    protocols: Counter[str] = dataclasses.field(default_factory=Counter)  # open connections by what they speak
     gauges: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)  # name -> help, value
     counters: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
     bounds: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -139,6 +140,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             broker.history is not None and broker.history.failed,
         ),
     }
+    snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
@@ -203,6 +205,12 @@ class BrokerCollector(Collector):
             yield GaugeMetricFamily(f"annulet_{name}", text, value)
         for name, (text, value) in self._snapshot.counters.items():
             yield CounterMetricFamily(f"annulet_{name}", text, value)
+        yield self._labelled(
+            "annulet_connections_by_protocol",
+            "Connections that are logged in",
+            "protocol",
+            dict(self._snapshot.protocols),
+        )
         yield self._labelled("annulet_bound", "Configured and built-in limits", "name", self._snapshot.bounds)
         for name, value in self._snapshot.log.items():
             yield GaugeMetricFamily(f"annulet_log_{name}", f"Message log: {name.replace('_', ' ')}", value)

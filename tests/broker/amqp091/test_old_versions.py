@@ -10,55 +10,22 @@ import structlog
 from pamqp import commands
 
 from annulet.broker.broker import Broker
-from tests.broker.amqp091.peer import Peer, bodies, publish, turns
+from tests.broker.amqp091.old_peer import TICKET, OldPeer
+from tests.broker.amqp091.peer import Peer, bodies, publish
 from tests.wire.amqp091.old_versions import (
     CLOSE_IDS,
     HEADER_0_8,
     HEADER_0_9,
     HEADER_OF_AMQPLIB,
     Received,
-    handshake,
     long_string,
     method,
     short_string,
-    take_apart,
 )
 from tests.wire.amqp091.old_versions import publish as old_publish
 
 BASIC, QUEUE = commands.Basic, commands.Queue
-TICKET = struct.pack("!H", 1)
 old_headers = pytest.mark.parametrize("header", [HEADER_0_8, HEADER_OF_AMQPLIB, HEADER_0_9], ids=["0-8", "lib", "0-9"])
-
-
-class OldPeer(Peer):
-    """A client that speaks the version of its protocol header."""
-
-    def __init__(self, broker: Broker, header: bytes) -> None:
-        super().__init__(broker)
-        self.header = header
-
-    async def start(self, frame_max: int = 131_072) -> OldPeer:
-        data = handshake(self.header).replace(
-            struct.pack("!HIH", 100, 131_072, 0), struct.pack("!HIH", 100, frame_max, 0)
-        )
-        self.receive(data)
-        await self.received()
-        return self
-
-    async def received(self) -> list[Received]:
-        await turns()
-        data = bytes(self.transport.written)
-        self.transport.written.clear()
-        return take_apart(data)
-
-    async def say(self, *pieces: bytes) -> list[Received]:
-        self.receive(b"".join(pieces))
-        return await self.received()
-
-    def consume(self, queue: str, *, no_ack: bool = True) -> bytes:
-        filter_table = long_string(b"") if self.header == HEADER_0_9 else b""
-        bits = b"\x02" if no_ack else b"\x00"
-        return method(1, 60, 20, TICKET + short_string(queue) + short_string("c") + bits + filter_table)
 
 
 def declare(queue: str, arguments: bytes = b"") -> bytes:
@@ -206,6 +173,6 @@ async def test_the_log_names_the_version(broker: Broker, header: bytes, name: st
     with structlog.testing.capture_logs() as lines:
         old = await OldPeer(broker, header).start()
         await Peer(broker).open()
-    assert old.connection.protocol == name
+    assert old.connection.protocol_name == name
     opened: list[Any] = [line["protocol"] for line in lines if line["event"] == "connection opened"]
     assert opened == [name, "AMQP 0-9-1"]

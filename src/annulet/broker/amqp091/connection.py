@@ -286,7 +286,7 @@ class AmqpConnection(DeclaringHandler):
     # ------------------------------------------------------------------ questions of channels
 
     @property
-    def protocol(self) -> str:
+    def protocol_name(self) -> str:
         """The version the client speaks: ``AMQP 0-9-1``, ``AMQP 0-9`` or ``AMQP 0-8``."""
         return self.engine.version.name
 
@@ -366,7 +366,7 @@ class AmqpConnection(DeclaringHandler):
             peer=self.name,
             user=self.user_name,
             vhost=self.require_host().name,
-            protocol=self.protocol,
+            protocol=self.protocol_name,
         )
         self._start_heartbeat()
 
