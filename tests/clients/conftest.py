@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.clients.amqp10 import Client, proton_missing, proton_process, rhea_missing, rhea_process
+from tests.clients.driven import DriverProcess
 from tests.clients.support import Peer, Scene
 
 PEER_VARIABLE = "ANNULET_TEST_PEER"
@@ -43,3 +45,57 @@ def ours(peer: Peer) -> Peer:
     if not peer.ours:
         pytest.skip(f"{PEER_VARIABLE} names another broker, which does not have this feature")
     return peer
+
+
+class Drivers:
+    """The clients of AMQP 1.0 in processes of their own, started when first asked for and again when they ended."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, DriverProcess] = {}
+
+    def get(self, name: str) -> DriverProcess:
+        """Return the driver of ``proton`` or ``rhea``; skips the test where that client is not installed."""
+        missing = {"proton": proton_missing, "rhea": rhea_missing}[name]()
+        if missing:
+            pytest.skip(missing)
+        process = self._processes.get(name)
+        if process is None or process.process.poll() is not None:
+            process = {"proton": proton_process, "rhea": rhea_process}[name]()
+            self._processes[name] = process
+        return process
+
+    def close(self) -> None:
+        """End all."""
+        for process in self._processes.values():
+            process.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def drivers() -> Iterator[Drivers]:
+    """One process of each client for all tests that do not kill it."""
+    drivers = Drivers()
+    yield drivers
+    drivers.close()
+
+
+@pytest.fixture
+def proton(drivers: Drivers, peer: Peer, scene: Scene) -> Iterator[Client]:
+    """Qpid Proton, connected to nothing yet; closed before the scene deletes its queues."""
+    client = Client(drivers.get("proton"), peer.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def rhea(drivers: Drivers, peer: Peer, scene: Scene) -> Iterator[Client]:
+    """The Node.js client rhea, connected to nothing yet; closed before the scene deletes its queues."""
+    client = Client(drivers.get("rhea"), peer.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture(params=[pytest.param("proton", marks=pytest.mark.debian), pytest.param("rhea", marks=pytest.mark.node)])
+def client(request: pytest.FixtureRequest) -> Client:
+    """Each client of AMQP 1.0 in turn."""
+    client: Client = request.getfixturevalue(request.param)
+    return client
