@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.core.content import MessageContent
 from annulet.core.death_records import DeathRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.wire.amqp091.annotations import DEATHS, FIRST_DEATH, annotate, decode_deaths, encode_deaths
@@ -303,6 +304,12 @@ class Amqp091View(ContentView):
             LocalProtocolError: a value that AMQP 0-9-1 cannot carry.
         """
         return annotate(message.header, headers, without=without, expires=expires)
+
+    def content(self, message: Message) -> MessageContent:
+        """Return the whole message decoded, as :mod:`annulet.wire.amqp091.conversion` describes."""
+        from annulet.wire.amqp091.conversion import to_content  # noqa: PLC0415 - it writes properties, which are here
+
+        return to_content(message)
 
     def routing_keys(self, message: Message) -> tuple[str, ...]:
         """Return the routing key and those of ``CC``. ``BCC`` left the message when it was published."""
