@@ -44,6 +44,17 @@ class TableView(ContentView):
     def duplicate_id(self, message: Message) -> str:
         return str(self.application.get("duplicate_id", ""))
 
+    def annotated(
+        self,
+        message: Message,
+        headers: dict[str, PropertyValue],
+        *,
+        without: tuple[str, ...] = (),
+        expires: bool = True,
+    ) -> bytes:
+        kept = {name: value for name, value in self.application.items() if name not in without}
+        return repr({**kept, **headers}).encode()
+
 
 def make_message(
     body: str | bytes = b"",

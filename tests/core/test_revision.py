@@ -8,6 +8,7 @@ import pytest
 
 from annulet.core.errors import InvalidArgument
 from annulet.core.invariants import check_invariants
+from annulet.core.revision import revise_delivering
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, send
 
@@ -73,3 +74,50 @@ def test_what_a_queue_is_cannot_change_and_what_it_allows_can():
     send(queue, "a", "b")
     assert pending(queue) == ["b"]
     assert queue.settings != QueueSettings()
+
+
+def delivered(effects=None, *, record=0):
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue)
+    message = make_message("a", k="v", durable=bool(record))
+    message.record = record
+    queue.enqueue(message, NOW)
+    (entry,) = queue.delivering
+    return queue, entry, message
+
+
+def test_a_message_in_delivery_is_revised_for_its_queue_alone():
+    queue, entry, message = delivered()
+    revise_delivering(entry, {"why": "because"})
+    assert entry.message is not message
+    assert (entry.message.body, message.origin) == (message.body, entry.message.origin)
+    assert entry.message.header == message.origin.view.annotated(message, {"why": "because"})
+    queue.return_entries([entry], NOW, counted=False)
+    check_invariants(queue)
+
+
+def test_a_stored_message_in_delivery_is_stored_anew_and_counts_on():
+    effects = RecordingEffects()
+    queue, entry, _ = delivered(effects, record=7)
+    entry.delivery_count = 2
+    effects.calls.clear()
+    revise_delivering(entry, {"why": "because"})
+    assert [call[0] for call in effects.calls] == ["store", "settle"]
+    assert (effects.settled, entry.message.record) == ([("q", 7)], 1)
+    assert effects.changed[-1] == ("q", entry.sequence, 2)
+
+
+def test_what_is_about_to_leave_keeps_its_record():
+    effects = RecordingEffects()
+    _, entry, _ = delivered(effects, record=7)
+    effects.calls.clear()
+    revise_delivering(entry, {"why": "because"}, stored=False)
+    assert (effects.calls, entry.message.record) == ([], 7)
+
+
+def test_what_is_not_in_delivery_is_left_alone():
+    queue = filled()
+    entry = queue.order.first()
+    message = entry.message
+    revise_delivering(entry, {"why": "because"})
+    assert entry.message is message

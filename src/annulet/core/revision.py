@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from annulet.core.arguments import CHANGEABLE
-from annulet.core.entry import PENDING, QueueEntry
+from annulet.core.entry import DELIVERING, PENDING, DeliveryCopy, QueueEntry
 from annulet.core.errors import InvalidArgument
-from annulet.core.message import Message
+from annulet.core.message import Message, PropertyValue
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -67,3 +67,36 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
             queue.effects.entry_changed(queue, replacement)
         queue.settle_record(entry)
     return replacement
+
+
+def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, stored: bool = True) -> None:
+    """Put application properties over those of a message in delivery, for this queue only.
+
+    ``stored=False``: the entry is about to leave, so the change need not outlive the broker. Copies that readers hold
+    are left alone: what they read is not theirs to change.
+    """
+    queue = entry.queue
+    if entry.state != DELIVERING or isinstance(entry, DeliveryCopy):
+        return
+    former = entry.message
+    message = Message(
+        former.origin.view.annotated(former, headers),
+        former.body,
+        former.origin,
+        durable=former.durable,
+        priority=former.priority,
+        accepted_at=former.accepted_at,
+        expires_at=former.expires_at,
+        deliver_at=former.deliver_at,
+    )
+    if queue.accounts is not None:
+        queue.accounts.replaced(former, message)
+    if former.record and stored:
+        queue.effects.store(message, [entry])
+        queue.settle_record(entry)  # of the former one, which it still has
+        entry.message = message
+        if entry.delivery_count or message.deliver_at:
+            queue.effects.entry_changed(queue, entry)
+    else:
+        message.record = former.record
+        entry.message = message
