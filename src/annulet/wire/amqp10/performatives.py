@@ -56,6 +56,7 @@ from annulet.wire.amqp10.outcomes import (
     TransactionalState,
 )
 from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from annulet.wire.amqp10.shortcuts import encode_flow
 from annulet.wire.amqp10.terminus import Coordinator, Source, Target
 
 __all__ = [
@@ -355,6 +356,8 @@ def encode_performative(performative: object) -> bytes:
     Raises:
         LocalProtocolError: a mandatory field is missing, or one has a value its type does not allow.
     """
+    if isinstance(performative, Flow) and not performative.properties:
+        return encode_flow(performative)
     if not isinstance(performative, Composite):
         raise LocalProtocolError(f"a {type(performative).__name__} was given, needed is a performative")
     return encode_composite(performative)

@@ -1,4 +1,4 @@
-"""Transfers and dispositions written without an object: for each message that is sent and settled."""
+"""Transfers and dispositions written without an object, flows without tables: what each message costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from annulet.wire.amqp10.encoding import (
     encode_unsigned_int,
 )
 from annulet.wire.amqp10.errors import LocalProtocolError
-from annulet.wire.amqp10.link_frames import MAX_DELIVERY_TAG_OCTETS
+from annulet.wire.amqp10.link_frames import MAX_DELIVERY_TAG_OCTETS, Flow
 
 NULL_STATE: Final[bytes] = ENCODED_NULL
 ACCEPTED_STATE: Final[bytes] = b"\x00\x53\x24\x45"
@@ -25,6 +25,7 @@ MODIFIED_STATE: Final[bytes] = b"\x00\x53\x27\x45"
 
 _TRANSFER_HEAD: Final[bytes] = b"\x00\x53\x14\xc0\x00\x00"  # size and count are put in when they are known
 _DISPOSITION_HEAD: Final[bytes] = b"\x00\x53\x15\xc0\x00\x00"
+_FLOW_HEAD: Final[bytes] = b"\x00\x53\x13\xc0\x00\x00"
 _SIZE_AT: Final = 4
 _COUNT_AT: Final = 5
 _SHORT_STATE_OCTETS: Final = 200  # a longer state might not fit a list with one octet of size
@@ -104,5 +105,45 @@ def encode_disposition(role: bool, first: i64, last: i64, settled: bool, encoded
     else:
         writer.write(encoded_state)
         writer[_COUNT_AT] = 5
+    writer[_SIZE_AT] = len(writer) - _COUNT_AT
+    return writer.getvalue()
+
+
+def _write_optional(writer: BytesWriter, value: int | None) -> None:
+    if value is None:
+        writer.append(0x40)
+    else:
+        _write_unsigned_int(writer, value)
+
+
+def encode_flow(flow: Flow) -> bytes:
+    """Encode a flow (§2.7.4) that has no properties.
+
+    Raises:
+        LocalProtocolError: a number beyond 32 bits.
+    """
+    writer = BytesWriter()
+    writer.write(_FLOW_HEAD)
+    _write_optional(writer, flow.next_incoming_id)
+    _write_unsigned_int(writer, flow.incoming_window)
+    _write_unsigned_int(writer, flow.next_outgoing_id)
+    _write_unsigned_int(writer, flow.outgoing_window)
+    count: i64 = 4
+    if (
+        flow.handle is not None
+        or flow.delivery_count is not None
+        or flow.link_credit is not None
+        or flow.available is not None
+        or flow.drain
+        or flow.echo
+    ):
+        _write_optional(writer, flow.handle)
+        _write_optional(writer, flow.delivery_count)
+        _write_optional(writer, flow.link_credit)
+        _write_optional(writer, flow.available)
+        writer.append(0x41 if flow.drain else 0x42)
+        writer.append(0x41 if flow.echo else 0x42)
+        count = 10
+    writer[_COUNT_AT] = count
     writer[_SIZE_AT] = len(writer) - _COUNT_AT
     return writer.getvalue()
