@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import struct
 from typing import Any
@@ -413,3 +415,34 @@ def test_an_unknown_header_is_answered_with_the_newest_version(header: bytes) ->
         assert engine.take_output() == [PROTOCOL_HEADER]
         assert engine.closed
         assert re.search("AMQP 0-9-1, 0-9 or 0-8", handler.named("connection_closed")[0][1])
+
+
+@old_headers
+def test_corrupted_sessions_never_raise_and_release_everything(header: bytes) -> None:
+    seed = int(os.environ.get("ANNULET_TEST_SEED", "20261121"))
+    print(f"seed {seed}; repeat with ANNULET_TEST_SEED")
+    generator = random.Random(seed)
+    session = (
+        handshake(header, channels=2)
+        + method(1, 30, 10, short_string("/data") + b"\x1e")
+        + method(1, 50, 10, TICKET + short_string("q") + b"\x02" + long_string(short_string("x") + b"I\0\0\0\1"))
+        + publish(1, "e", "k", b"first", flags=0x2000, properties=long_string(short_string("k") + b"t\1"))
+        + publish(2, "e", "k", b"x" * 300)
+        + method(1, 60, 100, b"\x01")
+        + method(0, 10, CLOSE_IDS[header][0], struct.pack("!H", 200) + short_string("bye") + b"\0\0\0\0")
+    )
+    for _ in range(500):
+        data = bytearray(session)
+        for _ in range(generator.randint(1, 4)):
+            data[generator.randrange(8, len(data))] = generator.randrange(256)
+        handler = Recorder()
+        engine = engine_with(handler)
+        for start in range(0, len(data), 97):
+            engine.receive(bytes(data[start : start + 97]))
+        for received in output(engine):  # whatever is answered is whole, and of this version
+            if received.kind == 1:
+                identifier = received.method[0] << 16 | received.method[1]
+                assert "S" in engine.version.methods.by_identifier[identifier].senders, received
+        engine.connection_lost()
+        assert len(handler.named("connection_closed")) == 1
+        assert sorted(handler.named("open_channel")) == sorted(handler.named("close_channel"))
