@@ -128,7 +128,7 @@ def encode_flow(flow: Flow) -> bytes:
     _write_unsigned_int(writer, flow.incoming_window)
     _write_unsigned_int(writer, flow.next_outgoing_id)
     _write_unsigned_int(writer, flow.outgoing_window)
-    count: i64 = 4
+    writer[_COUNT_AT] = 4
     if (
         flow.handle is not None
         or flow.delivery_count is not None
@@ -143,7 +143,6 @@ def encode_flow(flow: Flow) -> bytes:
         _write_optional(writer, flow.available)
         writer.append(0x41 if flow.drain else 0x42)
         writer.append(0x41 if flow.echo else 0x42)
-        count = 10
-    writer[_COUNT_AT] = count
+        writer[_COUNT_AT] = 10
     writer[_SIZE_AT] = len(writer) - _COUNT_AT
     return writer.getvalue()
