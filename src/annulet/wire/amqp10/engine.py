@@ -1,32 +1,67 @@
 """The AMQP 1.0 connection engine of a server: bytes in, calls of a handler out, bytes out.
 
 No socket, no event loop, no clock: the owner feeds :meth:`Amqp10Engine.receive` with whatever it read and writes what
-:meth:`Amqp10Engine.take_output` returns.
+:meth:`Amqp10Engine.take_output` returns. The classes below it, from the bottom: output, transfers, links, sessions,
+lifecycle.
 """
 # ruff: noqa: PLR0913 - limits are keyword-only
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from annulet.wire.amqp10.conditions import CONNECTION_FRAMING_ERROR, ILLEGAL_STATE, RESOURCE_LIMIT_EXCEEDED
+from annulet.wire.amqp10.errors import ConnectionFault, DecodeError, LocalProtocolError, RemoteProtocolError
+from annulet.wire.amqp10.frames import (
+    AMQP_HEADER,
+    FRAME_AMQP,
+    FRAME_HEADER_OCTETS,
+    FRAME_SASL,
+    MIN_MAX_FRAME_SIZE,
+    PROTOCOL_HEADER_OCTETS,
+    Frame,
+    next_frame,
+)
 from annulet.wire.amqp10.handler import Amqp10Handler
+from annulet.wire.amqp10.lifecycle import ConnectionLifecycle
 from annulet.wire.amqp10.limits import (
     DEFAULT_CHANNEL_MAX,
     DEFAULT_HANDLE_MAX,
     DEFAULT_INCOMING_WINDOW,
     DEFAULT_MAX_FRAME_SIZE,
     MAX_ASSEMBLING_BYTES,
+    MAX_LINK_BYTES,
     MAX_MESSAGE_SIZE,
     MAX_UNAUTHENTICATED_BYTES,
     MAX_UNSETTLED,
 )
-from annulet.wire.amqp10.link import Link
-from annulet.wire.amqp10.performatives import Open
+from annulet.wire.amqp10.link_frames import read_transfer
+from annulet.wire.amqp10.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+    decode_performative,
+)
 from annulet.wire.amqp10.session import EngineSession
+from annulet.wire.amqp10.states import ConnectionState
+from annulet.wire.amqp10.trace import describe_frame
+
+_CHUNKS_JOINED: Final = 256  # chunks of an incomplete frame after which they are joined: bounds objects, not octets
+_TRANSFER_CODE: Final = 0x14
+_HEADER_STATES: Final = (ConnectionState.AWAITING_HEADER, ConnectionState.AWAITING_AMQP_HEADER)
+_DISCARDING_STATES: Final = (ConnectionState.CLOSE_SENT, ConnectionState.DISCARDING)
 
 
-class Amqp10Engine:
+class Amqp10Engine(ConnectionLifecycle):
     """One connection. Errors of the peer never raise, they close what the standard says with the right condition.
 
     Args:
@@ -42,6 +77,7 @@ class Amqp10Engine:
         max_unauthenticated_bytes: octets a peer may send before it is authenticated.
         incoming_window: transfer frames a session may send before its window is renewed, 1 to 2**31 - 1.
         max_unsettled: unsettled deliveries per session and direction.
+        max_link_bytes: octets of the attach frames of all links, with 1 KiB more for each.
         offered_capabilities: of the connection (§2.7.1).
         properties: of the connection: product, version.
 
@@ -76,22 +112,34 @@ class Amqp10Engine:
         max_unauthenticated_bytes: int = MAX_UNAUTHENTICATED_BYTES,
         incoming_window: int = DEFAULT_INCOMING_WINDOW,
         max_unsettled: int = MAX_UNSETTLED,
+        max_link_bytes: int = MAX_LINK_BYTES,
         offered_capabilities: list[str] | None = None,
         properties: dict[str, Any] | None = None,
     ) -> None:
-        self.handler = handler
-        self.closed = False
-        self.opened = False
-        self.authenticated = False
-        self.remote_open: Open | None = None
-        self.hostname = ""
-        self.remote_idle_time_out = 0
+        _check_limit("max_frame_size", max_frame_size, MIN_MAX_FRAME_SIZE, 0x7FFFFFFF)
+        _check_limit("channel_max", channel_max, 0, 0xFFFF)
+        _check_limit("handle_max", handle_max, 0, 0xFFFFFFFF)
+        _check_limit("idle_time_out", idle_time_out, 0, 0xFFFFFFFF)
+        _check_limit("max_message_size", max_message_size, 1, 0x7FFFFFFFFFFFFFFF)
+        _check_limit("incoming_window", incoming_window, 1, 0x7FFFFFFF)
+        own_open = Open(
+            container_id,
+            max_frame_size=max_frame_size,
+            channel_max=channel_max,
+            idle_time_out=idle_time_out or None,
+            offered_capabilities=offered_capabilities,
+            properties=properties,
+        )
+        limits = (max_message_size, max_assembling_bytes, max_unsettled, handle_max, max_link_bytes)
+        super().__init__(handler, own_open, require_sasl, limits, incoming_window)
+        self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.received_since_check = False
-        self.sessions: dict[int, EngineSession] = {}
-        self.trace: Callable[[str], None] | None = None
-        self.limit_hits: dict[str, int] = {}
+        self._unauthenticated_bytes = 0
+        self._chunks: list[bytes] = []  # input that does not make a whole frame yet, or waits for a login
+        self._waiting = 0  # octets in it
+        self._needed = PROTOCOL_HEADER_OCTETS  # octets it takes to go on
 
-    # ---- octets
+    # ---- input
 
     def receive(self, data: bytes) -> None:
         """Take what was read from the socket, protocol headers included, and serve everything that is complete.
@@ -99,125 +147,217 @@ class Amqp10Engine:
         Raises:
             Exception: only what the handler raised besides protocol errors, after closing with amqp:internal-error.
         """
-        raise NotImplementedError
+        if self.closed or not data:
+            return
+        self.received_since_check = True
+        if not self.authenticated:
+            self._unauthenticated_bytes += len(data)
+        self._chunks.append(data)
+        self._waiting += len(data)
+        if len(self._chunks) >= _CHUNKS_JOINED:
+            self._chunks = [b"".join(self._chunks)]
+        if self._waiting >= self._needed:
+            self._go_on()
+        if not self.authenticated and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
+            self._count_hit("max_unauthenticated_bytes")
+            self._abandon(
+                RESOURCE_LIMIT_EXCEEDED,
+                f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first",
+            )
 
-    @property
-    def output_size(self) -> int:
-        """Octets ``take_output`` would return, about; 0 when there is nothing to write."""
-        raise NotImplementedError
+    def _go_on(self) -> None:
+        """Serve the input that waits, unless it is being served already."""
+        if self._serving or not self._chunks:
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks = []
+        self._serving = True
+        try:
+            position = self._serve(data)
+        except Exception as error:
+            self._waiting = 0
+            self._end_after_defect(error)
+            raise
+        finally:
+            self._serving = False
+        self._waiting = 0
+        if position < len(data) and not self.closed:
+            self._chunks.append(data[position:])
+            self._waiting = len(data) - position
 
-    def take_output(self) -> list[bytes]:
-        """Return what has to be written, in order, and forget it. Ends the turn: dispositions and windows leave."""
-        raise NotImplementedError
+    def _serve(self, data: bytes) -> int:
+        """Serve what is complete; returns how far that goes."""
+        position = 0
+        end = len(data)
+        self._needed = 1
+        while not self.closed:
+            if self.opened:
+                position = self._receive_transfers(data, position, end)
+            if self._is_closed() or self.state is ConnectionState.AUTHENTICATING:
+                break
+            if self.state in _HEADER_STATES:
+                following = self._take_header(data, position, end)
+            else:
+                following = self._take_frame(data, position, end)
+            if following == position:
+                break
+            position = following
+        return position
 
-    def heartbeat(self) -> None:
-        """Send an empty frame (§2.4.5)."""
-        raise NotImplementedError
+    def _is_closed(self) -> bool:
+        return self.closed  # asked through a call because serving changes it
 
-    def connection_lost(self, description: str = "the connection was lost") -> None:
-        """Tell the engine that the socket is gone; harmless when everything was closed before."""
-        raise NotImplementedError
+    def _take_header(self, data: bytes, position: int, end: int) -> int:
+        if end - position < PROTOCOL_HEADER_OCTETS:
+            self._needed = PROTOCOL_HEADER_OCTETS
+            received = data[position:end]
+            if AMQP_HEADER[: len(received)] != received[:4]:
+                self._receive_header(received)  # nobody has to wait for the rest of a wrong one
+            return position
+        self._receive_header(data[position : position + PROTOCOL_HEADER_OCTETS])
+        return position + PROTOCOL_HEADER_OCTETS
 
-    # ---- connection and sessions
+    # ---- the hot path
 
-    def sasl_challenge(self, octets: bytes) -> None:
-        """Ask the peer for a response (§5.3.3.3)."""
-        raise NotImplementedError
+    def _receive_transfers(self, data: bytes, start: int, finish: int) -> int:
+        """Serve transfer frames as long as whole ones come; all else is left to the general path."""
+        end: i64 = finish  # annotations convert when compiled; calling i64() would be slow when not
+        limit: i64 = self.max_frame_size
+        position: i64 = start
+        sessions = self.sessions
+        while position + 12 <= end and self.opened and self.trace is None:
+            head = read_i64_be(data, position)  # size, data offset 2, type 0, channel
+            size = head >> 32
+            following = position + size
+            if (
+                (head >> 16) & 0xFFFF != 0x0200
+                or size < 12
+                or size > limit
+                or following > end
+                or data[position + 8] != 0
+                or data[position + 9] != 0x53
+                or data[position + 10] != _TRANSFER_CODE
+            ):
+                break
+            channel: int = head & 0xFFFF
+            session = sessions.get(channel)
+            if session is None or not session.mapped:
+                break
+            self._current_link = None
+            try:
+                transfer, payload = read_transfer(data, position + 11, following)
+                self._receive_transfer(session, transfer, data[payload:following])
+            except RemoteProtocolError as error:
+                self._punish(session, error)
+            position = following
+        return position
 
-    def sasl_outcome(self, code: int, additional: bytes = b"") -> None:
-        """End the login (§5.3.3.5): 0 lets the peer in, anything else ends the connection."""
-        raise NotImplementedError
+    # ---- the general path
 
-    def close(self, condition: str = "", description: str = "") -> None:
-        """Close the connection (§2.4.3); with a condition it is an error. Does nothing once closing."""
-        raise NotImplementedError
+    def _take_frame(self, data: bytes, position: int, end: int) -> int:
+        """Serve one frame; returns ``position`` again when it is not complete."""
+        sasl = self.state in {ConnectionState.AWAITING_SASL_INIT, ConnectionState.AWAITING_SASL_RESPONSE}
+        most = MIN_MAX_FRAME_SIZE if sasl else self.max_frame_size
+        try:
+            frame = next_frame(data, position, end, most)
+        except ConnectionFault as error:
+            self._abandon(error.condition, error.description)  # frame boundaries are lost
+            return end
+        if frame is None:
+            self._needed = FRAME_HEADER_OCTETS
+            if end - position >= FRAME_HEADER_OCTETS:
+                self._needed = int.from_bytes(data[position : position + 4], "big")
+            return position
+        self._current_link = None
+        session = self.sessions.get(frame.channel)
+        try:
+            if frame.kind != (FRAME_SASL if sasl else FRAME_AMQP):
+                raise ConnectionFault(
+                    CONNECTION_FRAMING_ERROR, f"frame of type {frame.kind} while {self.state.name.lower()}"
+                )
+            if self.state in _DISCARDING_STATES:
+                self._discard(data, frame)
+            elif frame.start < frame.end:
+                self._serve_frame(data, frame, session)
+            elif self.trace is not None:
+                self.trace("<- " + describe_frame(frame.kind, frame.channel, None, 0))
+        except RemoteProtocolError as error:
+            self._punish(session, error)
+        return frame.end
 
-    def end_session(self, session: EngineSession, condition: str = "", description: str = "") -> None:
-        """End a session (§2.5.2); with a condition it is an error. Does nothing once ending."""
-        raise NotImplementedError
+    def _discard(self, data: bytes, frame: Frame) -> None:
+        """Look for nothing but close (§2.4.6); what else the peer sends need not even be right."""
+        try:
+            performative, _ = decode_performative(data, frame.start, frame.end)
+        except DecodeError:
+            return
+        if isinstance(performative, Close):
+            self._trace_received(frame, performative, b"")
+            self._receive_close(performative)
 
-    # ---- links
+    def _serve_frame(self, data: bytes, frame: Frame, session: EngineSession | None) -> None:
+        performative, start = decode_performative(data, frame.start, frame.end)
+        payload = data[start : frame.end]
+        self._trace_received(frame, performative, payload)
+        if payload and not isinstance(performative, Transfer):
+            raise DecodeError(
+                f"{type(performative).__name__.lower()} has {len(payload)} octets behind it; only transfer has payload"
+            )
+        if frame.kind == FRAME_SASL:
+            self._receive_sasl(performative)
+        elif isinstance(performative, Open):
+            self._receive_open(performative)
+        elif isinstance(performative, Close):
+            self._receive_close(performative)
+        elif not self.opened:
+            name = type(performative).__name__.lower()
+            raise ConnectionFault(ILLEGAL_STATE, f"{name} before open; open the connection first")
+        else:
+            self._serve_session_frame(frame, session, performative, payload)
 
-    def accept_attach(
-        self,
-        link: Link,
-        *,
-        source: object | None,
-        target: object | None,
-        properties: dict[str, Any] | None = None,
-        offered_capabilities: list[str] | None = None,
-        max_message_size: int = 0,
-        unsettled: dict[bytes, Any] | None = None,
-        initial_delivery_count: int = 0,
-    ) -> bool:
-        """Answer an attach (§2.6.3). Returns False when the link is gone meanwhile: undo what was done for it.
-
-        ``max_message_size`` 0 announces the engine's. ``credit_changed`` follows when the peer granted credit before.
-        """
-        raise NotImplementedError
-
-    def refuse_attach(self, link: Link, condition: str, description: str, info: dict[str, Any] | None = None) -> None:
-        """Answer an attach with no terminus and a closing detach (§2.6.3). Does nothing when the link is gone."""
-        raise NotImplementedError
-
-    def detach(
-        self,
-        link: Link,
-        *,
-        closed: bool,
-        condition: str = "",
-        description: str = "",
-        info: dict[str, Any] | None = None,
+    def _serve_session_frame(
+        self, frame: Frame, session: EngineSession | None, performative: object, payload: bytes
     ) -> None:
-        """Detach (§2.6.5), for good when ``closed`` (§2.6.6). Does nothing when the link is gone.
+        if session is None or isinstance(performative, Begin):
+            self._check_channel(frame.channel, type(performative).__name__.lower())
+            if not isinstance(performative, Begin):
+                raise ConnectionFault(
+                    ILLEGAL_STATE,
+                    f"{type(performative).__name__.lower()} on channel {frame.channel}, which has no session; "
+                    "send begin first",
+                )
+            self._receive_begin(frame.channel, performative)
+        elif isinstance(performative, End):
+            self._receive_end(session, performative)
+        elif not session.mapped:
+            return  # §2.5.5: discarded until the peer's end
+        elif isinstance(performative, Transfer):
+            self._receive_transfer(session, performative, payload)
+        elif isinstance(performative, Disposition):
+            self._receive_disposition(session, performative)
+        elif isinstance(performative, Flow):
+            self._receive_flow(session, performative)
+        elif isinstance(performative, Attach):
+            self._receive_attach(session, performative, frame.end - frame.start)
+        elif isinstance(performative, Detach):
+            self._receive_detach(session, performative)
+        else:
+            raise ConnectionFault(
+                ILLEGAL_STATE, f"{type(performative).__name__.lower()} in an AMQP frame; it belongs to SASL"
+            )
 
-        ``handler.detached`` is called before this returns, with ``by_peer`` False.
-        """
-        raise NotImplementedError
+    def _punish(self, session: EngineSession | None, error: RemoteProtocolError) -> None:
+        """Close what a fault of the frame being served is about."""
+        if isinstance(error, ConnectionFault) or session is None or not self.opened:
+            self._fail(error.condition, error.description)
+        else:
+            self._blame(session, self._current_link, error)
 
-    def grant_credit(self, link: Link, credit: int, *, drain: bool = False) -> None:
-        """Set the credit of an incoming link and tell the peer (§2.6.7)."""
-        raise NotImplementedError
+    def _trace_received(self, frame: Frame, performative: object, payload: bytes) -> None:
+        if self.trace is not None:
+            self.trace("<- " + describe_frame(frame.kind, frame.channel, performative, len(payload), payload[:32]))
 
-    def drained(self, link: Link) -> None:
-        """Give back the credit of an outgoing link (§2.6.7); leaves after everything handed in before."""
-        raise NotImplementedError
 
-    # ---- deliveries
-
-    def send_transfer(
-        self,
-        link: Link,
-        delivery_tag: bytes,
-        payload: bytes,
-        *,
-        settled: bool,
-        state: object | None = None,
-        message_format: int = 0,
-        aborted: bool = False,
-        resume: bool = False,
-    ) -> int:
-        """Hand in a delivery; returns its delivery id, unwrapped. Split at the peer's frame size, kept while its
-        window is closed: stop when ``link.session.writable`` becomes False.
-
-        Raises:
-            LocalProtocolError: the link is not attached or not outgoing, there is no credit, the tag has more than 32
-                octets, or the message is larger than ``link.max_message_size``.
-        """
-        raise NotImplementedError
-
-    def settle_incoming(
-        self, session: EngineSession, first: int, last: int, state: object | None, settled: bool = True
-    ) -> None:
-        """Tell what became of deliveries of the peer (§2.7.6, role receiver). Consecutive ones leave as one frame.
-
-        Does nothing once the session ends. Under rcv-settle-mode second the engine tells the state unsettled and
-        waits for the peer to settle.
-        """
-        raise NotImplementedError
-
-    def settle_outgoing(
-        self, session: EngineSession, first: int, last: int, state: object | None, settled: bool = True
-    ) -> None:
-        """Tell what became of deliveries of ours (§2.7.6, role sender): the answer to a state that was not settled."""
-        raise NotImplementedError
+def _check_limit(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise LocalProtocolError(f"{name} is {value}; give a number from {least} to {most}")

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-MIN_MAX_FRAME_SIZE: Final = 512
-"""Octets; every peer has to accept frames of this size (§2.8.18, MIN-MAX-FRAME-SIZE), SASL frames have no more."""
-
 DEFAULT_MAX_FRAME_SIZE: Final = 131072
 """Octets of the largest frame we take: a message of 100 KiB in one frame, and one read from a socket holds one."""
 
@@ -38,9 +35,6 @@ MAX_UNSETTLED: Final = 65536
 """Unsettled deliveries remembered per session and direction. Incoming ones beyond it end the session, outgoing ones
 make it not writable. Above any useful credit; 10 MB when a peer uses all of it."""
 
-MAX_DELIVERY_TAG_OCTETS: Final = 32
-"""§2.8.7."""
-
 MAX_DESCRIPTION_OCTETS: Final = 300
 """Octets of an error's description that are sent: with its condition it fits the smallest frame."""
 
@@ -49,3 +43,13 @@ MIN_REMOTE_IDLE_TIME_OUT: Final = 100
 
 FRAGMENTS_PER_PART: Final = 1024
 """Payloads of transfers joined at a time, so that a message in tiny frames does not cost an object per octet."""
+
+MAX_LINK_BYTES: Final = 16777216
+"""Octets of the attach frames of all links of a connection, as the links keep what they say, and an overhead for each:
+16384 links that say little, or 128 that fill the largest frame."""
+
+LINK_OVERHEAD_BYTES: Final = 1024
+"""Octets a link counts besides its attach frame; about what its objects take."""
+
+MAX_CREDIT: Final = 0x7FFFFFFF
+"""Deliveries granted at a time: half of the serial numbers, so that they stay comparable (RFC 1982)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from annulet.wire.amqp10.performatives import RECEIVER_FIRST, SENDER_MIXED
+from annulet.wire.amqp10.performatives import RECEIVER_FIRST, SENDER_MIXED, DeliveryState
 from annulet.wire.amqp10.states import LinkState
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class OutgoingDelivery:
     """A delivery of ours that waits for the peer's incoming window; ``offset`` octets of it have left."""
 
     __slots__ = (
+        "aborted",
         "delivery_id",
         "delivery_tag",
         "link",
@@ -87,8 +88,9 @@ class OutgoingDelivery:
         self.payload = payload
         self.message_format = message_format
         self.settled = settled
-        self.state: object | None = None
+        self.state: DeliveryState | None = None
         self.resume = False
+        self.aborted = False  # it is given up: one transfer that says so, without payload
         self.offset = 0
         self.started = False
 
@@ -120,6 +122,7 @@ class Link:
 
     __slots__ = (
         "assembled",
+        "attach_bytes",
         "attached",
         "available",
         "credit",
@@ -127,11 +130,13 @@ class Link:
         "desired_capabilities",
         "drain",
         "drained_due",
+        "failed",
         "fragments",
         "handle",
         "incoming",
         "incomplete_unsettled",
         "initial_delivery_count",
+        "limit",
         "max_message_size",
         "name",
         "owner",
@@ -150,6 +155,7 @@ class Link:
         "target",
         "unsent",
         "unsettled",
+        "unsettled_count",
     )
 
     def __init__(self, session: EngineSession, name: str, remote_handle: int, incoming: bool) -> None:
@@ -160,6 +166,8 @@ class Link:
         self.incoming = incoming
         self.state = LinkState.ATTACH_RECEIVED
         self.attached = False
+        self.failed = False  # we detached it with an error
+        self.attach_bytes = 0  # octets it counts against max_link_bytes
         self.owner: object | None = None
         self.source: object | None = None
         self.target: object | None = None
@@ -172,6 +180,7 @@ class Link:
         self.incomplete_unsettled = False
         self.resuming = False
         self.unsettled: dict[bytes, Any] = {}
+        self.unsettled_count = 0  # deliveries of it in the session's map
         self.unsent: list[int] = []
 
         self.credit = 0
@@ -179,6 +188,7 @@ class Link:
         self.delivery_count = 0
         self.initial_delivery_count = 0
         self.available = 0
+        self.limit = 0  # incoming: the delivery count the peer may reach, after all we ever granted
         self.drained_due = False  # outgoing: drained, but deliveries still wait for the window
         self.pending = 0  # outgoing: deliveries handed in of which nothing has left
 

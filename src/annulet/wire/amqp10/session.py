@@ -19,7 +19,7 @@ def unwrap_serial(serial: int, reference: int) -> int:
 
 
 class DispositionBatch:
-    """Consecutive deliveries of one state: they leave as one disposition (§2.7.6); empty while ``state`` is ``None``."""
+    """Consecutive deliveries of one state leave as one disposition (§2.7.6). Empty while ``state`` is ``None``."""
 
     __slots__ = ("first", "last", "settled", "state")
 
@@ -49,12 +49,13 @@ class EngineSession:
     __slots__ = (
         "channel",
         "delivery_expected",
+        "errant_handles",
         "handle_max",
         "incoming_batch",
         "incoming_unsettled",
         "incoming_window",
         "incoming_window_size",
-        "initial_outgoing_id",
+        "leaving",
         "links",
         "mapped",
         "next_delivery_id",
@@ -66,11 +67,12 @@ class EngineSession:
         "owner",
         "pending",
         "properties",
+        "released",
         "remote_channel",
         "remote_incoming_window",
         "remote_outgoing_window",
-        "second_mode_deliveries",
         "state",
+        "told",
         "touched",
         "writable",
     )
@@ -80,10 +82,14 @@ class EngineSession:
         self.remote_channel = remote_channel
         self.state = SessionState.MAPPED
         self.mapped = True  # state is MAPPED, for the hot paths
+        self.released = False  # nothing can be sent any more
+        self.leaving: deque[Link] = deque()  # links whose end the owner has still to be told
+        self.told = False  # the owner knows of its end
         self.handle_max = SERIAL_MODULUS - 1
         self.properties: dict[str, object] = {}  # of the peer's begin
         self.links: dict[int, Link] = {}
         self.outgoing_handles: dict[int, Link] = {}  # by our handle
+        self.errant_handles: set[int] = set()  # the peer's, detached with an error of ours (§2.8.17)
         self.owner: object | None = None
         self.writable = True
         self.touched = False  # the engine has to look at it before the output is taken
@@ -93,10 +99,8 @@ class EngineSession:
         self.next_incoming_id = 0  # transfer id expected next
         self.delivery_expected = -1  # delivery id expected next, -1 before the first
         self.incoming_unsettled: dict[int, UnsettledDelivery] = {}  # by delivery id
-        self.second_mode_deliveries = 0  # of these, those the peer settles (rcv-settle-mode second)
 
-        self.initial_outgoing_id = 0
-        self.next_outgoing_id = 0  # transfer id given next
+        self.next_outgoing_id = 0  # transfer id given next; the first is 0
         self.next_delivery_id = 0  # delivery id given next
         self.remote_incoming_window = 0  # transfer frames the peer still takes
         self.remote_outgoing_window = 0  # as the peer says; of no use to us
