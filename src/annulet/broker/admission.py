@@ -47,6 +47,8 @@ class Admission:
         self.limits = limits
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
+        self.handshakes_timed_out = 0
+        self.idle_closed = 0
         self.refused: Counter[str] = Counter(dict.fromkeys(COUNTED_LIMITS, 0))  # by the limit's name
         self.by_user: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()
@@ -70,6 +72,16 @@ class Admission:
         self.by_address[peer.address] += 1
         return ""
 
+    def may_begin(self, undecided: int) -> bool:
+        """Whether one more peer may say which protocol it speaks, beside ``undecided`` ones that have not yet.
+
+        They are counted when they have; ``False``: there are too many that are not logged in, cut the socket.
+        """
+        if self.handshakes + undecided < self.limits.max_handshakes:
+            return True
+        self._refuse(LIMIT_HANDSHAKES, f"{self.limits.max_handshakes} connections are logging in", None)
+        return False
+
     def may_open(self, user: str) -> str:
         """Count a connection to the user it logged in as and return ``""``, or return why it may not go on."""
         most = self.limits.max_connections_per_user
@@ -88,17 +100,34 @@ class Admission:
         else:
             self.handshakes -= 1
 
-    def tls_began(self, peer: PeerFacts) -> bool:
-        """Count a TLS hand-shake; ``False``: there are too many, cut the socket and do not call :meth:`tls_ended`."""
+    def handshake_began(self, peer: PeerFacts) -> bool:
+        """Count a socket that no protocol serves yet: a TLS hand-shake, or one whose first octets are awaited.
+
+        ``False``: there are too many; cut it, and do not call :meth:`handshake_ended`.
+        """
         if self.handshakes >= self.limits.max_handshakes:
             self._refuse(LIMIT_HANDSHAKES, f"{self.limits.max_handshakes} connections are logging in", peer)
             return False
         self.handshakes += 1
         return True
 
-    def tls_ended(self) -> None:
-        """The hand-shake is over: the socket is gone, or :meth:`may_connect` is asked next."""
+    def handshake_ended(self) -> None:
+        """The socket is gone, or :meth:`may_connect` is asked next."""
         self.handshakes -= 1
+
+    def note_timed_out(self, peer: str, seconds: float) -> None:
+        """Count and log a connection that is cut because it was not open in time."""
+        self.handshakes_timed_out += 1
+        self._log.warning("handshake timed out", peer=peer, seconds=seconds)
+
+    def note_never_open(self, peer: str, code: int, reason: str) -> None:
+        """Log the end of a connection that never was open. Anybody can cause such, so not each has a line."""
+        self._log.warning("connection closed before it was open", peer=peer, code=code, reason=reason)
+
+    def note_idle(self, peer: str, seconds: float) -> None:
+        """Count and log a connection that is closed because it was idle."""
+        self.idle_closed += 1
+        self._log.warning("connection idle", peer=peer, seconds=seconds)
 
     def may_explain(self) -> bool:
         """Whether a refused peer may be served up to an error of its protocol; ``False``: cut it."""

@@ -21,7 +21,6 @@ import msgspec
 import structlog
 
 from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import PeerFacts, is_loopback
 from annulet.broker.login_throttle import LoginThrottle
 from annulet.broker.scram import (
     DIGESTS,
@@ -37,6 +36,7 @@ from annulet.wire.amqp091.values import read_table_content
 
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.listening import PeerFacts
     from annulet.store.catalogue import Catalogue
     from annulet.store.definitions import UserRecord
 
@@ -218,20 +218,6 @@ class Authenticator:
             return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
         finally:
             self.end_turn(peer)
-
-    def authenticate(self, mechanism: str, response: bytes, peer_address: str) -> User | None:
-        """Check a SASL response on the caller's thread. For the time until every engine waits."""
-        try:
-            name, password = parse_response(mechanism, response)
-        except CredentialsError as error:
-            self.note_malformed(PeerFacts(peer_address), mechanism, str(error))
-            return None
-        peer = PeerFacts(peer_address, is_loopback=is_loopback(peer_address))
-        reason = self._refusal(name, right=self._verify(self._hashes.get(name, self._decoy), password), peer=peer)
-        if reason:
-            self._note_refused(name, peer, mechanism, reason)
-            return None
-        return self._users[name]
 
     def login_external(self, authorization: bytes, *, peer: PeerFacts) -> User | None:
         """Return the user a verified client certificate names (RFC 4422 appendix A).

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import structlog
 
 from annulet import __version__
+from annulet.broker.admission import Admission
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.authentication import Authenticator
 from annulet.broker.blocked import BlockedTargets
@@ -29,6 +30,7 @@ from annulet.broker.recovery import (
     restore_messages,
     save_counters,
 )
+from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
@@ -112,6 +114,9 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
+        self.admission = Admission(configuration.limits)
+        self.tls: TlsListeners
+        self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
@@ -122,6 +127,7 @@ class Broker:
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
+        self._tls_listener: asyncio.Server | None = None
         self._dirty: list[AmqpConnection | ClientConnection] = []
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
@@ -150,6 +156,7 @@ class Broker:
             raise
 
     async def _open(self) -> None:
+        self.tls = TlsListeners(self.configuration, self.admission)
         directory = self.configuration.data_directory
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -180,6 +187,9 @@ class Broker:
         endpoint = self.configuration.amqp
         self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=1024)
         self.amqp_address = self._listener.sockets[0].getsockname()[:2]
+        if self.configuration.amqps is not None:
+            self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
+            self.amqps_address = (bound.host, bound.port)
         self._on_tick()
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
@@ -190,8 +200,9 @@ class Broker:
             return
         self.stopping = True
         self.ready = False
-        if self._listener is not None:
-            self._listener.close()
+        for listener in (self._listener, self._tls_listener):
+            if listener is not None:
+                listener.close()
         if self._tick is not None:
             self._tick.cancel()
         for timer in self._timers:
@@ -316,6 +327,7 @@ class Broker:
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
         for timer in self._timers:
             timer.tick()
+        self.tls.renew()
         now = self.clock()
         if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
             self.commit.request()

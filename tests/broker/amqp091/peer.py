@@ -10,6 +10,7 @@ from pamqp.base import Frame
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.broker import Broker
+from annulet.wire.amqp091.states import ConnectionState
 
 AnyFrame = TypeVar("AnyFrame")
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -31,8 +32,8 @@ class RecordingTransport:
     def set_write_buffer_limits(self, high: int) -> None:
         assert high > 0
 
-    def get_extra_info(self, name: str) -> tuple[str, int]:
-        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672)}[name]
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672), "ssl_object": None}[name]
 
     def get_write_buffer_size(self) -> int:
         return self.buffered
@@ -77,12 +78,19 @@ class Peer:
         response = f"\0{user}\0{user}"
         start_ok = commands.Connection.StartOk(dict(CLIENT_PROPERTIES), "PLAIN", response, "en_US")
         await self.send(0, start_ok)
+        await self.checked()
         tune_ok = commands.Connection.TuneOk(100, frame_max, heartbeat_seconds)
         await self.send(0, tune_ok, commands.Connection.Open("/"))
         for channel in channels:
             await self.send(channel, commands.Channel.Open())
         await self.take()
         return self
+
+    async def checked(self) -> None:
+        """Return when the login is decided: passwords are checked in a thread."""
+        while self.connection.engine.state is ConnectionState.CHECKING:
+            await turns()
+        await turns()
 
     def receive(self, data: bytes) -> None:
         """Hand bytes over as one read."""

@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands, header
 
 from annulet import testing
-from annulet.broker.amqp091.connection import FLOW_PRODUCTS
+from annulet.broker.amqp091.login import FLOW_PRODUCTS
 from annulet.broker.amqp091.publishing import HELD_MILLISECONDS_MAX
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock

@@ -12,12 +12,15 @@ import structlog
 
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
+from annulet.broker.amqp091.login import ConnectionLogin
 from annulet.broker.amqp091.topology import Topology
 from annulet.core import errors as core_errors
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.handler import PENDING
+from annulet.wire.amqp091.states import ConnectionState
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,12 +51,6 @@ HEARTBEAT_MISSES_MAX: Final = 2
 """Silent heartbeat intervals after which a peer is given up (AMQP 0-9-1 §4.2.7)."""
 
 
-FLOW_PRODUCTS: Final = ("RabbitMQ",)
-"""Clients, by the ``product`` they announce, that stop publishing at channel.flow: RabbitMQ's for Java and .NET. Others
-ignore it (pika, py-amqp), or take it for the answer to something else and break (amqplib, aiormq): RabbitMQ sends it no
-more. They are not read instead."""
-
-
 class AmqpConnection(DeclaringHandler):
     """Handles the engine's calls for one client, and owns its channels and timers."""
 
@@ -79,7 +76,11 @@ class AmqpConnection(DeclaringHandler):
             channel_max=broker.configuration.channel_max,
             frame_max=broker.configuration.frame_max,
             heartbeat=broker.configuration.heartbeat,
+            max_message_size=broker.configuration.limits.max_message_bytes,
+            max_assembling_bytes=2 * broker.configuration.limits.max_message_bytes,
+            max_unauthenticated_bytes=broker.configuration.limits.max_unauthenticated_bytes,
         )
+        self.login = ConnectionLogin(self)
         self._transport: asyncio.Transport | None = None
         self._confirming: list[PublishingSession] = []
         self._dirty = False
@@ -89,6 +90,7 @@ class AmqpConnection(DeclaringHandler):
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._silent_checks = 0
+        self._bytes_checked = 0  # what had gone either way at the last check for idleness
         self._lost = False
         self._turn = 0  # which channel is served first when there is room again
 
@@ -98,12 +100,12 @@ class AmqpConnection(DeclaringHandler):
         """Start the hand-shake timer."""
         self._transport = transport
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        ours = transport.get_extra_info("sockname") or ("?", 0)
-        self.name = f"{peer[0]}:{peer[1]} -> {ours[0]}:{ours[1]}"
         self.connected_at = self.broker.clock()
         self.broker.connections.add(self)
-        seconds = self.broker.configuration.handshake_timeout
+        seconds = self.login.enter(transport)
+        if seconds < 0:
+            transport.abort()
+            return
         self._timer = self.broker.loop.call_later(seconds, self._handshake_expired)
 
     def data_received(self, data: bytes) -> None:
@@ -114,6 +116,8 @@ class AmqpConnection(DeclaringHandler):
             self.engine.receive(data)
         except Exception:  # a defect of ours: the engine has closed with 541, and the peer is to be told
             logger.exception("defect while serving a connection", peer=self.name)
+        if self.login.refusal and self.engine.state is not ConnectionState.AWAITING_HEADER:  # now it can understand
+            self.engine.close_connection(constants.RESOURCE_ERROR, self.login.refusal)
         self.mark_dirty()
 
     def eof_received(self) -> bool:
@@ -127,6 +131,7 @@ class AmqpConnection(DeclaringHandler):
         self.now = self.broker.clock()
         if self._timer is not None:
             self._timer.cancel()
+        self.login.leave()
         self.broker.connection_ended(self)
         self.engine.connection_lost()
         self._end()
@@ -258,7 +263,7 @@ class AmqpConnection(DeclaringHandler):
 
     def _handshake_expired(self) -> None:
         if not self.opened and self._transport is not None:
-            logger.warning("handshake timed out", peer=self.name, seconds=self.broker.configuration.handshake_timeout)
+            self.broker.admission.note_timed_out(self.name, self.login.timeout)
             self._transport.abort()
 
     def _start_heartbeat(self) -> None:
@@ -266,6 +271,18 @@ class AmqpConnection(DeclaringHandler):
             self._timer.cancel()
         if self.engine.heartbeat_interval:
             self._restart_timer(self.engine.heartbeat_interval / 2, self._heartbeat_due)
+        elif self.broker.configuration.limits.idle_timeout:
+            self._bytes_checked = self.bytes_received + self.bytes_sent
+            self._restart_timer(self.broker.configuration.limits.idle_timeout, self._idle_due)
+
+    def _idle_due(self) -> None:
+        """Close who negotiated no heartbeat when nothing has gone either way for the idle time-out."""
+        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self._reading_paused:
+            seconds = self.broker.configuration.limits.idle_timeout
+            self.broker.admission.note_idle(self.name, seconds)
+            self.force_close(f"idle for {seconds:g} seconds without heartbeats; negotiate some")
+        elif self.engine.running:
+            self._start_heartbeat()
 
     def _heartbeat_due(self) -> None:
         """Twice per interval: send a heartbeat, and give up a peer that was silent for two intervals."""
@@ -335,16 +352,20 @@ class AmqpConnection(DeclaringHandler):
         response: bytes,
         client_properties: dict[str, PropertyValue],
     ) -> str | None:
-        """Check SASL credentials. ``guest`` works from loopback only."""
-        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
-        address = str(peer[0]) if peer else ""
-        user = self.broker.authenticator.authenticate(mechanism, response, address)
-        if user is None:
-            return None
-        self.user_name = user.name
-        self.obeys_flow = client_properties.get("product") in FLOW_PRODUCTS
-        self.publisher = f"{user.name}@{address}:{peer[1]}" if peer else user.name
-        return user.name
+        """Check SASL credentials, off the loop. ``guest`` works from loopback only."""
+        self.login.begin(mechanism, response, client_properties)
+        return PENDING
+
+    def respond(self, response: bytes) -> str | None:
+        """Check the answer to a challenge."""
+        self.login.respond(response)
+        return PENDING
+
+    def logged_in(self, user: str) -> None:
+        """The peer is this user: go on."""
+        self.user_name = user
+        self.publisher = f"{user}@{self.login.peer}" if self.login.peer.address else user
+        self.engine.authentication_finished(user)
 
     def open_virtual_host(self, name: str) -> None:
         """Choose the virtual host; 530 when it does not exist or the user may not enter."""
@@ -355,6 +376,7 @@ class AmqpConnection(DeclaringHandler):
             raise ConnectionFault(
                 constants.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )
+        self.login.open(self.user_name)
         self.host = host
         self._topology = Topology(self, host)
 
@@ -372,8 +394,11 @@ class AmqpConnection(DeclaringHandler):
 
     def connection_closed(self, code: int, text: str, by_peer: bool) -> None:
         """Both sides agreed to end, or the engine gave the peer up."""
-        log = logger.info if code in (0, 200, constants.CONNECTION_FORCED) else logger.warning
-        log("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+        if self.opened:
+            log = logger.info if code in (0, 200, constants.CONNECTION_FORCED) else logger.warning
+            log("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+        else:
+            self.broker.admission.note_never_open(self.name, code, text)
         self._end()
         if not self.engine.closed:  # connection.close was sent; not every peer answers
             self._restart_timer(CLOSE_ANSWER_SECONDS, self.abort)

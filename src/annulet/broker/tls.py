@@ -1,0 +1,328 @@
+"""TLS for every listener: contexts made of the files of the configuration, renewed when the files change.
+
+Connections of AMQP, STOMP and HTTP come in through :class:`TlsAcceptor`, which does the hand-shake before the protocol
+sees anything. Bulk transfer has a TLS of its own (gRPC) and takes only the files, see :meth:`TlsListener.read_files`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from annulet.broker.configuration import StartError
+from annulet.broker.limited_log import LimitedLog
+from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.validity import CertificateError, validity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.broker.admission import Admission
+    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.tls_settings import CertificateName, TlsSettings
+
+logger = structlog.get_logger(__name__)
+
+RENEWAL_SECONDS: Final = 10.0
+"""Between two looks at the files: programs that renew certificates do it hours before the old one ends."""
+
+EXPIRY_WARNING_DAYS: Final = 14
+
+VERIFY_MODES: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+DISTINGUISHED_NAMES: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "stateOrProvinceName": "ST",
+    "localityName": "L",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""OpenSSL's names of attributes to those of RFC 4514 §3; others keep OpenSSL's."""
+
+
+class TlsError(StartError):
+    """Certificates cannot be used. The text names the listener, the file and the remedy."""
+
+
+class TlsListener:
+    """The TLS of one listener. ``context`` is made anew when the files change; connections keep the one they have."""
+
+    def __init__(self, name: str, settings: TlsSettings) -> None:
+        self.name = name  # in the configuration: amqps, stomps, https, bulks
+        self.settings = settings
+        self.renewals = 0
+        self.context = make_context(name, settings)
+        self._seen = self._stamps()
+        self._looked_at = time.monotonic()
+        self.warn_of_expiry()
+
+    def renew(self) -> None:
+        """Load the files again when they have changed since. What cannot be loaded leaves the old ones in place."""
+        now = time.monotonic()
+        if now - self._looked_at < RENEWAL_SECONDS:
+            return
+        self._looked_at = now
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return
+        self._seen = stamps
+        try:
+            self.context = make_context(self.name, self.settings)
+        except TlsError as error:
+            logger.error("certificates changed and cannot be used; the old ones stay", error=str(error))  # noqa: TRY400
+            return
+        self.renewals += 1
+        logger.info("certificates renewed", listener=self.name, certificate=str(self.settings.certificate))
+        self.warn_of_expiry()
+
+    def warn_of_expiry(self) -> None:
+        """Log when the certificate is not valid now, or not for long."""
+        settings = self.settings
+        try:
+            begins, ends = validity_of(settings.certificate.read_text(errors="replace"))
+        except (OSError, CertificateError) as error:
+            logger.warning("cannot tell how long a certificate is valid", listener=self.name, error=str(error))
+            return
+        now = datetime.now(UTC)
+        remedy = "have it renewed; the file is read again when it changes"
+        values = {"listener": self.name, "certificate": str(settings.certificate)}
+        if now > ends:
+            logger.warning("the certificate has expired", **values, ended=ends.isoformat(), remedy=remedy)
+        elif now < begins:
+            logger.warning("the certificate is not valid yet", **values, begins=begins.isoformat())
+        elif (ends - now).days < EXPIRY_WARNING_DAYS:
+            logger.warning("the certificate expires soon", **values, ends=ends.isoformat(), remedy=remedy)
+
+    def read_files(self) -> tuple[bytes, bytes, bytes]:
+        """Return certificate, key and client CA (empty without one) as PEM."""
+        settings = self.settings
+        authority = b"" if settings.client_ca is None else settings.client_ca.read_bytes()
+        return settings.certificate.read_bytes(), settings.key.read_bytes(), authority
+
+    def _stamps(self) -> list[tuple[int, int, int]]:
+        found = []
+        for path in (self.settings.certificate, self.settings.key, self.settings.client_ca):
+            if path is not None:
+                with contextlib.suppress(OSError):  # gone for a moment while it is replaced
+                    facts = path.stat()
+                    found.append((facts.st_mtime_ns, facts.st_ino, facts.st_size))
+        return found
+
+
+def make_context(listener: str, settings: TlsSettings) -> ssl.SSLContext:
+    """Return a server's context. Raises :class:`TlsError`."""
+    where = f"tls of listener {listener}"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = VERSIONS[settings.minimum_version]
+    for field, path in (
+        ("certificate", settings.certificate),
+        ("key", settings.key),
+        ("client_ca", settings.client_ca),
+    ):
+        if path is not None:
+            _check_readable(where, field, path)
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
+    except ssl.SSLError as error:
+        raise TlsError(f"{where}: {_chain_error(settings, error)}") from error
+    except _EncryptedKeyError as error:
+        raise TlsError(
+            f"{where}: key {settings.key} is encrypted; store it without: openssl pkey -in {settings.key} -out ..."
+        ) from error
+    context.verify_mode = VERIFY_MODES[settings.verify]
+    if settings.client_ca is not None:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except ssl.SSLError as error:
+            raise TlsError(f"{where}: client_ca {settings.client_ca} holds no PEM certificate") from error
+    if settings.ciphers:
+        try:
+            context.set_ciphers(settings.ciphers)
+        except ssl.SSLError as error:
+            raise TlsError(
+                f"{where}: ciphers {settings.ciphers!r} selects none; try it with openssl ciphers"
+            ) from error
+    return context
+
+
+def _check_readable(where: str, field: str, path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise TlsError(
+            f"{where}: {field} {path} cannot be read: {error.strerror}; "
+            f"set tls.{field} to a PEM file that the broker may read"
+        ) from error
+
+
+def _chain_error(settings: TlsSettings, error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"key {settings.key} does not belong to certificate {settings.certificate}; set the pair"
+    for field, path, mark in (
+        ("certificate", settings.certificate, "-----BEGIN CERTIFICATE-----"),
+        ("key", settings.key, "PRIVATE KEY-----"),
+    ):
+        if mark not in path.read_text(errors="replace"):
+            return f"{field} {path} is not a PEM file with {mark!r}"
+    return f"certificate {settings.certificate} and key {settings.key} cannot be used: {error.reason or error}"
+
+
+class _EncryptedKeyError(Exception):
+    """OpenSSL asks for a password; nobody is there to type one."""
+
+
+def _no_password() -> str:
+    raise _EncryptedKeyError
+
+
+# ---------------------------------------------------------------------- peers
+
+
+def peer_facts(
+    transport: asyncio.BaseTransport, configuration: BrokerConfiguration, listener: str = "amqps"
+) -> PeerFacts:
+    """Return what a transport tells of its peer. ``listener``: whose ``certificate_name`` counts when it has TLS."""
+    peer = transport.get_extra_info("peername")
+    address, port = (str(peer[0]), int(peer[1])) if peer else ("", 0)
+    connection: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    if connection is None:
+        return PeerFacts(address, port, is_loopback(address))
+    settings = configuration.tls.get(listener)
+    name = ""
+    if settings is not None and settings.verify != "none":
+        name = certificate_name(connection.getpeercert() or {}, settings.certificate_name)
+    return PeerFacts(address, port, is_loopback(address), tls=True, certificate_name=name)
+
+
+def certificate_name(certificate: dict[str, Any], which: CertificateName) -> str:
+    """Return the name a certificate gives its holder; empty when it has no such part. The first one counts.
+
+    ``certificate`` is what ``ssl`` returns of a verified one. ``distinguished-name`` is RFC 4514's text: ``CN=a,O=b``.
+    """
+    if which.startswith("san-"):
+        kind = {"san-dns": "DNS", "san-email": "email"}[which]
+        return next((value for name, value in certificate.get("subjectAltName", ()) if name == kind), "")
+    parts: tuple[tuple[tuple[str, str], ...], ...] = certificate.get("subject", ())
+    if which == "common-name":
+        return next((value for part in parts for name, value in part if name == "commonName"), "")
+    return ",".join(
+        "+".join(f"{DISTINGUISHED_NAMES.get(name, name)}={_escaped(value)}" for name, value in part)
+        for part in reversed(parts)
+    )
+
+
+def _escaped(value: str) -> str:
+    """Escape a value as RFC 4514 §2.4 prescribes."""
+    text = "".join(f"\\{character}" if character in ',+"\\<>;' else character for character in value)
+    if text.startswith(("#", " ")):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text
+
+
+# ---------------------------------------------------------------------- accepting
+
+
+class TlsCounters(msgspec.Struct):
+    """Hand-shakes of all TLS listeners since start."""
+
+    completed: int = 0
+    failed: int = 0  # of them: timed out, hung up, no common version or cipher, no or wrong certificate
+
+
+class TlsAcceptor:
+    """Does the hand-shake of one socket, then hands the transport to a protocol. A duck-typed ``asyncio.Protocol``.
+
+    The time from accept to the end of the protocol's own hand-shake is one time-out: when it is over, a protocol that
+    has an attribute ``opened`` which is not true is cut.
+    """
+
+    def __init__(
+        self,
+        listener: TlsListener,
+        make_protocol: Callable[[], Any],
+        admission: Admission,
+        counters: TlsCounters,
+        timeout: float,
+        log: LimitedLog,
+    ) -> None:
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._admission = admission
+        self._counters = counters
+        self._timeout = timeout
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin, unless too many hand-shakes are under way."""
+        peer = transport.get_extra_info("peername")
+        address, port = (str(peer[0]), int(peer[1])) if peer else ("", 0)
+        facts = PeerFacts(address, port, is_loopback(address), tls=True)
+        if not self._admission.handshake_began(facts):
+            transport.abort()
+            return
+        transport.pause_reading()  # what comes belongs to the hand-shake, not to this object
+        self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport, facts))
+
+    def data_received(self, data: bytes) -> None:
+        """Nothing is read before the hand-shake takes over."""
+
+    def eof_received(self) -> bool:
+        """The peer gave up."""
+        return False
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        """The socket was cut before anything began; a hand-shake under way learns of it by itself."""
+
+    def pause_writing(self) -> None:
+        """Nothing is written here."""
+
+    def resume_writing(self) -> None:
+        """As above."""
+
+    async def _shake_hands(self, transport: asyncio.Transport, peer: PeerFacts) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        protocol = self._make_protocol()
+        try:
+            secured = await loop.start_tls(
+                transport, protocol, self._listener.context, server_side=True, ssl_handshake_timeout=self._timeout
+            )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            transport.abort()
+            self._note_failure(peer, error)
+            return
+        finally:
+            self._admission.handshake_ended()
+        if secured is None or secured.is_closing():
+            self._note_failure(peer, ConnectionResetError("the peer hung up"))
+            return
+        self._counters.completed += 1
+        if hasattr(protocol, "opened"):
+            loop.call_at(started + self._timeout, self._expired, secured, peer)
+        protocol.connection_made(secured)
+
+    def _expired(self, transport: asyncio.Transport, peer: PeerFacts) -> None:
+        protocol = transport.get_protocol()
+        if not getattr(protocol, "opened", True) and not transport.is_closing():
+            self._admission.note_timed_out(str(peer), self._timeout)
+            transport.abort()
+
+    def _note_failure(self, peer: PeerFacts, error: Exception) -> None:
+        self._counters.failed += 1
+        reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+        self._log.warning("TLS handshake failed", listener=self._listener.name, peer=str(peer), reason=str(reason))
