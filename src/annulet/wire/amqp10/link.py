@@ -129,6 +129,7 @@ class Link:
         "delivery_count",
         "desired_capabilities",
         "drain",
+        "drain_due",
         "drained_due",
         "failed",
         "fragments",
@@ -185,6 +186,7 @@ class Link:
 
         self.credit = 0
         self.drain = False
+        self.drain_due = False  # outgoing: asked for, and not answered yet
         self.delivery_count = 0
         self.initial_delivery_count = 0
         self.available = 0

@@ -327,12 +327,14 @@ class LinkLifecycle(TransferEngine):
     def drained(self, link: Link) -> None:
         """Give back the credit of an outgoing link (§2.6.7); leaves after everything handed in before.
 
+        Does nothing unless the peer asked for it since the last answer.
+
         Raises:
             LocalProtocolError: the link is incoming.
         """
         if link.incoming:
             raise LocalProtocolError(f"drained on link {link.name!r}, which is incoming; the sender gives credit back")
-        if not link.attached:
+        if not link.attached or not link.drain_due:
             return
         if link.pending > 0:
             link.drained_due = True
@@ -379,6 +381,8 @@ class LinkLifecycle(TransferEngine):
                     f"flow.delivery-count is {flow.delivery_count} on {link.name!r}; sent were {link.delivery_count}",
                 )
             link.credit = max(0, base + flow.link_credit - link.delivery_count) if link.attached else flow.link_credit
+        # A receiver repeats drain in every flow until it grants credit anew; answering each would never end.
+        link.drain_due = flow.drain and (link.drain_due or not link.drain or link.credit > 0)
         link.drain = flow.drain
         if link.attached:
             self.handler.credit_changed(link)

@@ -138,9 +138,9 @@ class FrameOutput:
         session.next_outgoing_id += 1
         session.remote_incoming_window -= 1
 
-    def _trace_transfer(self, channel: int, transfer: Transfer, payload_size: int) -> None:
+    def _trace_transfer(self, channel: int, transfer: Transfer, payload: bytes) -> None:
         if self.trace is not None:
-            self.trace("-> " + describe_frame(FRAME_AMQP, channel, transfer, payload_size))
+            self.trace("-> " + describe_frame(FRAME_AMQP, channel, transfer, len(payload), payload[:32]))
 
     def _send_flow(self, session: EngineSession, link: Link | None) -> None:
         """Send the state of the session, and of ``link`` (§2.7.4); renews the incoming window."""

@@ -297,7 +297,7 @@ class TransferEngine(FrameOutput):
                 self._send_transfer_frame(session, head, payload)
                 if self.trace is not None:
                     transfer = Transfer(link.handle, number & _SERIAL_MASK, delivery_tag, message_format, settled)
-                    self._trace_transfer(session.channel, transfer, len(payload))
+                    self._trace_transfer(session.channel, transfer, payload)
                 return number
         delivery = OutgoingDelivery(link, number, delivery_tag, payload, message_format, settled)
         delivery.state = state
@@ -344,12 +344,13 @@ class TransferEngine(FrameOutput):
             head = encode_performative(transfer)
         delivery.offset += len(payload)
         self._send_transfer_frame(session, head, payload)
-        self._trace_transfer(session.channel, transfer, len(payload))
+        self._trace_transfer(session.channel, transfer, payload)
         return complete
 
     def _give_back_credit(self, link: Link) -> None:
         """Use up the credit without sending (§2.6.7, drain)."""
         link.drained_due = False
+        link.drain_due = False
         link.delivery_count += link.credit
         link.credit = 0
         self._send_flow(link.session, link)
