@@ -183,9 +183,9 @@ class Sender(Link):
         outcomes = [outcome["outcome"] for outcome in self.send(*messages, **options)]
         assert outcomes == ["accepted"] * len(messages), outcomes
 
-    def wait_credit(self, credit: int = 1) -> int:
-        """Wait until the peer granted so much."""
-        return int(self.driver.ask("wait_credit", link=self.name, credit=credit))
+    def wait_credit(self, credit: int = 1, seconds: float = 20) -> int:
+        """Wait until the peer granted so much and return what it did."""
+        return int(self.driver.ask("wait_credit", link=self.name, credit=credit, seconds=seconds))
 
 
 class Receiver(Link):

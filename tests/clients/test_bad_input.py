@@ -56,14 +56,15 @@ def client(peer: Peer, bystander: str) -> Iterator[RawClient]:
     ],
     ids=["http", "0-9-2", "0-8-0", "tls"],
 )
-def test_a_bad_protocol_header_is_answered_with_ours(client: RawClient, header: bytes) -> None:
+def test_a_bad_protocol_header_is_answered_with_the_newest(peer: Peer, client: RawClient, header: bytes) -> None:
+    newest = b"AMQP\x00\x01\x00\x00" if peer.ours else PROTOCOL_HEADER
     client.send(header)
     received = b""
     while len(received) < 8:
         piece = client.socket.recv(8 - len(received))
         assert piece, received
         received += piece
-    assert received == PROTOCOL_HEADER
+    assert received == newest
     client.expect_end()
 
 

@@ -69,6 +69,7 @@ class Recorder(MessagingHandler, TransactionHandler):
     def on_connection_opened(self, event: proton.Event) -> None:
         name = self.name_of(event.connection)
         self.opens[name] = self.opens.get(name, 0) + 1
+        self.closed.pop(name, None)  # after a reconnect it lives again
 
     def on_connection_closing(self, event: proton.Event) -> None:
         self.closed[self.name_of(event.connection)] = refusal("connection closed", event.connection.remote_condition)
@@ -330,6 +331,15 @@ class Driver:
         if self._gone(record) and not all(self._answered(one) for one in deliveries):
             self._alive(record)
         return [self._outcome(delivery) for delivery in deliveries]
+
+    def send_in(self, link: str, transaction_id: str, seconds: float = 20) -> None:
+        """Send in a transaction that was never declared, and wait for what the peer thinks of that."""
+        record = self.recorder.links[link]
+        delivery = record.link.send(proton.Message(body="x"))
+        delivery.local.data = [transaction_id.encode()]
+        delivery.update(0x34)
+        self._wait(lambda: self._answered(delivery) or self._gone(record), seconds, "an error")
+        self._alive(record)
 
     def _gone(self, record: LinkRecord) -> bool:
         return bool(record.closed) or self.recorder.name_of(record.link.connection) in self.recorder.closed

@@ -58,6 +58,8 @@ class LinkSettings(LinkOption):
             terminus.expiry_policy = EXPIRY_POLICIES[settings["expiry_policy"]]
         if "distribution_mode" in settings:
             terminus.distribution_mode = DISTRIBUTION_MODES[settings["distribution_mode"]]
+        if settings.get("without_source"):
+            terminus.type = proton.Terminus.UNSPECIFIED
         if settings.get("dynamic"):
             terminus.dynamic = True
             terminus.address = None
