@@ -23,7 +23,7 @@ GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 """An application property to every view, AMQP 1.0's included."""
 
 ANNOTATION_PREFIX: Final = "m."
-"""Artemis's prefix for AMQP 1.0 message annotations. No message has any yet, so these names are null."""
+"""Artemis's prefix for AMQP 1.0 message annotations; null for messages of other protocols."""
 
 PER_DELIVERY: Final = frozenset({"JMSRedelivered", "JMSXDeliveryCount", "amqp.delivery_count", "amqp.redelivered"})
 """Fields of a delivery, not of a message: a selector is evaluated once per message, so it cannot ask for them."""
@@ -84,7 +84,7 @@ class MessageLookup:
         """Return the value of one identifier, ``None`` when the message has none that can be decoded."""
         if name not in HEADER_IDENTIFIERS:
             if name.startswith(ANNOTATION_PREFIX):
-                return None
+                return self.message.origin.view.annotation(self.message, name[len(ANNOTATION_PREFIX) :])
             return self.message.origin.view.application_property(self.message, name)
         reader = _FACTS.get(name)
         if reader is not None:

@@ -40,6 +40,11 @@ class ContentView:
         """Return one application property (AMQP 0-9-1: an entry of ``headers``), ``None`` when there is none."""
         raise NotImplementedError
 
+    def annotation(self, message: Message, name: str) -> PropertyValue:
+        """Return one message annotation (AMQP 1.0), ``None`` when there is none; other protocols have none at all."""
+        del message, name
+        return None
+
     def given_priority(self, message: Message) -> int:
         """Return the priority the sender gave, -1 when it gave none (``message.priority`` is then 4)."""
         raise NotImplementedError

@@ -1,0 +1,128 @@
+"""The protocols a message may have come by, and messages of one made into messages of another.
+
+A message keeps the form its sender's protocol gave it. Whoever delivers it by another one asks :func:`converted`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.core.message import ContentView, Message, Origin
+from annulet.wire.amqp091 import conversion as amqp091
+from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp10 import conversion as amqp10
+from annulet.wire.amqp10.view import VIEW as AMQP_1_0
+from annulet.wire.stomp import conversion as stomp
+from annulet.wire.stomp.view import VIEW as STOMP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.core.content import MessageContent
+
+logger = structlog.get_logger(__name__)
+
+VIEWS: Final[dict[str, ContentView]] = {view.name: view for view in (AMQP_0_9_1, AMQP_1_0, STOMP)}
+"""Every protocol's view by its name, which is what the message log stores."""
+
+_WRITERS: Final[dict[ContentView, Callable[[MessageContent], tuple[bytes, bytes]]]] = {
+    AMQP_0_9_1: amqp091.from_content,
+    AMQP_1_0: amqp10.from_content,
+    STOMP: stomp.from_content,
+}
+
+CONVERTED_MAX: Final = 1024
+"""Conversions remembered, so that fan-out and redelivery do not repeat them; the oldest is forgotten first."""
+
+CONVERTED_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of headers and bodies that are remembered, the originals' too: they live at least as long."""
+
+LOGGED_FAILURES_MAX: Final = 100
+"""Failed conversions of a run that are logged; the others are counted only."""
+
+
+class ConversionError(Exception):
+    """A message cannot be made one of another protocol. Says which, where it was sent, and why."""
+
+
+class Conversions:
+    """Messages in the form of another protocol, the latest of them remembered."""
+
+    def __init__(self, entries_max: int = CONVERTED_MAX, bytes_max: int = CONVERTED_BYTES_MAX) -> None:
+        self.entries_max = entries_max
+        self.bytes_max = bytes_max
+        self.conversions = 0  # made, not found among the remembered
+        self.failures = 0
+        self.bytes = 0  # what the remembered ones keep alive
+        self._remembered: dict[tuple[int, str], tuple[Message, Message]] = {}
+
+    def __len__(self) -> int:
+        return len(self._remembered)
+
+    def message_for(self, message: Message, view: ContentView) -> Message:
+        """Return ``message`` as one of ``view``'s protocol: itself where it is one.
+
+        Raises :class:`ConversionError` for a message that cannot be converted, which no known content is.
+        """
+        if message.origin.view is view:
+            return message
+        key = (id(message), view.name)
+        known = self._remembered.get(key)
+        if known is not None:  # it is this very message: the remembered ones are alive, so no other has its id
+            return known[1]
+        made = self._convert(message, view)
+        self._remember(key, message, made)
+        return made
+
+    def _convert(self, message: Message, view: ContentView) -> Message:
+        origin = message.origin
+        try:
+            header, body = _WRITERS[view](origin.view.content(message))
+        except Exception as error:
+            self.failures += 1
+            text = (
+                f"message of {origin.view.name} to exchange '{origin.exchange}', key '{origin.routing_key}' cannot be "
+                f"converted to {view.name}: {type(error).__name__}: {error}"
+            )
+            if self.failures <= LOGGED_FAILURES_MAX:
+                logger.exception("conversion failed", reason=text)
+            raise ConversionError(text) from error
+        self.conversions += 1
+        made = Message(
+            header,
+            body,
+            Origin(origin.exchange, origin.routing_key, origin.publisher, view, origin.connection),
+            durable=message.durable,
+            priority=message.priority,
+            accepted_at=message.accepted_at,
+            expires_at=message.expires_at,
+            deliver_at=message.deliver_at,
+        )
+        made.record = message.record
+        return made
+
+    def _remember(self, key: tuple[int, str], message: Message, made: Message) -> None:
+        size = _size_of(message, made)
+        if size > self.bytes_max or self.entries_max < 1:
+            return
+        self._remembered[key] = (message, made)
+        self.bytes += size
+        while self.bytes > self.bytes_max or len(self._remembered) > self.entries_max:
+            former, its = self._remembered.pop(next(iter(self._remembered)))
+            self.bytes -= _size_of(former, its)
+
+
+def _size_of(message: Message, made: Message) -> int:
+    size = len(message.header) + len(message.body) + len(made.header)
+    return size if made.body is message.body else size + len(made.body)
+
+
+CONVERSIONS: Final = Conversions()
+"""Those of this process: protocols share them. Counted by ``annulet_conversions_total`` and its failures."""
+
+
+def converted(message: Message, view: ContentView) -> Message:
+    """Return a message as one of ``view``'s protocol, see :meth:`Conversions.message_for`."""
+    return CONVERSIONS.message_for(message, view)
