@@ -11,6 +11,7 @@ from annulet.admin.service import AdminService
 from annulet.broker.broker import Broker
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.configuration import Endpoint, StartError
+from annulet.broker.stomp.listener import StompService
 
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
@@ -27,6 +28,8 @@ def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_cl
     with a line in the log that says so.
     """
     broker = Broker(configuration, clock=clock)
+    if configuration.stomp is not None or configuration.stomps is not None:
+        broker.add_service(StompService(configuration.stomp, configuration.stomps))
     if configuration.http is not None:
         broker.add_service(AdminService(configuration.http))
     if configuration.bulk is not None:
@@ -45,7 +48,9 @@ def listener_urls(broker: Broker) -> dict[str, str]:
     """Return the URL of every open listener by its name in the configuration, with the real ports."""
     urls = {"amqp": f"amqp://{Endpoint(*broker.amqp_address)}"}
     for service in broker.services:
-        if isinstance(service, AdminService):
+        if isinstance(service, StompService):
+            urls.update(service.urls)
+        elif isinstance(service, AdminService):
             urls["http"] = service.url
         elif _pyarrow_is_installed():
             from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional

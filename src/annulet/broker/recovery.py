@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import expect_leased
+from annulet.broker.views import VIEWS
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
-from annulet.core.message import ContentView, Message, Origin
+from annulet.core.message import Message, Origin
 from annulet.core.routing import address_of_key
 from annulet.store.history_batch import EntryState
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.wire.amqp091.errors import RemoteProtocolError
-from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,6 @@ LOG_DIRECTORY: Final = "messages"
 
 NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""
-
-VIEWS: Final[dict[str, ContentView]] = {VIEW.name: VIEW}
 
 
 async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> Log:

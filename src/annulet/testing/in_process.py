@@ -17,6 +17,7 @@ from annulet.application import build_broker
 from annulet.broker.authentication import FIRST_USER
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.broker.stomp.listener import StompService
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,6 +46,14 @@ class RunningBroker:
             if isinstance(service, AdminService):
                 return service.url
         raise LookupError("this broker has no HTTP listener; start it with http=True")
+
+    @property
+    def stomp_address(self) -> tuple[str, int]:
+        """Host and port. Raises LookupError when the broker was started without STOMP."""
+        for service in self.broker.services:
+            if isinstance(service, StompService) and service.endpoint is not None:
+                return service.endpoint.host, service.endpoint.port
+        raise LookupError("this broker has no STOMP listener; start it with stomp=True")
 
     @property
     def bulk_url(self) -> str:

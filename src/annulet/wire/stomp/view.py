@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.core.content import MessageContent
 from annulet.core.death_records import DeathRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.wire.stomp import names
+from annulet.wire.stomp.conversion import to_content
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.header_block import changed_block, decode_block, find_header
@@ -95,6 +97,10 @@ class StompView(ContentView):
         """Return the message's block changed as told, values as texts; everything else keeps its octets."""
         leaving = frozenset(without) if expires else _LIFETIMES.union(without)
         return changed_block(message.header, _as_texts(headers), leaving)
+
+    def content(self, message: Message) -> MessageContent:
+        """Return the whole message decoded, as :mod:`annulet.wire.stomp.conversion` describes."""
+        return to_content(message)
 
     def deaths(self, message: Message) -> list[DeathRecord]:
         """Return the records of ``x-death``, latest first; none when it is malformed."""

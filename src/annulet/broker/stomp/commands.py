@@ -1,0 +1,322 @@
+"""What the STOMP engine calls: one method for each frame a client may send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.broker.stomp.consumers import AUTO, StompConsumer, tag_for
+from annulet.broker.stomp.destinations import (
+    AUTO_DELETE,
+    EXISTING_QUEUE,
+    QUEUE_ARGUMENTS,
+    REPLY_QUEUE,
+    TEMPORARY_QUEUE,
+    queue_arguments,
+    refuse_temporary_topic,
+)
+from annulet.broker.stomp.errors import translated
+from annulet.broker.stomp.subscribing import (
+    declare_if_asked,
+    delete_subscription,
+    names_durable,
+    start_subscription,
+)
+from annulet.core.cancelling import cancel_scheduled
+from annulet.core.consumer import CreditWindow
+from annulet.core.errors import LimitExceeded
+from annulet.core.message import DEFAULT_PRIORITY, Message
+from annulet.core.settings import ConsumerSettings
+from annulet.core.transaction import Transaction
+from annulet.wire.stomp.engine import header_line
+from annulet.wire.stomp.errors import RemoteProtocolError
+from annulet.wire.stomp.handler import ConnectionHandler
+from annulet.wire.stomp.send_headers import SendFacts, read_send, read_switch
+
+if TYPE_CHECKING:
+    from annulet.broker.sending import Destination
+    from annulet.broker.stomp.connection import StompConnection
+    from annulet.broker.stomp.session import StompSession
+    from annulet.wire.stomp.frames import Frame
+
+TRANSACTIONS_MAX: Final = 256
+"""Open transactions of a connection; clients use one or a few."""
+
+SUBSCRIPTIONS_MAX: Final = 1024
+"""Subscriptions of a connection: half of the channels a 0-9-1 client may open, each of which has at least one."""
+
+REPLY_TO: Final = "reply-to"
+ROUTING_TYPE: Final = "destination-type"  # Artemis
+NOT_OF_THE_MESSAGE: Final = QUEUE_ARGUMENTS.union((ROUTING_TYPE, AUTO_DELETE))
+"""Headers of SEND that are about the destination."""
+
+
+class OpenTransaction:
+    """A transaction, with the deliveries it settles."""
+
+    __slots__ = ("core", "settled")
+
+    def __init__(self, core: Transaction) -> None:
+        self.core = core
+        self.settled: list[tuple[int, StompConsumer]] = []
+
+
+class StompCommands(ConnectionHandler):
+    """Serves one connection."""
+
+    def __init__(self, connection: StompConnection) -> None:
+        self.connection = connection
+        self.transactions: dict[str, OpenTransaction] = {}
+
+    @property
+    def session(self) -> StompSession:
+        """The session; there is one once CONNECTED was sent."""
+        session = self.connection.session
+        assert session is not None
+        return session
+
+    # ------------------------------------------------------------------ connection
+
+    def authenticate(self, login: str | None, passcode: str | None, host: str) -> None:
+        """Judge a login; the answer comes later."""
+        self.connection.begin_login(login, passcode, host)
+
+    def connection_opened(self) -> None:
+        """The handshake is over."""
+        self.connection.note_opened()
+
+    def connection_closed(self, text: str, by_peer: bool) -> None:
+        """The connection ends: nothing it has not committed happens, what it holds goes back."""
+        self.rollback_all()
+        self.connection.note_closed(text, by_peer=by_peer)
+
+    def disconnect(self, receipt: str) -> None:
+        """Answer once everything before is done."""
+        session = self.connection.session
+        if session is None:  # it never logged in
+            self.connection.engine.finish(receipt)
+            return
+        self.rollback_all()
+        session.writable = False
+        for tag in list(session.consumers):
+            self._end(tag)
+        session.answer_and_disconnect(receipt)
+
+    def rollback_all(self) -> None:
+        """Drop every open transaction (1.2 "BEGIN": they are aborted when the connection ends)."""
+        transactions, self.transactions = self.transactions, {}
+        for transaction in transactions.values():
+            transaction.core.rollback()
+
+    # ------------------------------------------------------------------ SEND
+
+    def send(self, frame: Frame, destination: str, transaction: str, receipt: str) -> None:
+        """Route a message."""
+        session = self.session
+        connection = self.connection
+        now = connection.now
+        opened = self._find(transaction) if transaction else None
+        with translated("SEND"):
+            where = self._destination(frame.headers, destination)
+            if frame.headers.get(REPLY_TO, "").startswith(TEMPORARY_QUEUE):
+                self._make_reply_address(frame.headers)
+            facts = read_send(frame.headers, NOT_OF_THE_MESSAGE)
+            if facts.user_id and facts.user_id != connection.user_name:
+                raise RemoteProtocolError(
+                    f"header 'user-id' is {facts.user_id!r} but the login was {connection.user_name!r}; leave it out"
+                )
+            message = Message(
+                facts.block,
+                frame.body,
+                where.origin,
+                durable=facts.durable,
+                priority=DEFAULT_PRIORITY if facts.priority < 0 else facts.priority,
+                accepted_at=now,
+                expires_at=facts.expires_at(now),
+                deliver_at=facts.due_at(now),
+            )
+            if facts.cancels:
+                stored = self._cancel_scheduled(message, facts, where, opened)
+            else:
+                core = None if opened is None else opened.core
+                self._send(message, where, facts.duplicate_id, core)
+                stored = opened is None and message.record != 0
+        session.answer(receipt, stored=stored)
+
+    def _send(self, message: Message, where: Destination, duplicate_id: str, core: Transaction | None) -> None:
+        try:
+            self.session.send(message, where, duplicate_id=duplicate_id, transaction=core)
+        except LimitExceeded as error:
+            self.connection.broker.note_limit_refusal(str(error), self.connection.now)
+            raise
+
+    def _destination(self, headers: dict[str, str], destination: str) -> Destination:
+        session = self.session
+        refuse_temporary_topic(destination)
+        if destination.startswith(TEMPORARY_QUEUE):
+            return session.destination(self.connection.temporary.queue_for(destination).name)
+        name = destination.removeprefix(REPLY_QUEUE)
+        if not NOT_OF_THE_MESSAGE.isdisjoint(headers):
+            auto_delete = read_switch(AUTO_DELETE, headers.get(AUTO_DELETE, ""))
+            declare_if_asked(session, name, queue_arguments(headers), auto_delete=auto_delete)
+        if name.startswith(EXISTING_QUEUE):
+            session.resolve(name, create=False)
+        return session.destination(name, headers.get(ROUTING_TYPE, "").lower())
+
+    def _make_reply_address(self, headers: dict[str, str]) -> None:
+        """Make the queue of ``reply-to:/temp-queue/n`` and consume from it; what is sent names the queue itself.
+
+        RabbitMQ's convention: replies arrive as messages of the subscription ``/temp-queue/n``, without SUBSCRIBE. A
+        client that has subscribed to it (ActiveMQ's) gets them there.
+        """
+        session = self.session
+        destination = headers[REPLY_TO]
+        queue = self.connection.temporary.queue_for(destination)
+        headers[REPLY_TO] = queue.name
+        if any(consumer.queue is queue for consumer in session.consumers.values()):
+            return
+        consumer = StompConsumer(
+            session,
+            queue,
+            tag_for(destination, destination),
+            identifier=destination,
+            destination=destination,
+            mode=AUTO,
+            window=CreditWindow(),
+            exclusive=False,
+            settings=ConsumerSettings(),
+        )
+        self._attach(consumer)
+
+    def _cancel_scheduled(
+        self, message: Message, facts: SendFacts, where: Destination, opened: OpenTransaction | None
+    ) -> bool:
+        """Take back the scheduled messages of a name. Returns whether the log has to hear of it."""
+        if opened is not None:
+            opened.core.cancel_scheduled(message, where.route, facts.schedule_id)
+            return False
+        host = self.session.host
+        removed = cancel_scheduled(host, message, where.route, facts.schedule_id, message.accepted_at)
+        return any(entry.message.record for entry in removed)
+
+    # ------------------------------------------------------------------ SUBSCRIBE, UNSUBSCRIBE
+
+    def subscribe(self, frame: Frame, identifier: str, destination: str, acknowledge: str, receipt: str) -> None:
+        """Start a subscription; its receipt goes out before its first message."""
+        session = self.session
+        if len(session.consumers) >= SUBSCRIPTIONS_MAX:
+            raise RemoteProtocolError(
+                f"SUBSCRIBE: this connection has {SUBSCRIPTIONS_MAX} subscriptions, which is the limit; end some"
+            )
+        with translated("SUBSCRIBE"):
+            consumer = start_subscription(session, frame.headers, identifier, destination, acknowledge)
+            session.answer(receipt, stored=False)
+            self._attach(consumer)
+
+    def _attach(self, consumer: StompConsumer) -> None:
+        session = self.session
+        if consumer.identifier:
+            consumer.head = header_line("subscription", consumer.identifier, session.version)
+        try:
+            session.attach(consumer, self.connection.now)
+        except BaseException:
+            session.consumers.pop(consumer.tag, None)
+            session.host.consumer_removed(consumer.queue, self.connection.now)
+            raise
+
+    def unsubscribe(self, frame: Frame, identifier: str, destination: str, receipt: str) -> None:
+        """End a subscription. What it was delivered stays with the connection and may still be acknowledged."""
+        session = self.session
+        tag = tag_for(identifier, destination)
+        known = self._end(tag)
+        with translated("UNSUBSCRIBE"):
+            if names_durable(frame.headers):
+                delete_subscription(session, frame.headers, identifier)
+            elif not known:
+                raise RemoteProtocolError(
+                    f"UNSUBSCRIBE: this connection has no subscription {identifier or destination!r}"
+                )
+        session.answer(receipt, stored=False)
+
+    def _end(self, tag: str) -> bool:
+        session = self.session
+        consumer = session.detach(tag, self.connection.now)
+        if consumer is None:
+            return False
+        session.host.consumer_removed(consumer.queue, self.connection.now)
+        return True
+
+    # ------------------------------------------------------------------ ACK, NACK
+
+    def acknowledge(self, identifier: str, subscription: str, transaction: str, receipt: str) -> None:
+        """Acknowledge, inside a transaction or at once."""
+        self._settle(identifier, subscription, transaction, receipt, acknowledged=True, requeue=False)
+
+    def negative_acknowledge(
+        self, frame: Frame, identifier: str, subscription: str, transaction: str, receipt: str
+    ) -> None:
+        """Reject: back to its place, or with ``requeue:false`` to where dead letters go (RabbitMQ)."""
+        requeue = read_switch("requeue", frame.headers.get("requeue", "true"))
+        self._settle(identifier, subscription, transaction, receipt, acknowledged=False, requeue=requeue)
+
+    def _settle(
+        self,
+        identifier: str,
+        subscription: str,
+        transaction: str,
+        receipt: str,
+        *,
+        acknowledged: bool,
+        requeue: bool,
+    ) -> None:
+        session = self.session
+        opened = self._find(transaction) if transaction else None
+        consumer, tags = session.take_named(identifier, subscription)
+        stored = False
+        if opened is not None:
+            session.enlist(opened.core, tags, acknowledged=acknowledged, requeue=requeue)
+            opened.settled += [(tag, consumer) for tag in tags]
+        elif acknowledged:
+            stored = session.settle(tags)
+        else:
+            stored = session.refuse(tags, requeue=requeue)
+        session.answer(receipt, stored=stored)
+
+    # ------------------------------------------------------------------ BEGIN, COMMIT, ABORT
+
+    def begin(self, transaction: str, receipt: str) -> None:
+        """Open a transaction."""
+        if transaction in self.transactions:
+            raise RemoteProtocolError(f"transaction {transaction[:80]!r} is open already; COMMIT or ABORT it first")
+        if len(self.transactions) >= TRANSACTIONS_MAX:
+            raise RemoteProtocolError(
+                f"BEGIN: this connection has {TRANSACTIONS_MAX} open transactions, which is the limit; end some"
+            )
+        self.transactions[transaction] = OpenTransaction(Transaction(self.session))
+        self.session.answer(receipt, stored=False)
+
+    def commit(self, transaction: str, receipt: str) -> None:
+        """Carry out a transaction, all of it or nothing; the receipt waits for the disk."""
+        opened = self._find(transaction)
+        stored = opened.core.durable_bytes > 0
+        del self.transactions[transaction]
+        try:
+            with translated("COMMIT"):
+                self.session.commit(opened.core)
+        except RemoteProtocolError:
+            opened.core.rollback()
+            raise
+        self.session.answer(receipt, stored=stored)
+
+    def abort_transaction(self, transaction: str, receipt: str) -> None:
+        """Drop the sends; what was settled in it is outstanding again."""
+        opened = self._find(transaction)
+        del self.transactions[transaction]
+        opened.core.rollback()
+        self.session.outstanding_again(opened.settled)
+        self.session.answer(receipt, stored=False)
+
+    def _find(self, transaction: str) -> OpenTransaction:
+        opened = self.transactions.get(transaction)
+        if opened is None:
+            raise RemoteProtocolError(f"transaction {transaction[:80]!r} is not open; BEGIN it first")
+        return opened

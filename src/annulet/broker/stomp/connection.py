@@ -1,0 +1,179 @@
+"""One STOMP connection: the engine, its session, its login and its time-outs."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet import __version__
+from annulet.broker.authentication import ANONYMOUS, EXTERNAL, PLAIN
+from annulet.broker.sasl import SaslExchange, Success
+from annulet.broker.stomp.commands import StompCommands
+from annulet.broker.stomp.destinations import TemporaryQueues
+from annulet.broker.stomp.session import StompSession
+from annulet.broker.transport import ClientConnection
+from annulet.wire.stomp.constants import LEAST_HEARTBEAT
+from annulet.wire.stomp.engine import ConnectionEngine
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from annulet.broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+trace_logger = structlog.get_logger("annulet.trace")
+
+PROTOCOL: Final = "stomp"
+DEFAULT_HOST: Final = "/"
+
+HEARTBEAT_MISSES_MAX: Final = 2
+"""Silent intervals after which a peer is given up: "Heart-beating" asks for an error margin."""
+
+
+class StompConnection(ClientConnection):
+    """Handles one client, over a socket or a WebSocket."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.session_id = secrets.token_hex(8)
+        self.session: StompSession | None = None
+        self.temporary = TemporaryQueues(self)
+        self.commands = StompCommands(self)
+        limits = broker.configuration.limits
+        self.engine: ConnectionEngine = ConnectionEngine(
+            self.commands,
+            server=f"Annulet/{__version__}",
+            least_heartbeat=LEAST_HEARTBEAT if broker.configuration.heartbeat else 0,
+            max_header_bytes=limits.max_header_bytes,
+            max_body_bytes=limits.max_message_bytes,
+            max_unauthenticated_bytes=limits.max_unauthenticated_bytes,
+            trace=self._trace if trace_logger.is_enabled_for(10) else None,
+        )
+        self._login: asyncio.Task[None] | None = None
+        self._silent_seconds = 0.0
+
+    @property
+    def protocol_name(self) -> str:  # type: ignore[override] # the version is negotiated
+        """``STOMP`` and the version."""
+        return f"STOMP {self.engine.version}" if self.opened else "STOMP"
+
+    def _trace(self, line: str, incoming: bool) -> None:
+        trace_logger.debug(line, peer=self.name, direction="in" if incoming else "out")
+
+    # ------------------------------------------------------------------ login
+
+    def begin_login(self, login: str | None, passcode: str | None, host: str) -> None:
+        """Judge a login in a task of its own: hashing takes time, and who guesses has to wait."""
+        if self.refusal:
+            self.engine.refuse(self.refusal)
+            return
+        self._login = self.broker.loop.create_task(self._log_in(login, passcode, host))
+
+    async def _log_in(self, login: str | None, passcode: str | None, host: str) -> None:
+        exchange = SaslExchange(self.broker.authenticator, PROTOCOL)
+        if login is None:
+            mechanism = EXTERNAL if self.peer.certificate_name else ANONYMOUS
+            step = await exchange.begin(mechanism, b"", peer=self.peer)
+        else:
+            response = f"\0{login}\0{passcode or ''}".encode("utf-8", "surrogatepass")
+            step = await exchange.begin(PLAIN, response, peer=self.peer)
+        if self.lost:
+            return
+        self.now = self.broker.clock()
+        if isinstance(step, Success):
+            refusal = self._enter(step.user.name, host)
+            if refusal:
+                self.engine.refuse(refusal)
+            else:
+                self.engine.authenticated(self.session_id)
+        else:
+            self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
+        self.mark_dirty()
+
+    def _enter(self, user_name: str, host: str) -> str:
+        """Enter the virtual host; ``host`` that names none means ``/`` ("CONNECT": it may be the server's DNS name).
+
+        Returns why not, empty when it is entered.
+        """
+        name = host if host in self.broker.hosts else DEFAULT_HOST
+        if not self.broker.authenticator.may_enter(user_name, name):
+            return f"access to vhost '{name}' refused for user '{user_name}'"
+        refusal = self.log_in(user_name)
+        if refusal:
+            return refusal
+        self.host = self.broker.hosts[name]
+        self.session = StompSession(self)
+        self.channels[1] = self.session
+        return ""
+
+    def note_opened(self) -> None:
+        """CONNECTED is queued: heart-beats replace the hand-shake timer."""
+        self.opened = True
+        self.stop_timer()
+        host = self.require_host()
+        logger.info(
+            "connection opened", peer=self.name, user=self.user_name, vhost=host.name, protocol=self.protocol_name
+        )
+        self._start_heartbeat()
+
+    # ------------------------------------------------------------------ heart-beats
+
+    def _intervals(self) -> tuple[float, float]:
+        """Seconds within which we speak, and within which the peer has to; 0 for no such promise."""
+        return self.engine.sending_interval / 1000, self.engine.receiving_interval / 1000
+
+    def _start_heartbeat(self) -> None:
+        promised = [seconds for seconds in self._intervals() if seconds]
+        if promised:
+            seconds = min(promised) / 2
+            self.restart_timer(seconds, lambda: self._heartbeat_due(seconds))
+
+    def _heartbeat_due(self, elapsed: float) -> None:
+        """Twice per interval: say something, and give up a peer that was silent for two intervals."""
+        sending, receiving = self._intervals()
+        if self.engine.received_since_check or self.reading_paused:
+            self.engine.received_since_check = False
+            self._silent_seconds = 0.0
+        else:
+            self._silent_seconds += elapsed
+        if receiving and self._silent_seconds > receiving * HEARTBEAT_MISSES_MAX:
+            logger.warning("missed heart-beats, closing", peer=self.name, interval=receiving)
+            self.abort()
+            return
+        if sending:
+            self.engine.heartbeat()
+            self.mark_dirty()
+        self._start_heartbeat()
+
+    # ------------------------------------------------------------------ end
+
+    def fail(self, text: str) -> None:
+        """End the connection with an ERROR on the broker's own account."""
+        self.engine.close_with_error(text)
+        self.mark_dirty()
+
+    def force_close(self, text: str) -> None:
+        """End the connection politely, if ERROR can be called so: there is nothing else."""
+        self.fail(text)
+
+    def note_closed(self, text: str, *, by_peer: bool) -> None:
+        """The connection is over: what it held goes back, what was its own is deleted."""
+        log = logger.warning if text else logger.info
+        log("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+        self._end_session()
+
+    def _end_session(self) -> None:
+        session = self.session
+        if session is not None and not session.closed:
+            session.writable = False
+            session.close(self.now)
+            self.temporary.delete_all(self.now)
+            self.require_host().connection_closed(self, self.now)
+
+    def ended(self) -> None:
+        """The socket is gone."""
+        if self._login is not None:
+            self._login.cancel()
+        self._end_session()

@@ -1,0 +1,136 @@
+"""Names of destinations, as STOMP clients of RabbitMQ, ActiveMQ and Artemis write them, and temporary queues.
+
+``/queue/q``, ``/topic/t``, ``/exchange/e/key``, ``/amq/queue/q``, ``queue://q``, ``topic://t``, ``address::queue`` and
+bare names are the core's (``core/addresses.py``). Here are the two that belong to a connection: ``/temp-queue/n``, a
+queue of its own that goes with it, and ``/reply-queue/n``, which is what RabbitMQ calls such a queue for all others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, parse_address_name
+from annulet.core.arguments.reading import KNOWN
+from annulet.core.errors import InvalidArgument, LimitExceeded
+from annulet.core.exchanges import Address
+from annulet.core.exchanges.address import MULTICAST
+
+if TYPE_CHECKING:
+    from annulet.broker.stomp.connection import StompConnection
+    from annulet.core.arguments import Arguments
+    from annulet.core.message import Origin
+    from annulet.core.queue import Queue
+    from annulet.core.virtual_host import VirtualHost
+
+TEMPORARY_QUEUE: Final = "/temp-queue/"
+TEMPORARY_TOPIC: Final = "/temp-topic/"
+REPLY_QUEUE: Final = "/reply-queue/"
+QUEUE: Final = "/queue/"
+EXISTING_QUEUE: Final = "/amq/queue/"
+TOPIC: Final = "/topic/"
+EXCHANGE: Final = "/exchange/"
+
+TEMPORARY_QUEUES_MAX: Final = 256
+"""Temporary queues of a connection; a client that asks for replies needs one."""
+
+QUEUE_ARGUMENTS: Final = frozenset(name for name in KNOWN if name.startswith(("x-", "qpid.")))
+"""Headers of SEND and SUBSCRIBE that say how a queue is declared, by their 0-9-1 names (RabbitMQ)."""
+
+DURABLE: Final = "durable"
+AUTO_DELETE: Final = "auto-delete"
+
+
+class TemporaryQueues:
+    """The queues ``/temp-queue/...`` of one connection."""
+
+    def __init__(self, connection: StompConnection) -> None:
+        self._connection = connection
+        self._queues: dict[str, Queue] = {}  # by destination
+
+    def __contains__(self, destination: str) -> bool:
+        return destination in self._queues
+
+    def queue_for(self, destination: str) -> Queue:
+        """Return the queue of a destination, made when it is first named.
+
+        It has a name that any client of the virtual host may send to, is never written down, and goes with the
+        connection. Raises :class:`InvalidArgument` for an empty name, :class:`LimitExceeded`.
+        """
+        queue = self._queues.get(destination)
+        if queue is not None and not queue.deleted:
+            return queue
+        if destination == TEMPORARY_QUEUE:
+            raise InvalidArgument(f"destination '{destination}' has no name; give one behind the slash")
+        if len(self._queues) >= TEMPORARY_QUEUES_MAX:
+            raise LimitExceeded(
+                f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again"
+            )
+        connection = self._connection
+        queue = DurableDeclarations(connection.require_host(), connection.broker.catalogue).queue(
+            f"amq.stomp-temporary-{secrets.token_urlsafe(16)}",
+            now=connection.now,
+            durable=False,
+            auto_delete=False,
+            arguments={},
+            server_named=True,
+        )
+        self._queues[destination] = queue
+        return queue
+
+    def delete_all(self, now: int) -> None:
+        """Delete them: the connection ends."""
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            if not queue.deleted:
+                self._connection.require_host().delete_queue(queue, now)
+
+
+def queue_arguments(headers: dict[str, str]) -> Arguments:
+    """Return the headers that are arguments of a queue; their values are texts, which every argument's reader takes."""
+    return {name: value for name, value in headers.items() if name in QUEUE_ARGUMENTS}
+
+
+def plain_queue_name(destination: str) -> str | None:
+    """Return the name of the queue a destination means whether it exists or not; ``None`` for other destinations.
+
+    ``/queue/q`` and bare names, of which a queue is made when nothing has the name.
+    """
+    if destination.startswith(QUEUE):
+        return destination[len(QUEUE) :]
+    if destination.startswith("queue://"):
+        return destination[len("queue://") :]
+    if "/" in destination or "://" in destination or QUALIFIER in destination:
+        return None
+    return destination
+
+
+def refuse_temporary_topic(destination: str) -> None:
+    """Refuse what ActiveMQ has and this broker has not (:class:`InvalidArgument`)."""
+    if destination.startswith(TEMPORARY_TOPIC):
+        raise InvalidArgument(
+            f"destination '{destination}': temporary topics are not available; take '{TEMPORARY_QUEUE}name' for "
+            f"replies, or '{TOPIC}' and a name of your own"
+        )
+
+
+def destination_of(origin: Origin, host: VirtualHost) -> str:
+    """Return where a message was sent, spelt so that sending there again leads to the same place."""
+    exchange, key = origin.exchange, origin.routing_key
+    if not exchange:
+        return key if QUALIFIER in key else f"{QUEUE}{key}"
+    node = host.exchanges.get(exchange)
+    if isinstance(node, Address):
+        return f"{TOPIC}{exchange}" if MULTICAST in node.routing_types else f"{QUEUE}{exchange}"
+    return f"{EXCHANGE}{exchange}/{key}" if key else f"{EXCHANGE}{exchange}"
+
+
+def leads_to(destination: str, origin: Origin) -> bool:
+    """Say whether a destination is where a message is from: what its sender wrote, unless it was sent on since."""
+    parsed = parse_address_name(destination)
+    if parsed.kind == TO_EXCHANGE:
+        return parsed.name == origin.exchange and parsed.routing_key in {origin.routing_key, ""}
+    if parsed.address:
+        return not origin.exchange and origin.routing_key == destination
+    return parsed.name == (origin.exchange or origin.routing_key)

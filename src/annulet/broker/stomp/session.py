@@ -1,0 +1,236 @@
+"""The core's session of one STOMP connection: deliveries, acknowledgements, receipts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from annulet.broker.sending import SendingSession
+from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
+from annulet.broker.stomp.destinations import destination_of, leads_to
+from annulet.broker.views import converted
+from annulet.wire.stomp.constants import VERSION_1_2
+from annulet.wire.stomp.engine import header_line
+from annulet.wire.stomp.errors import RemoteProtocolError
+from annulet.wire.stomp.header_block import block_for, find_header
+from annulet.wire.stomp.names import DESTINATION
+from annulet.wire.stomp.view import VIEW
+
+if TYPE_CHECKING:
+    from annulet.broker.stomp.connection import StompConnection
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.transaction import Transaction
+
+DELIVERY_COUNT: Final = "x-delivery-count"
+"""Header of a message that was delivered before: how often (RabbitMQ's quorum queues)."""
+
+DESTINATIONS_MAX: Final = 1024
+"""Destinations whose header line a connection remembers; then it starts afresh."""
+
+_DESTINATION_LINE: Final = b"destination:"
+_DIGITS_MAX: Final = 18
+
+
+class StompSession(SendingSession):
+    """A session of the core that speaks through its connection's engine."""
+
+    def __init__(self, connection: StompConnection) -> None:
+        super().__init__(connection.name, connection, VIEW)
+        self.client = connection
+        self.engine = connection.engine
+        self.version = connection.engine.version
+        self.holders: dict[int, StompConsumer] = {}  # who was delivered what is outstanding
+        self.stored = False  # something it sent or settled was, or will be, written to the log
+        self._prefix = f"{connection.session_id}-"  # of message ids
+        self._encoded_prefix = header_line("message-id", self._prefix, self.version)[:-1]
+        self._encoded_acknowledge = b"ack:" + self._encoded_prefix.partition(b":")[2]
+        self._lines: dict[
+            tuple[str, str, bytes], bytes
+        ] = {}  # destination lines, by exchange, key and the sender's own
+        self._receipts: dict[int, str] = {}  # by answer, in the order they were asked for
+        self._true: set[int] = set()  # of these, what can be answered once everything before is
+        self._answers = 0
+        self._disconnecting = 0  # the answer that ends the connection
+
+    # ------------------------------------------------------------------ deliveries
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        """Write MESSAGE. Called by queues; stops being writable when the connection has enough to do."""
+        assert isinstance(consumer, StompConsumer)
+        number = b"%d\n" % tag
+        parts = [consumer.head, self._encoded_prefix, number]
+        if consumer.mode != AUTO:
+            consumer.outstanding[tag] = None
+            self.holders[tag] = consumer
+            if self.version == VERSION_1_2:
+                parts += (self._encoded_acknowledge, number)
+        if entry.redelivered:
+            parts.append(b"redelivered:true\n")
+        if entry.delivery_count:
+            parts.append(b"%b:%d\n" % (DELIVERY_COUNT.encode(), entry.delivery_count))
+        queue = entry.queue
+        if queue.settings.group_first_key and entry in queue.group_firsts:
+            parts.append(header_line(queue.settings.group_first_key, "true", self.version))
+        message = entry.message
+        line, block = self._destination_line(consumer, message)
+        if message.origin.view is not VIEW:
+            message = converted(message, VIEW)
+            block = message.header
+        parts.append(line)
+        self.engine.send_message(b"".join(parts), block_for(block, self.version), message.body)
+        self.connection.output_added()
+
+    def _destination_line(self, consumer: StompConsumer, message: Message) -> tuple[bytes, bytes]:
+        """Return the destination as a header line, and the message's block without its own.
+
+        What its sender wrote, unless it was sent on to somewhere else. A 1.0 client that gave no id knows its
+        subscription by the destination it subscribed to (1.0 "SUBSCRIBE").
+        """
+        origin = message.origin
+        block = message.header
+        own = b""
+        if origin.view is VIEW and block.startswith(_DESTINATION_LINE):
+            own, _, block = block.partition(b"\n")
+            own += b"\n"
+        if not consumer.identifier:
+            return header_line(DESTINATION, consumer.destination, self.version), block
+        place = (origin.exchange, origin.routing_key, own)
+        line = self._lines.get(place)
+        if line is None:
+            if len(self._lines) >= DESTINATIONS_MAX:
+                self._lines.clear()
+            given = find_header(own, DESTINATION)
+            if given is None or not leads_to(given, origin):
+                given = destination_of(origin, self.host)
+            line = header_line(DESTINATION, given, self.version)
+            self._lines[place] = line
+        return line, block
+
+    def send_browser_end(self, consumer: StompConsumer) -> None:
+        """Tell a browser that it has seen everything: an empty MESSAGE with ``browser:end`` (ActiveMQ)."""
+        head = consumer.head + header_line("message-id", f"{self._prefix}end", self.version)
+        head += header_line(DESTINATION, consumer.destination, self.version)
+        self.engine.send_message(head + b"browser:end\n", b"", b"")
+        self.connection.mark_dirty()
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue below a subscription is gone, or a browser has seen all of it."""
+        super().consumer_cancelled(consumer)
+        assert isinstance(consumer, StompConsumer)
+        self.connection.broker.loop.call_soon(self._tell_cancelled, consumer)  # not in the middle of the core's work
+
+    def _tell_cancelled(self, consumer: StompConsumer) -> None:
+        if self.closed:
+            return
+        if consumer.queue.deleted:
+            self.client.fail(
+                f"subscription {consumer.identifier or consumer.destination!r} is over: queue '{consumer.queue.name}' "
+                "was deleted"
+            )
+            return
+        self.send_browser_end(consumer)
+        self.host.consumer_removed(consumer.queue, self.connection.now)
+
+    # ------------------------------------------------------------------ settlement
+
+    def take_named(self, identifier: str, subscription: str) -> tuple[StompConsumer, list[int]]:
+        """Return the deliveries that an ACK or NACK is about: in mode ``client`` all of the subscription up to it.
+
+        They are outstanding no more. Raises :class:`RemoteProtocolError` for what is not.
+        """
+        digits = identifier.removeprefix(self._prefix)
+        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX else 0
+        consumer = self.holders.get(number) if identifier.startswith(self._prefix) else None
+        if consumer is None:
+            raise RemoteProtocolError(
+                f"message {identifier[:80]!r} is not outstanding: it was settled, or delivered with ack:auto, or on "
+                "another connection"
+            )
+        if subscription and subscription != consumer.identifier:
+            raise RemoteProtocolError(
+                f"header 'subscription' is {subscription[:80]!r}, but message {identifier!r} was delivered to "
+                f"subscription {consumer.identifier!r}"
+            )
+        tags = [number]
+        if consumer.mode == CLIENT:
+            tags = list(itertools.takewhile(lambda tag: tag <= number, consumer.outstanding))
+        for tag in tags:
+            del consumer.outstanding[tag]
+            del self.holders[tag]
+        return consumer, [tag for tag in tags if tag in self.unacknowledged]
+
+    def outstanding_again(self, deliveries: list[tuple[int, StompConsumer]]) -> None:
+        """Take back deliveries that a transaction had settled and that was aborted."""
+        for tag, consumer in deliveries:
+            self.holders[tag] = consumer
+            consumer.outstanding[tag] = None
+        for consumer in {consumer: None for _, consumer in deliveries}:
+            consumer.outstanding = dict.fromkeys(sorted(consumer.outstanding))
+
+    def settle(self, tags: list[int]) -> bool:
+        """Acknowledge. Returns whether the log has to hear of it."""
+        entries = [self.unacknowledged.pop(tag) for tag in tags]
+        stored = any(entry.message.record for entry in entries)
+        self.acknowledge_entries(entries, self.connection.now)
+        return stored
+
+    def refuse(self, tags: list[int], *, requeue: bool) -> bool:
+        """Reject. Returns whether the log has to hear of it."""
+        entries = [self.unacknowledged.pop(tag) for tag in tags]
+        stored = not requeue and any(entry.message.record for entry in entries)
+        self.reject_entries(entries, self.connection.now, requeue=requeue)
+        return stored
+
+    # ------------------------------------------------------------------ receipts
+
+    def answer(self, receipt: str, *, stored: bool) -> None:
+        """Have a receipt sent once what it is about is done, and after every receipt asked for before.
+
+        "Receipts": a receipt also says that all frames before were received, so they keep their order.
+        """
+        self.stored = self.stored or stored
+        if receipt and not stored and not self._receipts:
+            self.engine.send_receipt(receipt)
+        elif receipt:
+            self._answers += 1
+            self._receipts[self._answers] = receipt
+            self.answer_when_durable(self._answers, stored=stored)
+
+    def answer_and_disconnect(self, receipt: str) -> None:
+        """Answer DISCONNECT when everything before it is durable ("DISCONNECT"), and end the connection."""
+        self._answers += 1
+        self._receipts[self._answers] = receipt
+        self._disconnecting = self._answers
+        self.answer_when_durable(self._answers, stored=self.stored)
+
+    def sends_accepted(self, answers: list[int]) -> None:
+        """These are true now: send the receipts that nothing before holds back."""
+        self._true.update(answers)
+        while self._receipts:
+            number = next(iter(self._receipts))
+            if number not in self._true:
+                return
+            self._true.discard(number)
+            receipt = self._receipts.pop(number)
+            if number == self._disconnecting:
+                self.engine.finish(receipt)
+            else:
+                self.engine.send_receipt(receipt)
+
+    def sends_failed(self, answers: list[int], text: str) -> None:
+        """What these stand for is not durable: the connection ends with the first of them."""
+        receipt = self._receipts.get(answers[0], "")
+        self._receipts.clear()
+        self.engine.close_with_error(text, receipt=receipt)
+
+    # ------------------------------------------------------------------ transactions
+
+    def enlist(self, transaction: Transaction, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
+        """Let deliveries be settled when a transaction commits."""
+        for tag in tags:
+            if acknowledged:
+                transaction.acknowledge(tag)
+            else:
+                transaction.reject(tag, requeue=requeue)
