@@ -137,7 +137,7 @@ class Amqp10Engine(ConnectionLifecycle):
         self._unauthenticated_bytes = 0
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet, or waits for a login
         self._waiting = 0  # octets in it
-        self._needed = PROTOCOL_HEADER_OCTETS  # octets it takes to go on
+        self._needed = 1  # octets it takes to go on
 
     # ---- input
 
@@ -209,9 +209,8 @@ class Amqp10Engine(ConnectionLifecycle):
 
     def _take_header(self, data: bytes, position: int, end: int) -> int:
         if end - position < PROTOCOL_HEADER_OCTETS:
-            self._needed = PROTOCOL_HEADER_OCTETS
-            received = data[position:end]
-            if AMQP_HEADER[: len(received)] != received[:4]:
+            received = data[position : min(end, position + 4)]
+            if AMQP_HEADER[: len(received)] != received:
                 self._receive_header(received)  # nobody has to wait for the rest of a wrong one
             return position
         self._receive_header(data[position : position + PROTOCOL_HEADER_OCTETS])
@@ -282,7 +281,7 @@ class Amqp10Engine(ConnectionLifecycle):
             elif self.trace is not None:
                 self.trace("<- " + describe_frame(frame.kind, frame.channel, None, 0))
         except RemoteProtocolError as error:
-            self._punish(session, error)
+            self._punish(session or self.sessions.get(frame.channel), error)
         return frame.end
 
     def _discard(self, data: bytes, frame: Frame) -> None:

@@ -14,7 +14,7 @@ from annulet.wire.amqp10.conditions import (
     SESSION_HANDLE_IN_USE,
     SESSION_UNATTACHED_HANDLE,
 )
-from annulet.wire.amqp10.errors import ConnectionFault, LinkFault, LocalProtocolError, SessionFault
+from annulet.wire.amqp10.errors import ConnectionFault, LinkFault, LocalProtocolError, RemoteProtocolError, SessionFault
 from annulet.wire.amqp10.frames import FRAME_HEADER_OCTETS
 from annulet.wire.amqp10.handler import Amqp10Handler
 from annulet.wire.amqp10.limits import LINK_OVERHEAD_BYTES, MAX_CREDIT
@@ -276,7 +276,13 @@ class LinkLifecycle(TransferEngine):
             link.unsettled_count = 0
         if session.mapped and not session.writable:
             self._touch(session)
-        self.handler.detached(link, closed=closed, error=error, by_peer=by_peer)
+        self._tell_detached(link, closed, error, by_peer=by_peer)
+
+    def _tell_detached(self, link: Link, closed: bool, error: Error | None, *, by_peer: bool) -> None:
+        try:
+            self.handler.detached(link, closed=closed, error=error, by_peer=by_peer)
+        except RemoteProtocolError as fault:
+            self._blame(link.session, link, fault)
 
     def _forget_link(self, link: Link) -> None:
         """Release name and memory; the handle stays taken until both detaches were exchanged."""
@@ -286,6 +292,9 @@ class LinkLifecycle(TransferEngine):
         key = (link.name, link.incoming)
         if self._names.get(key) is link:
             del self._names[key]
+
+    def _blame(self, session: EngineSession | None, link: Link | None, error: RemoteProtocolError) -> None:
+        raise NotImplementedError  # the life cycle of sessions does it
 
     def end_session(self, session: EngineSession, condition: str = "", description: str = "") -> None:
         """End a session (§2.5.2)."""

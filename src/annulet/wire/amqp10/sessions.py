@@ -144,7 +144,7 @@ class SessionLifecycle(LinkLifecycle):
         """Tell the owner of the end of the links, then of the session; of each once, whatever the owner does."""
         while session.leaving:
             link = session.leaving.popleft()
-            self.handler.detached(link, closed=False, error=error, by_peer=by_peer)
+            self._tell_detached(link, False, error, by_peer=by_peer)
         if not session.told:
             session.told = True
             self.handler.session_ended(session)

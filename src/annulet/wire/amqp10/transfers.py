@@ -153,6 +153,8 @@ class TransferEngine(FrameOutput):
 
     def _check_settled(self, link: Link, transfer: Transfer, delivery: IncomingDelivery) -> None:
         """Hold the sender to the settle mode it attached with (§2.8.2, §2.7.5), once the delivery is complete."""
+        if delivery.resume:
+            return  # the modes say how deliveries are sent at first (§2.8.2)
         if link.snd_settle_mode == SENDER_UNSETTLED and delivery.settled:
             raise LinkFault(INVALID_FIELD, "transfer.settled is true, the link's snd-settle-mode is unsettled")
         complete = not transfer.more and not transfer.aborted
@@ -277,7 +279,7 @@ class TransferEngine(FrameOutput):
             )
         if len(payload) > link.max_message_size > 0:
             raise LocalProtocolError(f"message of {len(payload)} octets, the peer takes {link.max_message_size}")
-        if link.snd_settle_mode != (SENDER_SETTLED if settled else SENDER_UNSETTLED) and link.snd_settle_mode < 2:
+        if not resume and link.snd_settle_mode == (SENDER_UNSETTLED if settled else SENDER_SETTLED):
             raise LocalProtocolError(f"settled={settled} on a link with snd-settle-mode {link.snd_settle_mode}")
         session = link.session
         number = session.next_delivery_id
