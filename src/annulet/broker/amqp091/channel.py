@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.amqp091.foreign import give_up, in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.entry import DELIVERING
@@ -21,12 +22,13 @@ from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, RemoteProtocolError
 from annulet.wire.amqp091.field_types import limit_field_types
+from annulet.wire.amqp091.properties import VIEW
 from annulet.wire.amqp091.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.core.entry import QueueEntry
-    from annulet.core.message import PropertyValue
+    from annulet.core.message import Message, PropertyValue
     from annulet.core.queue import Queue
 
 logger = structlog.get_logger(__name__)
@@ -61,9 +63,11 @@ def amqp_consumer(
     return consumer
 
 
-def delivered_header(entry: QueueEntry) -> bytes:
-    """Return the header a delivery goes out with: the message's own, and what the consumer is told of this delivery."""
-    message = entry.message
+def delivered_header(entry: QueueEntry, message: Message) -> bytes:
+    """Return the header a delivery goes out with: the message's own, and what the consumer is told of this delivery.
+
+    ``message`` is the entry's, in the form of AMQP 0-9-1.
+    """
     queue = entry.queue
     headers: dict[str, PropertyValue] = {}
     if entry.delivery_count:
@@ -89,6 +93,7 @@ class Channel(PublishingSession):
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
+        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
@@ -101,7 +106,17 @@ class Channel(PublishingSession):
         assert isinstance(consumer, AmqpConsumer)
         message = entry.message
         origin = message.origin
-        header = delivered_header(entry) if entry.delivery_count or entry.queue.group_firsts else message.header
+        if origin.view is not VIEW:
+            made = in_own_form(message)
+            if made is None:
+                del self.unacknowledged[tag]
+                self._keep_back(consumer, entry)
+                return
+            message = made
+            origin = made.origin
+        header = message.header
+        if entry.delivery_count or entry.queue.group_firsts:
+            header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
             if fitting is None:
@@ -122,7 +137,14 @@ class Channel(PublishingSession):
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
-        header = entry.message.header
+        message = entry.message
+        if message.origin.view is not VIEW:
+            made = in_own_form(message)
+            if made is None:
+                self._keep_back(consumer, entry)
+                return False
+            message = made
+        header = message.header
         if len(header) > self.header_max and self.fitting_header(header, header) is None:
             self._withhold(consumer, entry)
             return False
@@ -160,12 +182,29 @@ class Channel(PublishingSession):
             broker.loop.call_soon(self._return_too_large)
         self._too_large.append((consumer, entry))
 
+    def _keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer that cannot be made one of AMQP 0-9-1."""
+        if not self._unconvertible:
+            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
+        self._unconvertible.append((consumer, entry))
+
+    def _give_up_unconvertible(self) -> None:
+        """Let others have what could not be converted, or the dead-letter target."""
+        kept, self._unconvertible = self._unconvertible, []
+        now = self.connection.broker.clock()
+        for consumer, entry in kept:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                give_up(entry, None if consumer.cancelled else consumer, now)
+        if not self.closed:
+            self.wake(now)
+
     def too_large(self, entry: QueueEntry) -> str:
         """Say why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
+        message = in_own_form(entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
-            f"{len(self._in_field_types(entry.message.header)) + overhead} bytes, but frame-max of this connection is "
+            f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
             f"{self.engine.frame_max}; connect with a larger frame-max"
         )
 

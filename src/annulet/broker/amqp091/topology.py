@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
+from annulet.broker.amqp091.foreign import give_up, in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
@@ -246,15 +247,29 @@ class Topology:
             self.host.consumer_removed(consumer.queue, self.connection.now)
 
     def get(self, channel: Channel, queue: str, no_ack: bool) -> None:
-        """Take one message. One whose header the connection cannot carry closes the channel, and stays."""
+        """Take one message. One the connection cannot carry closes the channel, and stays.
+
+        What cannot be converted to AMQP 0-9-1 goes to the queue's dead-letter target if there is one, and the next is
+        taken.
+        """
         found = self._queue(channel, queue, "read")
-        taken = channel.get(found, self.connection.now, auto_acknowledge=False)
-        if taken is None:
-            self.engine.send_get_empty(channel.number)
-            return
-        entry, tag = taken
-        message = entry.message
-        header = channel.fitting_header(delivered_header(entry), message.header)
+        while True:
+            taken = channel.get(found, self.connection.now, auto_acknowledge=False)
+            if taken is None:
+                self.engine.send_get_empty(channel.number)
+                return
+            entry, tag = taken
+            message = in_own_form(entry.message)
+            if message is not None:
+                break
+            del channel.unacknowledged[tag]
+            if not give_up(entry, None, self.connection.now):
+                raise ChannelError(
+                    constants.PRECONDITION_FAILED,
+                    f"message {entry.sequence} of queue '{found.name}' cannot be converted to AMQP 0-9-1; get it "
+                    f"by the protocol it came with, {entry.message.origin.view.name}",
+                )
+        header = channel.fitting_header(delivered_header(entry, message), message.header)
         if header is None:
             self.connection.broker.deliveries_too_large += 1
             del channel.unacknowledged[tag]

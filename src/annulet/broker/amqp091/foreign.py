@@ -1,0 +1,57 @@
+"""Messages of other protocols on their way to AMQP 0-9-1 clients: docs/conversion.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.broker.amqp091.publishing import destination_of
+from annulet.broker.views import ConversionError, converted
+from annulet.core.reasons import RemovalReason
+from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES
+from annulet.wire.amqp091.errors import LocalProtocolError
+from annulet.wire.amqp091.output import encode_destination
+from annulet.wire.amqp091.properties import VIEW
+
+if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+
+ELLIPSIS: Final = b"..."
+
+
+def in_own_form(message: Message) -> Message | None:
+    """Return a message as one of AMQP 0-9-1, its origin encoded; ``None`` when it cannot be converted."""
+    try:
+        made = converted(message, VIEW)
+    except ConversionError:  # counted and logged there
+        return None
+    origin = made.origin
+    if not origin.encoded:
+        try:
+            destination_of(origin)
+        except LocalProtocolError:  # names of other protocols have no limit; where it was sent is told by its record
+            origin.encoded = encode_destination(shortened(origin.exchange), shortened(origin.routing_key))
+    return made
+
+
+def shortened(name: str) -> str:
+    """Return a name cut to the octets of a short string (§4.2.5.3)."""
+    octets = name.encode("utf-8")
+    if len(octets) <= MAX_SHORT_STRING_BYTES:
+        return name
+    return (octets[: MAX_SHORT_STRING_BYTES - len(ELLIPSIS)] + ELLIPSIS).decode("utf-8", "ignore")
+
+
+def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
+    """Take a message that cannot be converted out of its queue's way, never out of the world.
+
+    It goes to the queue's dead-letter target where there is one, else back for others than ``consumer``. Returns
+    whether it left the queue.
+    """
+    queue = entry.queue
+    if queue.rejection_reason is RemovalReason.DEAD_LETTERED:
+        queue.reject(entry, now)
+        return True
+    queue.return_entries([entry], now, counted=False, exclude=consumer)
+    return False
