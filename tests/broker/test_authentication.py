@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import cast
 
 import pytest
@@ -9,7 +10,6 @@ import structlog
 from annulet.broker import authentication
 from annulet.broker.authentication import (
     HASHER,
-    MECHANISMS,
     PASSWORD_BYTES_MAX,
     Authenticator,
     CredentialsError,
@@ -17,10 +17,32 @@ from annulet.broker.authentication import (
     parse_response,
 )
 from annulet.broker.configuration import BrokerConfiguration, PermissionDeclaration, UserDeclaration
+from annulet.broker.limits import Limits
+from annulet.broker.listening import PeerFacts
+from annulet.broker.scram import derive_verifier
 from annulet.store.catalogue import Catalogue
 from annulet.wire.amqp091.values import encode_table
 
 SECRET = HASHER.hash("secret")
+LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)
+REMOTE = PeerFacts("10.0.0.1", 50_000)
+PLAINLY = BrokerConfiguration(limits=Limits(login_delay_first=0))  # nobody waits
+
+
+class Sleeper:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -30,7 +52,7 @@ def catalogue() -> Catalogue:
 
 @pytest.fixture
 def first(catalogue: Catalogue) -> Authenticator:
-    return Authenticator(catalogue, BrokerConfiguration())
+    return Authenticator(catalogue, PLAINLY)
 
 
 def declared(**permissions: PermissionDeclaration) -> BrokerConfiguration:
@@ -38,37 +60,37 @@ def declared(**permissions: PermissionDeclaration) -> BrokerConfiguration:
     return BrokerConfiguration(users={"alice": UserDeclaration(SECRET, ("monitoring",), hosts)})
 
 
-def test_the_first_start_makes_guest_for_loopback_only(first: Authenticator) -> None:
-    user = first.check("guest", "guest", peer_is_loopback=True)
+async def test_the_first_start_makes_guest_for_loopback_only(first: Authenticator) -> None:
+    user = await first.login("guest", "guest", peer=LOCAL)
     assert user is not None
     assert user.tags == {"administrator"}
     assert first.may_enter("guest", "/")
     assert first.allowed("guest", "/", "configure", "anything")
-    assert first.check("guest", "guest", peer_is_loopback=False) is None
+    assert await first.login("guest", "guest", peer=REMOTE) is None
 
 
-def test_loopback_users_can_be_none(catalogue: Catalogue) -> None:
+async def test_loopback_users_can_be_none(catalogue: Catalogue) -> None:
     authenticator = Authenticator(catalogue, BrokerConfiguration(loopback_users=()))
-    assert authenticator.check("guest", "guest", peer_is_loopback=False) is not None
+    assert await authenticator.login("guest", "guest", peer=REMOTE) is not None
 
 
-def test_declared_users_come_instead_of_guest(catalogue: Catalogue) -> None:
+async def test_declared_users_come_instead_of_guest(catalogue: Catalogue) -> None:
     authenticator = Authenticator(catalogue, declared(root=PermissionDeclaration(".*", ".*", ".*")))
-    assert authenticator.check("guest", "guest", peer_is_loopback=True) is None
-    user = authenticator.check("alice", "secret", peer_is_loopback=False)
+    assert await authenticator.login("guest", "guest", peer=LOCAL) is None
+    user = await authenticator.login("alice", "secret", peer=REMOTE)
     assert user is not None
     assert (user.name, user.tags) == ("alice", {"monitoring"})
 
 
-def test_a_changed_declaration_counts_at_the_next_start(catalogue: Catalogue) -> None:
+async def test_a_changed_declaration_counts_at_the_next_start(catalogue: Catalogue) -> None:
     before = Authenticator(catalogue, declared())
-    assert before.check("alice", "secret", peer_is_loopback=True) is not None
+    assert await before.login("alice", "secret", peer=LOCAL) is not None
     changed = BrokerConfiguration(users={"alice": UserDeclaration(HASHER.hash("new"), ())})
     after = Authenticator(catalogue, changed)
-    assert after.check("alice", "secret", peer_is_loopback=True) is None
-    assert after.check("alice", "new", peer_is_loopback=True) is not None
+    assert await after.login("alice", "secret", peer=LOCAL) is None
+    assert await after.login("alice", "new", peer=LOCAL) is not None
     before.reload()
-    assert before.check("alice", "secret", peer_is_loopback=True) is None, "a remembered check ends with its hash"
+    assert await before.login("alice", "secret", peer=LOCAL) is None, "a remembered check ends with its hash"
 
 
 def test_a_host_that_permissions_name_exists_from_then_on(catalogue: Catalogue) -> None:
@@ -79,78 +101,68 @@ def test_a_host_that_permissions_name_exists_from_then_on(catalogue: Catalogue) 
 
 
 @pytest.mark.parametrize(("name", "password"), [("guest", "Guest"), ("guest", ""), ("nobody", "guest"), ("", "")])
-def test_wrong_credentials(first: Authenticator, name: str, password: str) -> None:
+async def test_wrong_credentials(first: Authenticator, name: str, password: str) -> None:
     with structlog.testing.capture_logs() as logs:
-        assert first.check(name, password, peer_is_loopback=True, peer="127.0.0.1") is None
+        assert await first.login(name, password, peer=LOCAL) is None
     assert logs[0]["event"] == "login refused"
-    assert logs[0]["peer"] == "127.0.0.1"
+    assert (logs[0]["peer"], logs[0]["user"], logs[0]["mechanism"]) == ("127.0.0.1:50000", name, "PLAIN")
     assert first.statistics().refused == 1
 
 
-def test_passwords_stay_out_of_the_log(first: Authenticator) -> None:
+async def test_passwords_stay_out_of_the_log(first: Authenticator) -> None:
     with structlog.testing.capture_logs() as logs:
-        first.check("guest", "hunter2-hunter2", peer_is_loopback=True)
-        first.authenticate("PLAIN", b"\0guest\0hunter2-hunter2", "127.0.0.1")
+        await first.login("guest", "hunter2-hunter2", peer=LOCAL)
+        await first.login("guest", "hunter2-hunter2", peer=REMOTE)
     assert len(logs) == 2
     assert "hunter2" not in str(logs)
 
 
-def test_right_and_wrong_checks_are_remembered(first: Authenticator) -> None:
+async def test_right_and_wrong_checks_are_remembered(first: Authenticator) -> None:
     for _ in range(3):
-        assert first.check("guest", "guest", peer_is_loopback=True) is not None
-        assert first.check("guest", "wrong", peer_is_loopback=True) is None
+        assert await first.login("guest", "guest", peer=LOCAL) is not None
+        assert await first.login("guest", "wrong", peer=LOCAL) is None
     statistics = first.statistics()
     assert (statistics.accepted, statistics.refused, statistics.hashed) == (3, 3, 2)
 
 
 @pytest.mark.parametrize(("others", "forgotten"), [(0, False), (1, False), (2, True)])
-def test_memory_of_checks_is_bounded(
+async def test_memory_of_checks_is_bounded(
     first: Authenticator, monkeypatch: pytest.MonkeyPatch, others: int, forgotten: bool
 ) -> None:
     monkeypatch.setattr(authentication, "REMEMBERED_MAX", 2)
-    first.check("guest", "wrong", peer_is_loopback=True)
+    await first.login("guest", "wrong", peer=LOCAL)
     for number in range(others):
-        first.check("guest", f"wrong-{number}", peer_is_loopback=True)
+        await first.login("guest", f"wrong-{number}", peer=LOCAL)
     hashed = first.statistics().hashed
-    first.check("guest", "wrong", peer_is_loopback=True)
+    await first.login("guest", "wrong", peer=LOCAL)
     assert (first.statistics().hashed > hashed) is forgotten
 
 
 @pytest.mark.parametrize(
     ("length", "hashed"), [(PASSWORD_BYTES_MAX - 1, 1), (PASSWORD_BYTES_MAX, 1), (PASSWORD_BYTES_MAX + 1, 0)]
 )
-def test_overlong_passwords_are_wrong_without_a_hash(first: Authenticator, length: int, hashed: int) -> None:
-    assert first.check("guest", "x" * length, peer_is_loopback=True) is None
+async def test_overlong_passwords_are_wrong_without_a_hash(first: Authenticator, length: int, hashed: int) -> None:
+    assert await first.login("guest", "x" * length, peer=LOCAL) is None
     assert first.statistics().hashed == hashed
 
 
 async def test_checks_off_the_loop_agree_with_those_on_it(first: Authenticator) -> None:
-    right = [first.check_async("guest", "guest", peer_is_loopback=True) for _ in range(4)]
-    wrong = [first.check_async("guest", "wrong", peer_is_loopback=True) for _ in range(4)]
+    right = [first.login("guest", "guest", peer=LOCAL) for _ in range(4)]
+    wrong = [first.login("guest", "wrong", peer=LOCAL) for _ in range(4)]
     users = await asyncio.gather(*right, *wrong)
     assert [user is not None for user in users] == [True] * 4 + [False] * 4
-    assert first.check("guest", "guest", peer_is_loopback=True) is not None
+    assert await first.login("guest", "guest", peer=LOCAL) is not None
 
 
-def test_an_unusable_stored_hash_is_a_refusal_with_a_line_in_the_log(catalogue: Catalogue) -> None:
+async def test_an_unusable_stored_hash_is_a_refusal_with_a_line_in_the_log(catalogue: Catalogue) -> None:
     configuration = BrokerConfiguration(users={"bob": UserDeclaration("$argon2id$broken")})
     authenticator = Authenticator(catalogue, configuration)
     with structlog.testing.capture_logs() as logs:
-        assert authenticator.check("bob", "x", peer_is_loopback=True) is None
+        assert await authenticator.login("bob", "x", peer=LOCAL) is None
     assert logs[0]["event"] == "stored password hash cannot be used"
 
 
 # ---------------------------------------------------------------------- SASL
-
-
-def test_sasl_plain_and_amqplain_and_anonymous(first: Authenticator) -> None:
-    amqplain = encode_table({"LOGIN": "guest", "PASSWORD": "guest"})[4:]
-    for mechanism, response in (("PLAIN", b"\0guest\0guest"), ("AMQPLAIN", amqplain), ("ANONYMOUS", b"trace")):
-        assert mechanism in MECHANISMS
-        user = first.authenticate(mechanism, response, "127.0.0.1")
-        assert user is not None
-        assert user.name == "guest"
-        assert first.authenticate(mechanism, response, "10.0.0.1") is None
 
 
 def test_the_authorisation_identity_of_plain_is_ignored() -> None:
@@ -168,15 +180,186 @@ def test_the_authorisation_identity_of_plain_is_ignored() -> None:
         ("AMQPLAIN", b"\x05LOGINS\x00\x00", "not a field table"),
         ("AMQPLAIN", b"", "needs the text fields LOGIN and PASSWORD"),
         ("AMQPLAIN", encode_table({"LOGIN": "a", "PASSWORD": 5})[4:], "needs the text fields"),
-        ("EXTERNAL", b"", "unknown SASL mechanism 'EXTERNAL'; known: PLAIN"),
+        ("EXTERNAL", b"", "'EXTERNAL' has no name and password"),
     ],
 )
-def test_malformed_responses(first: Authenticator, mechanism: str, response: bytes, message: str) -> None:
+def test_malformed_responses(mechanism: str, response: bytes, message: str) -> None:
     with pytest.raises(CredentialsError, match=message):
         parse_response(mechanism, response)
-    assert first.authenticate(mechanism, response, "127.0.0.1") is None
-    statistics = first.statistics()
-    assert (statistics.refused, statistics.malformed) == (1, 1)
+
+
+# ---------------------------------------------------------------------- guessing
+
+
+def slowed(catalogue: Catalogue, **limits: float) -> tuple[Authenticator, Sleeper]:
+    sleeper = Sleeper()
+    configuration = BrokerConfiguration(limits=Limits(**limits))  # type: ignore[arg-type]
+    return Authenticator(catalogue, configuration, sleep=sleeper.sleep, clock=sleeper.clock), sleeper
+
+
+async def test_each_failure_doubles_the_wait_up_to_the_cap_and_success_forgets(catalogue: Catalogue) -> None:
+    authenticator, sleeper = slowed(catalogue)
+    waits = []
+    for _ in range(8):
+        before = sleeper.now
+        assert await authenticator.login("guest", "wrong", peer=LOCAL) is None
+        waits.append(round(sleeper.now - before, 3))
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 4.0, 4.0]
+    assert await authenticator.login("guest", "guest", peer=LOCAL) is not None
+    before = sleeper.now
+    await authenticator.login("guest", "wrong", peer=LOCAL)
+    assert round(sleeper.now - before, 3) == 0.1
+    assert authenticator.statistics().delayed == 8  # all but the very first and the one after the success
+
+
+async def test_waiting_comes_before_checking(catalogue: Catalogue) -> None:
+    authenticator, _ = slowed(catalogue)
+    await authenticator.login("guest", "wrong", peer=LOCAL)
+    hashed = authenticator.statistics().hashed
+    waiting = asyncio.Event()
+
+    async def forever(_seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    authenticator._sleep = forever
+    attempt = asyncio.create_task(authenticator.login("guest", "other", peer=LOCAL))
+    await waiting.wait()
+    attempt.cancel()
+    await asyncio.wait({attempt})
+    assert authenticator.statistics().hashed == hashed, "who hangs up early has learned nothing"
+    assert authenticator._throttle._waiting == {}
+
+
+async def test_a_password_that_was_right_never_waits(catalogue: Catalogue) -> None:
+    authenticator, sleeper = slowed(catalogue)
+    await authenticator.login("guest", "guest", peer=LOCAL)
+    for number in range(5):
+        await authenticator.login("guest", f"wrong {number}", peer=LOCAL)
+    sleeper.slept.clear()
+    assert await authenticator.login("guest", "guest", peer=LOCAL) is not None
+    assert sleeper.slept == []
+
+
+async def test_a_user_is_slowed_from_anywhere_and_an_address_for_any_user(catalogue: Catalogue) -> None:
+    authenticator, sleeper = slowed(catalogue)
+    for _ in range(3):
+        await authenticator.login("guest", "wrong", peer=LOCAL)
+    for name, peer, seconds in (("guest", REMOTE, 0.8), ("nobody", LOCAL, 0.8), ("somebody", REMOTE, 0.8)):
+        before = sleeper.now
+        await authenticator.login(name, "wrong", peer=peer)
+        assert round(sleeper.now - before, 3) == pytest.approx(seconds if name != "somebody" else 0.2)
+
+
+@pytest.mark.parametrize(("waiting", "unchecked"), [(2, 0), (3, 0), (4, 1)])
+async def test_attempts_that_wait_are_bounded_by_address(catalogue: Catalogue, waiting: int, unchecked: int) -> None:
+    authenticator, _ = slowed(catalogue, max_login_attempts_waiting=3)
+    await asyncio.gather(*(authenticator.login("guest", f"w{number}", peer=LOCAL) for number in range(waiting)))
+    statistics = authenticator.statistics()
+    assert (statistics.unchecked, statistics.refused, statistics.hashed) == (unchecked, waiting, waiting - unchecked)
+    await authenticator.login("guest", "again", peer=LOCAL)
+    assert authenticator.statistics().unchecked == unchecked
+
+
+async def test_hashes_are_computed_off_the_loop(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    authenticator = Authenticator(catalogue, PLAINLY)
+    threads = []
+    verify = authenticator._verify
+
+    def noting(known_hash: str, password: str) -> bool:
+        threads.append(threading.get_ident())
+        return verify(known_hash, password)
+
+    monkeypatch.setattr(authenticator, "_verify", noting)
+    await asyncio.gather(*(authenticator.login("guest", f"{number}", peer=LOCAL) for number in range(8)))
+    assert len(threads) == 8
+    assert threading.get_ident() not in threads
+    assert len(set(threads)) <= authentication.CONCURRENT_CHECKS_MAX + 1  # the pool may rotate its threads
+
+
+async def test_refusals_are_logged_up_to_a_rate_with_the_count_of_the_others(catalogue: Catalogue) -> None:
+    authenticator, sleeper = slowed(catalogue, login_delay_first=0)
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(100):
+            await authenticator.login("guest", "wrong", peer=LOCAL)
+        assert len(logs) == 5
+        sleeper.now += 1
+        await authenticator.login("guest", "wrong", peer=LOCAL)
+    assert logs[-1]["left_out"] == 95
+
+
+# ---------------------------------------------------------------------- mechanisms
+
+
+def test_mechanisms_depend_on_peer_and_protocol(first: Authenticator) -> None:
+    scram = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+    named = PeerFacts("10.0.0.1", 1, tls=True, certificate_name="alice")
+    assert first.mechanisms(LOCAL, "amqp10") == (*scram, "PLAIN", "ANONYMOUS")
+    assert first.mechanisms(REMOTE, "amqp10") == (*scram, "PLAIN")
+    assert first.mechanisms(named, "amqp10") == ("EXTERNAL", *scram, "PLAIN")
+    assert first.mechanisms(LOCAL, "amqp091") == ("PLAIN", "AMQPLAIN", *scram)
+    assert first.mechanisms(named, "amqp091") == ("PLAIN", "AMQPLAIN", "EXTERNAL", *scram)
+
+
+def test_only_configured_mechanisms_are_offered(catalogue: Catalogue) -> None:
+    authenticator = Authenticator(catalogue, BrokerConfiguration(sasl_mechanisms=("PLAIN", "EXTERNAL")))
+    assert authenticator.mechanisms(LOCAL, "amqp10") == ("PLAIN",)
+
+
+async def test_scram_is_offered_once_every_user_has_a_verifier(catalogue: Catalogue) -> None:
+    with structlog.testing.capture_logs() as logs:
+        authenticator = Authenticator(catalogue, declared())
+    assert "SCRAM-SHA-256" not in authenticator.mechanisms(LOCAL, "amqp10")
+    assert {line["mechanism"]: line["users"] for line in logs} == {
+        "SCRAM-SHA-256": ["alice"],
+        "SCRAM-SHA-512": ["alice"],
+    }
+    assert await authenticator.login("alice", "wrong", peer=LOCAL) is None
+    assert catalogue.users()[0].scram == "", "only a right password makes verifiers"
+    assert await authenticator.login("alice", "secret", peer=LOCAL) is not None
+    assert authenticator.mechanisms(LOCAL, "amqp10")[:2] == ("SCRAM-SHA-512", "SCRAM-SHA-256")
+    again = Authenticator(catalogue, declared())
+    assert "SCRAM-SHA-256" in again.mechanisms(LOCAL, "amqp10"), "verifiers are in the catalogue"
+
+
+async def test_without_scram_in_the_configuration_no_verifiers_are_made(catalogue: Catalogue) -> None:
+    configuration = BrokerConfiguration(users={"alice": UserDeclaration(SECRET)}, sasl_mechanisms=("PLAIN",))
+    authenticator = Authenticator(catalogue, configuration)
+    assert await authenticator.login("alice", "secret", peer=LOCAL) is not None
+    assert catalogue.users()[0].scram == ""
+
+
+def test_declared_verifiers_are_used_and_broken_ones_reported(catalogue: Catalogue) -> None:
+    verifier = derive_verifier("SCRAM-SHA-256", "secret", iterations=4096)
+    user = UserDeclaration(SECRET, scram=(str(verifier), "SCRAM-SHA-512$broken"))
+    with structlog.testing.capture_logs() as logs:
+        authenticator = Authenticator(catalogue, BrokerConfiguration(users={"alice": user}))
+    assert authenticator.mechanisms(REMOTE, "amqp10") == ("SCRAM-SHA-256", "PLAIN")
+    assert authenticator.scram_verifier("SCRAM-SHA-256", "alice") == verifier
+    assert logs[0]["event"] == "stored SCRAM verifier cannot be used"
+
+
+def test_decoys_of_unknown_users_have_a_stable_salt(catalogue: Catalogue) -> None:
+    salts = {Authenticator(catalogue, PLAINLY).scram_verifier("SCRAM-SHA-256", "nobody").salt for _ in range(3)}
+    assert len(salts) == 1
+    other = Authenticator(Catalogue(":memory:"), PLAINLY).scram_verifier("SCRAM-SHA-256", "nobody").salt
+    assert other not in salts
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "accepted"),
+    [("guest", b"", True), ("guest", b"guest", True), ("guest", b"root", False), ("nobody", b"", False)],
+)
+def test_external_takes_the_name_of_the_certificate(
+    first: Authenticator, name: str, asked: bytes, accepted: bool
+) -> None:
+    peer = PeerFacts("127.0.0.1", 1, is_loopback=True, tls=True, certificate_name=name)
+    user = first.login_external(asked, peer=peer)
+    assert (user is not None and user.name == name) is accepted
+
+
+def test_external_obeys_loopback_users(first: Authenticator) -> None:
+    assert first.login_external(b"", peer=PeerFacts("10.0.0.1", 1, tls=True, certificate_name="guest")) is None
 
 
 # ---------------------------------------------------------------------- permissions

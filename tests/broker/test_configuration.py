@@ -12,9 +12,9 @@ from annulet.broker.configuration import (
     Endpoint,
     load,
     machine_memory_bytes,
-    parse_endpoint,
-    parse_memory,
 )
+from annulet.broker.limits import RANGES, Limits
+from annulet.broker.scram import derive_verifier
 
 HASH = "$argon2id$v=19$m=12288,t=3,p=1$c2FsdHNhbHRzYWx0$aGFzaA"
 
@@ -175,51 +175,95 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load(binary)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("localhost:1", Endpoint("localhost", 1)),
-        ("localhost", Endpoint("localhost", 7)),
-        (":0", Endpoint("127.0.0.1", 0)),
-        ("[::1]:65535", Endpoint("::1", 65535)),
-        ("[::]", Endpoint("::", 7)),
-        (" host:2 ", Endpoint("host", 2)),
-    ],
-)
-def test_endpoints(text: str, expected: Endpoint) -> None:
-    assert parse_endpoint(text, 7) == expected
-
-
-@pytest.mark.parametrize("text", ["", " ", "::1", "a:b", "a:65536", "a:-1", "a:", "[::1", "a b:1", "a:1:2"])
-def test_bad_endpoints(text: str) -> None:
-    with pytest.raises(ConfigurationError):
-        parse_endpoint(text, 7)
-
-
-def test_amounts_of_memory() -> None:
-    assert parse_memory(5) == 5
-    assert parse_memory("5") == 5
-    assert parse_memory("5 B") == 5
-    assert parse_memory("1.5KiB") == 1536
-    assert parse_memory("2GB") == 2_000_000_000
-    assert parse_memory("50%") == machine_memory_bytes() // 2
-    for text in ("-1", "101%", "5 XB", ""):
-        with pytest.raises(ConfigurationError):
-            parse_memory(text)
-
-
-def test_a_container_limit_counts_when_it_is_lower(tmp_path: Path) -> None:
-    machine = machine_memory_bytes(tmp_path / "absent")
-    limit = tmp_path / "memory.max"
-    limit.write_text("1000000\n")
-    assert machine_memory_bytes(limit) == 1_000_000
-    limit.write_text("max\n")
-    assert machine_memory_bytes(limit) == machine
-
-
 def test_definitions_are_read_with_their_source(tmp_path: Path) -> None:
     file = write(tmp_path, '[[queues]]\nname = "q"\narguments = { ring-size = 3 }\n[[addresses]]\nname = "a"')
     definitions = load(file).definitions
     assert definitions.source == str(file)
     assert [queue.arguments for queue in definitions.queues] == [{"ring-size": 3}]
     assert [address.name for address in definitions.addresses] == ["a"]
+
+
+# ---------------------------------------------------------------------- TLS, limits, mechanisms
+
+
+def test_tls_listeners_are_off_unless_asked_for_and_take_what_tls_says(tmp_path: Path) -> None:
+    assert [getattr(load(), name) for name in ("amqps", "stomps", "https", "bulks")] == [None] * 4
+    file = write(
+        tmp_path,
+        """
+        [listeners]
+        amqps = "0.0.0.0"
+        https = ":0"
+        [tls]
+        certificate = "server.pem"
+        key = "server.key"
+        [tls.amqps]
+        client_ca = "clients.pem"
+        verify = "required"
+        """,
+    )
+    configuration = load(file, {"listeners": {"stomps": "[::1]:7"}})
+    assert str(configuration.amqps) == "0.0.0.0:5671"
+    assert str(configuration.https) == "127.0.0.1:0"
+    assert str(configuration.stomps) == "[::1]:7"
+    assert configuration.bulks is None
+    assert sorted(configuration.tls) == ["amqps", "https", "stomps"]
+    assert configuration.tls["amqps"].verify == "required"
+    assert configuration.tls["https"].verify == "none"
+
+
+def test_a_tls_listener_without_certificate_names_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--amqps: the listener amqps needs tls.certificate: a PEM file"):
+        load(None, {"listeners": {"amqps": ":0"}})
+    file = write(tmp_path, '[listeners]\nhttps = ":1"\n[tls]\ncertificate = "c"\nkey = "k"\nverify = "optional"')
+    with pytest.raises(ConfigurationError, match=r"listeners.https: the listener https verifies .* tls.client_ca"):
+        load(file)
+    file = write(tmp_path, '[tls]\nverify = "always"')
+    with pytest.raises(ConfigurationError, match=r"tls.verify: .*known here: none, optional, required"):
+        load(file)
+    file = write(tmp_path, '[tls.amqps]\ncert = "x"')
+    with pytest.raises(ConfigurationError, match=r"unknown setting 'tls.amqps.cert'; did you mean 'certificate'"):
+        load(file)
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_limits_are_checked_at_both_ends(tmp_path: Path, name: str) -> None:
+    allowed = RANGES[name]
+    kind = type(getattr(Limits(), name))
+    others = "login_delay_first = 0\nlogin_delay_most = 60\n".replace(f"{name} = 0\n", "").replace(f"{name} = 60\n", "")
+    for value in (kind(allowed.least), kind(allowed.most)):
+        limits = load(write(tmp_path, f"[limits]\n{others}{name} = {value}")).limits
+        assert getattr(limits, name) == value
+    for value in (kind(allowed.least - 1), kind(allowed.most + 1)):
+        with pytest.raises(ConfigurationError, match=rf"limits.{name}: {value} is not within .* {allowed.unit}"):
+            load(write(tmp_path, f"[limits]\n{others}{name} = {value}"))
+
+
+def test_every_limit_has_a_range() -> None:
+    assert set(RANGES) == set(Limits.__struct_fields__)
+    defaults = Limits()
+    for name, allowed in RANGES.items():
+        assert allowed.least <= getattr(defaults, name) <= allowed.most
+
+
+def test_delays_in_the_wrong_order_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"login_delay_most: 1.0 is below login_delay_first, 2.0 seconds"):
+        load(write(tmp_path, "[limits]\nlogin_delay_first = 2\nlogin_delay_most = 1"))
+
+
+def test_mechanisms_are_known_names(tmp_path: Path) -> None:
+    assert load(write(tmp_path, 'sasl_mechanisms = ["PLAIN"]')).sasl_mechanisms == ("PLAIN",)
+    with pytest.raises(ConfigurationError, match="unknown mechanism 'PLAN'; did you mean 'PLAIN'"):
+        load(write(tmp_path, 'sasl_mechanisms = ["PLAN"]'))
+    with pytest.raises(ConfigurationError, match="sasl_mechanisms: empty; nobody could log in"):
+        load(write(tmp_path, "sasl_mechanisms = []"))
+
+
+def test_scram_verifiers_of_users(tmp_path: Path) -> None:
+    verifier = str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096))
+    head = f'[users.alice]\npassword_hash = "{HASH}"\n'
+    assert load(write(tmp_path, f'{head}scram_sha_256 = "{verifier}"')).users["alice"].scram == (verifier,)
+    with pytest.raises(ConfigurationError, match=r"users.alice.scram_sha_512: the verifier is for SCRAM-SHA-256"):
+        load(write(tmp_path, f'{head}scram_sha_512 = "{verifier}"'))
+    with pytest.raises(ConfigurationError, match=r"users.alice.scram_sha_256: not MECHANISM.*annulet password-hash"):
+        load(write(tmp_path, f'{head}scram_sha_256 = "secret"'))

@@ -75,8 +75,6 @@ PLAIN: Final = "PLAIN"
 AMQPLAIN: Final = "AMQPLAIN"
 ANONYMOUS: Final = "ANONYMOUS"
 EXTERNAL: Final = "EXTERNAL"
-MECHANISMS: Final = (EXTERNAL, "SCRAM-SHA-512", "SCRAM-SHA-256", PLAIN, AMQPLAIN, ANONYMOUS)
-"""All there are, the strongest first."""
 
 AMQP_0: Final = "amqp091"
 """What :meth:`Authenticator.mechanisms` knows the protocols AMQP 0-x by."""
@@ -443,7 +441,7 @@ def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
         return login, password
     if mechanism == "ANONYMOUS":
         return FIRST_USER, FIRST_USER
-    raise CredentialsError(f"unknown SASL mechanism {mechanism!r}; known: {' '.join(MECHANISMS)}")
+    raise CredentialsError(f"SASL mechanism {mechanism!r} has no name and password")
 
 
 def _text(octets: bytes, what: str) -> str:

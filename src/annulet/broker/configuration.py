@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -18,6 +17,15 @@ import msgspec
 
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.scram import ScramError, parse_verifier
+from annulet.broker.setting_values import (
+    LOOPBACK,
+    ConfigurationError,
+    Endpoint,
+    StartError,
+    machine_memory_bytes,
+    parse_endpoint,
+    parse_memory,
+)
 from annulet.broker.static_definitions import (
     AddressDefinition,
     BindingDefinition,
@@ -30,7 +38,21 @@ from annulet.broker.static_definitions import (
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
 
-LOOPBACK: Final = "127.0.0.1"
+__all__ = [
+    "LOOPBACK",
+    "BrokerConfiguration",
+    "ConfigurationError",
+    "Endpoint",
+    "PermissionDeclaration",
+    "StartError",
+    "UserDeclaration",
+    "load",
+    "machine_memory_bytes",
+    "nearest_name",
+    "parse_endpoint",
+    "parse_memory",
+]
+
 AMQP_PORT: Final = 5672
 """IANA's port of AMQP; 0-9-1 and 1.0 share it and are told apart by the protocol header."""
 STOMP_PORT: Final = 61613
@@ -63,24 +85,6 @@ SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN",
 
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-class StartError(Exception):
-    """The broker cannot start. The text is one line that says what is wrong and what to do."""
-
-
-class ConfigurationError(StartError):
-    """A setting is unknown, malformed or out of range. The text names the setting, its value and the remedy."""
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """Where a listener listens. Port 0 lets the system choose a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
@@ -430,7 +434,9 @@ def _choices_at(path: str) -> str:
             kind = kind.value_type
         elif isinstance(kind, msgspec.inspect.ListType):
             kind = kind.item_type
-    return f"; known here: {', '.join(map(str, kind.values))}" if isinstance(kind, msgspec.inspect.LiteralType) else ""
+    kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)  # a union: or nothing
+    values = [value for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType) for value in kind.values]
+    return f"; known here: {', '.join(map(str, values))}" if values else ""
 
 
 def nearest_name(name: str, known: Mapping[str, Any]) -> str:
@@ -439,48 +445,6 @@ def nearest_name(name: str, known: Mapping[str, Any]) -> str:
     if nearest:
         return f"; did you mean {nearest[0]!r}?"
     return f"; known here: {', '.join(sorted(known))}"
-
-
-def parse_endpoint(text: str, default_port: int) -> Endpoint:
-    """Parse ``HOST:PORT``, ``HOST``, ``:PORT`` (loopback) or ``[IPv6]:PORT``. Raises :class:`ConfigurationError`."""
-    match = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?", text.strip())
-    if match is None or not text.strip():
-        raise ConfigurationError(f"{text!r} is not HOST:PORT; write an IPv6 address as [::1]:{default_port}")
-    host = match["six"] or match["host"] or LOOPBACK
-    if re.search(r"\s", host):
-        raise ConfigurationError(f"{text!r} is not HOST:PORT: white space in the host")
-    port_text = match["port"]
-    if port_text is None:
-        return Endpoint(host, default_port)
-    if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
-        raise ConfigurationError(f"{text!r}: port {port_text!r} is not a number from 0 to 65535")
-    return Endpoint(host, int(port_text))
-
-
-def parse_memory(value: int | str) -> int:
-    """Parse bytes: ``2000000000``, ``"512 MiB"``, ``"2GB"``, ``"40%"`` of the machine. Raises ConfigurationError."""
-    if isinstance(value, int):
-        return value
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[KMGT]i?B|B)?\s*", value)
-    if match is None:
-        raise ConfigurationError(f"{value!r} is not an amount of memory; write bytes, 512MiB, 2GB or 40%")
-    number, unit = float(match[1]), match[2] or "B"
-    if unit == "%":
-        if number > 100:
-            raise ConfigurationError(f"{value!r} is more than the machine has")
-        return int(machine_memory_bytes() * number / 100)
-    base = 1024 if "i" in unit else 1000
-    return int(number * base ** " KMGT".index(unit[0])) if unit != "B" else int(number)
-
-
-def machine_memory_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
-    """Return the memory this process may use: the machine's, or its container's when that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        text = limit_file.read_text().strip()
-    except OSError:  # no control groups here, so no container limit
-        return total
-    return min(total, int(text)) if text.isdigit() else total
 
 
 def _read_document(file: Path) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Values of settings as people write them: addresses of listeners, amounts of memory; and the errors about them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+class StartError(Exception):
+    """The broker cannot start. The text is one line that says what is wrong and what to do."""
+
+
+class ConfigurationError(StartError):
+    """A setting is unknown, malformed or out of range. The text names the setting, its value and the remedy."""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a listener listens. Port 0 lets the system choose a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str, default_port: int) -> Endpoint:
+    """Parse ``HOST:PORT``, ``HOST``, ``:PORT`` (loopback) or ``[IPv6]:PORT``. Raises :class:`ConfigurationError`."""
+    match = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?", text.strip())
+    if match is None or not text.strip():
+        raise ConfigurationError(f"{text!r} is not HOST:PORT; write an IPv6 address as [::1]:{default_port}")
+    host = match["six"] or match["host"] or LOOPBACK
+    if re.search(r"\s", host):
+        raise ConfigurationError(f"{text!r} is not HOST:PORT: white space in the host")
+    port_text = match["port"]
+    if port_text is None:
+        return Endpoint(host, default_port)
+    if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
+        raise ConfigurationError(f"{text!r}: port {port_text!r} is not a number from 0 to 65535")
+    return Endpoint(host, int(port_text))
+
+
+def parse_memory(value: int | str) -> int:
+    """Parse bytes: ``2000000000``, ``"512 MiB"``, ``"2GB"``, ``"40%"`` of the machine. Raises ConfigurationError."""
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[KMGT]i?B|B)?\s*", value)
+    if match is None:
+        raise ConfigurationError(f"{value!r} is not an amount of memory; write bytes, 512MiB, 2GB or 40%")
+    number, unit = float(match[1]), match[2] or "B"
+    if unit == "%":
+        if number > 100:
+            raise ConfigurationError(f"{value!r} is more than the machine has")
+        return int(machine_memory_bytes() * number / 100)
+    base = 1024 if "i" in unit else 1000
+    return int(number * base ** " KMGT".index(unit[0])) if unit != "B" else int(number)
+
+
+def machine_memory_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+    """Return the memory this process may use: the machine's, or its container's when that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        text = limit_file.read_text().strip()
+    except OSError:  # no control groups here, so no container limit
+        return total
+    return min(total, int(text)) if text.isdigit() else total

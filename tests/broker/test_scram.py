@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from annulet.broker import scram
+from annulet.broker.scram import (
+    DIGESTS,
+    ITERATIONS,
+    MESSAGE_BYTES_MAX,
+    ScramError,
+    ScramServer,
+    ScramVerifier,
+    decoy_verifier,
+    derive_verifier,
+    parse_verifier,
+    prepare,
+)
+
+NONCE = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+
+
+def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 7677 §3: user "user", password "pencil"."""
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    monkeypatch.setattr(scram.secrets, "token_bytes", lambda size: salt)
+    verifier = derive_verifier("SCRAM-SHA-256", "pencil", iterations=4096)
+    server = ScramServer("SCRAM-SHA-256")
+    assert server.first(NONCE) == "user"
+    server._nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    challenge = server.challenge(verifier)
+    assert challenge == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    final = (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert server.final(final) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert server.final(final.replace(b"p=dH", b"p=dI")) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (b"", "not n,,n=USER,r=NONCE"),
+        (b"n,,n=user", "not n,,n=USER,r=NONCE"),
+        (b"x,,n=user,r=abc", "not n,,n=USER,r=NONCE"),
+        (b"n,,r=abc,n=user", "not n,,n=USER,r=NONCE"),
+        (b"n,,n=user,r=", "not n,,n=USER,r=NONCE"),
+        (b"n,,m=x,n=user,r=abc", "mandatory extensions are not supported"),
+        (b"p=tls-unique,,n=user,r=abc", "channel binding is not offered"),
+        (b"n,a=other,n=user,r=abc", "authorisation identity a is another one"),
+        (b"n,,n=,r=abc", "user name n is empty"),
+        (b"n,,n=a=2Db,r=abc", "= without 2C or 3D"),
+        (b"n,,n=\xff,r=abc", "not UTF-8"),
+        (b"n,,n=user,r=" + b"a" * MESSAGE_BYTES_MAX, "octets; allowed are 4096"),
+    ],
+)
+def test_malformed_first_messages(message: bytes, text: str) -> None:
+    with pytest.raises(ScramError, match=text):
+        ScramServer("SCRAM-SHA-256").first(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        (b"n,,n=user,r=abc", "user"),
+        (b"y,,n=user,r=abc", "user"),
+        (b"n,a=user,n=user,r=abc", "user"),
+        (b"n,,n=a=2Cb=3D,r=abc,x=extension", "a,b="),
+        ("n,,n=müller,r=abc".encode(), "müller"),
+    ],
+)
+def test_first_messages(message: bytes, name: str) -> None:
+    assert ScramServer("SCRAM-SHA-256").first(message) == name
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("c=biws,r={nonce}", "not c=HEADER,r=NONCE,p=PROOF"),
+        ("r={nonce},c=biws,p=AAAA", "not c=HEADER,r=NONCE,p=PROOF"),
+        ("c=eSws,r={nonce},p=AAAA", "channel binding c is not the header"),
+        ("c=*,r={nonce},p=AAAA", "channel binding c is not base64"),
+        ("c=biws,r={nonce}x,p=AAAA", "nonce r is not the one"),
+        ("c=biws,r=abc,p=AAAA", "nonce r is not the one"),
+        ("c=biws,r={nonce},p=AAAA", "proof p has 3 octets; SCRAM-SHA-256 has 32"),
+        ("c=biws,r={nonce},p=&", "proof p is not base64"),
+    ],
+)
+def test_malformed_final_messages(message: str, text: str) -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=abc")
+    challenge = server.challenge(decoy_verifier("SCRAM-SHA-256", "user", b"key")).decode()
+    nonce = challenge.split(",")[0].removeprefix("r=")
+    with pytest.raises(ScramError, match=text):
+        server.final(message.format(nonce=nonce).encode())
+
+
+def test_nonces_differ() -> None:
+    def nonce() -> bytes:
+        server = ScramServer("SCRAM-SHA-256")
+        server.first(b"n,,n=user,r=abc")
+        return server.challenge(decoy_verifier("SCRAM-SHA-256", "user", b"key")).split(b",")[0]
+
+    assert len({nonce() for _ in range(50)}) == 50
+
+
+@pytest.mark.parametrize("mechanism", DIGESTS)
+def test_verifiers_as_text(mechanism: str) -> None:
+    verifier = derive_verifier(mechanism, "secret")
+    assert parse_verifier(str(verifier)) == verifier
+    assert verifier.iterations == ITERATIONS
+    assert derive_verifier(mechanism, "secret").salt != verifier.salt
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not MECHANISM"),
+        ("SCRAM-SHA-1$4096:AAAA$AAAA:AAAA", "not MECHANISM"),
+        ("SCRAM-SHA-256$4095:AAAA$AAAA:AAAA", "4095 iterations; allowed are 4096 to"),
+        ("SCRAM-SHA-256$4096:A$AAAA:AAAA", "verifier is not base64"),
+        ("SCRAM-SHA-256$4096:AAAA$AAAA:AAAA", "keys have 3 and 3 octets; SCRAM-SHA-256 has 32"),
+    ],
+)
+def test_malformed_verifiers(text: str, message: str) -> None:
+    with pytest.raises(ScramError, match=message):
+        parse_verifier(text)
+
+
+def test_decoys_differ_by_user_mechanism_and_key_and_look_like_verifiers() -> None:
+    def salt(mechanism: str, user: str, key: bytes) -> bytes:
+        return decoy_verifier(mechanism, user, key).salt
+
+    salts = [salt(m, u, k) for m in DIGESTS for u in ("a", "b") for k in (b"1", b"2")]
+    assert len(set(salts)) == len(salts)
+    decoy = decoy_verifier("SCRAM-SHA-512", "a", b"1")
+    assert isinstance(decoy, ScramVerifier)
+    assert (decoy.iterations, len(decoy.salt), len(decoy.stored_key)) == (ITERATIONS, 16, 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "prepared"),
+    [
+        ("I\u00adX", "IX"),  # RFC 4013 §3
+        ("user", "user"),
+        ("USER", "USER"),
+        ("\u00aa", "a"),
+        ("\u2168", "IX"),
+        ("a\u00a0b", "a b"),
+        ("\u0007", "\u0007"),  # prohibited: taken as it is
+    ],
+)
+def test_passwords_are_prepared(text: str, prepared: str) -> None:
+    assert prepare(text) == prepared
