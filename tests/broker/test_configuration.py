@@ -221,8 +221,8 @@ def test_a_tls_listener_without_certificate_names_the_setting(tmp_path: Path) ->
     file = write(tmp_path, '[tls]\nverify = "always"')
     with pytest.raises(ConfigurationError, match=r"tls.verify: .*known here: none, optional, required"):
         load(file)
-    file = write(tmp_path, '[tls.amqps]\ncert = "x"')
-    with pytest.raises(ConfigurationError, match=r"unknown setting 'tls.amqps.cert'; did you mean 'certificate'"):
+    file = write(tmp_path, '[tls.amqps]\nminimum_versions = "x"')
+    with pytest.raises(ConfigurationError, match=r"unknown setting 'tls.amqps.minimum_versions'; did you mean 'minimum_version'"):
         load(file)
 
 
