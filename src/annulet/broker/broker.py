@@ -10,7 +10,7 @@ import structlog
 
 from annulet import __version__
 from annulet.broker.admission import Admission
-from annulet.broker.amqp091.connection import AmqpConnection
+from annulet.broker.amqp_listener import AmqpListenerProtocol
 from annulet.broker.authentication import Authenticator
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
@@ -40,10 +40,13 @@ from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
+    from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.broker.transport import ClientConnection
     from annulet.core.message import PropertyValue
     from annulet.store.interface import Log
+    from annulet.wire.amqp10.outcomes import Outcome
 
 logger = structlog.get_logger(__name__)
 
@@ -101,6 +104,10 @@ class Broker:
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
         self.limit_refusals = 0  # publishes that a full queue or address refused
+        self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
+        self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
+        self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
+        self.remembered_outcomes: dict[tuple[str, str, str], dict[bytes, Outcome]] = {}  # host, container, link
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
@@ -242,6 +249,8 @@ class Broker:
         return await asyncio.shield(self._failure)
 
     async def _close_connections(self) -> None:
+        for undecided in list(self.undecided):
+            undecided.abort()
         for connection in list(self.connections):
             connection.force_close("broker shut down")
         if self.connections:
@@ -284,8 +293,7 @@ class Broker:
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.
-        return cast("asyncio.BaseProtocol", AmqpConnection(self))
+        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
 
     def connection_ended(self, connection: AmqpConnection | ClientConnection) -> None:
         """Forget a connection whose socket is gone."""
@@ -320,6 +328,14 @@ class Broker:
         if not 0 <= now - self._refusal_logged_at < REFUSAL_LOG_MILLISECONDS:
             self._refusal_logged_at = now
             logger.warning("publish refused", reason=text, refused=self.limit_refusals)
+
+    def note_settled_loss(self, name: str, reason: str) -> None:
+        """Count a refused message whose sender had settled it (AMQP 1.0 §2.6.12); log at most one a second."""
+        self.settled_losses += 1
+        now = self.clock()
+        if not 0 <= now - self._refusal_logged_at < REFUSAL_LOG_MILLISECONDS:
+            self._refusal_logged_at = now
+            logger.warning("settled message refused", address=name, reason=reason, refused=self.settled_losses)
 
     # ------------------------------------------------------------------ upkeep
 

@@ -50,11 +50,18 @@ class Subscription:
         return f"{client}.{self.name}" if client else self.name
 
 
-def subscribe(session: SendingSession, node: NodeReference, subscription: Subscription) -> Queue:
+def subscribe(
+    session: SendingSession,
+    node: NodeReference,
+    subscription: Subscription,
+    *,
+    binding_arguments: Arguments | None = None,
+) -> Queue:
     """Return the queue of a subscription, made and bound if it is not there.
 
-    One of that name with another source or selector is replaced when nobody uses it. Raises
-    :class:`~annulet.core.errors.ResourceLocked` when somebody does, :class:`~annulet.core.errors.AccessRefused`.
+    ``binding_arguments``: for an exchange that goes by them, a headers exchange. A subscription of that name with
+    another source or selector is replaced when nobody uses it. Raises :class:`~annulet.core.errors.ResourceLocked` when
+    somebody does, :class:`~annulet.core.errors.AccessRefused`.
     """
     exchange = node.node
     assert exchange is not None, "a queue is consumed from, not subscribed to"
@@ -65,7 +72,8 @@ def subscribe(session: SendingSession, node: NodeReference, subscription: Subscr
     arguments: Arguments = dict(subscription.arguments)
     if subscription.selector:
         arguments[SELECTOR] = subscription.selector
-    key, binding_arguments = _binding(exchange, node.routing_key)
+    key, implied = _binding(exchange, node.routing_key)
+    implied.update(binding_arguments or {})
     if subscription.name:
         name = subscription.queue_name
         session.require("configure", name)
@@ -90,7 +98,7 @@ def subscribe(session: SendingSession, node: NodeReference, subscription: Subscr
         server_named=not subscription.name,
     )
     try:
-        declarations.bind_queue(queue, exchange.name, key, binding_arguments)
+        declarations.bind_queue(queue, exchange.name, key, implied)
     except BaseException:
         if not queue.users:
             unsubscribe(session, queue)

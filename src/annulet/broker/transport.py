@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from annulet.broker.admission import EXPLANATION_SECONDS
+from annulet.broker.listening import PeerFacts
+from annulet.broker.tls import peer_facts
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -77,8 +81,10 @@ class ClientConnection:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.channels: dict[int, SendingSession] = {}
-        self.peer_address = ""
-        self.peer_port = 0
+        self.peer = PeerFacts()
+        self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
+        self._counted = False  # by the admission
+        self._counted_user = ""
         self.transport: asyncio.Transport | None = None
         self._dirty = False
         self._transport_paused = False
@@ -91,16 +97,32 @@ class ClientConnection:
     # ------------------------------------------------------------------ asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Start the hand-shake timer."""
+        """Ask for admission and start the hand-shake timer."""
+        broker = self.broker
         self.transport = transport
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
-        peer = transport.get_extra_info("peername") or ("?", 0)
         ours = transport.get_extra_info("sockname") or ("?", 0)
-        self.peer_address, self.peer_port = str(peer[0]), int(peer[1])
-        self.name = f"{peer[0]}:{peer[1]} -> {ours[0]}:{ours[1]}"
-        self.connected_at = self.broker.clock()
-        self.broker.connections.add(self)
-        self.restart_timer(self.broker.configuration.handshake_timeout, self._handshake_expired)
+        self.peer = peer_facts(transport, broker.configuration)
+        self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
+        self.connected_at = broker.clock()
+        broker.connections.add(self)
+        self.refusal = broker.admission.may_connect(self.peer)
+        self._counted = not self.refusal
+        if self.refusal and not broker.admission.may_explain():
+            transport.abort()
+            return
+        seconds = broker.configuration.handshake_timeout
+        self.restart_timer(min(EXPLANATION_SECONDS, seconds) if self.refusal else seconds, self._handshake_expired)
+
+    def log_in(self, user_name: str) -> str:
+        """Note who it is, and count it to the user. Returns "" or why it may not go on."""
+        if self.refusal:
+            return self.refusal
+        reason = self.broker.admission.may_open(user_name)
+        if not reason:
+            self._counted_user = self.user_name = user_name
+            self.publisher = f"{user_name}@{self.peer}" if self.peer.address else user_name
+        return reason
 
     def data_received(self, data: bytes) -> None:
         """Handle everything that was read."""
@@ -122,6 +144,9 @@ class ClientConnection:
         self.lost = True
         self.now = self.broker.clock()
         self.stop_timer()
+        if self._counted:
+            self._counted = False
+            self.broker.admission.closed(self.peer, self._counted_user)
         self.broker.connection_ended(self)
         self.engine.connection_lost()
         self.ended()
@@ -239,8 +264,7 @@ class ClientConnection:
 
     def _handshake_expired(self) -> None:
         if not self.opened:
-            seconds = self.broker.configuration.handshake_timeout
-            logger.warning("handshake timed out", peer=self.name, protocol=self.protocol_name, seconds=seconds)
+            self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
             self.abort()
 
     # ------------------------------------------------------------------ questions of sessions

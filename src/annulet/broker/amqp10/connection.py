@@ -1,0 +1,251 @@
+"""One AMQP 1.0 connection: the engine, its sessions, its login and its time-outs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet import __version__
+from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
+from annulet.broker.amqp10.service import Amqp10Service
+from annulet.broker.authentication import ANONYMOUS, FIRST_USER
+from annulet.broker.sasl import Challenge, SaslExchange, Success
+from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10.engine import Amqp10Engine
+from annulet.wire.amqp10.errors import ConnectionFault
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.wire.amqp10.link import Link
+    from annulet.wire.amqp10.outcomes import Outcome
+    from annulet.wire.amqp10.performatives import Open
+
+logger = structlog.get_logger(__name__)
+trace_logger = structlog.get_logger("annulet.trace")
+
+CONTAINER_ID: Final = "annulet"
+OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", "queue", "topic")
+"""What clients look for by these names: an anonymous terminus, scheduled delivery, shared subscriptions."""
+
+REMEMBERED_LINKS_MAX: Final = 1024
+"""Suspended links whose outcomes are remembered for a resumption; each holds at most what was unsettled on it."""
+
+DEFAULT_HOST: Final = "/"
+HOST_PREFIX: Final = "vhost:"
+"""``open.hostname`` ``vhost:name`` means the virtual host; so does the bare name of one (RabbitMQ's convention)."""
+
+SASL_OK: Final = 0
+SASL_AUTHENTICATION_FAILED: Final = 1
+SASL_SYSTEM_ERROR: Final = 2
+
+
+class Amqp10Connection(ClientConnection):
+    """Handles one client: login, virtual host, idle time-out; sessions are the service's."""
+
+    protocol_name = "AMQP 1.0"
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.container_id = ""
+        self.service = Amqp10Service(self)
+        configuration = broker.configuration
+        limits = configuration.limits
+        self.engine: Amqp10Engine = Amqp10Engine(
+            self.service,
+            container_id=CONTAINER_ID,
+            max_frame_size=configuration.frame_max,
+            handle_max=limits.max_links_per_session - 1,
+            idle_time_out=configuration.heartbeat * 1000,
+            max_message_size=limits.max_message_bytes,
+            max_unauthenticated_bytes=limits.max_unauthenticated_bytes,
+            offered_capabilities=list(OFFERED_CAPABILITIES),
+            properties={"product": "Annulet", "version": __version__, "platform": "Python"},
+        )
+        if configuration.log_level == "debug":
+            self.engine.trace = self._trace
+        self.dynamic_nodes = DynamicNodes(self)
+        self._exchange: SaslExchange | None = None
+        self._login: asyncio.Task[None] | None = None
+        self._user = ""  # whom the login proved it to be
+        self._silent_checks = 0
+        self._bytes_checked = 0  # what had gone either way at the last check for idleness
+
+    def _trace(self, line: str) -> None:
+        trace_logger.debug(line, peer=self.name)
+
+    # ------------------------------------------------------------------ login, §5.3
+
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return the SASL mechanisms for this peer."""
+        return self.broker.authenticator.mechanisms(self.peer, "amqp10")
+
+    def begin_login(self, mechanism: str, response: bytes) -> None:
+        """Start a SASL exchange; the engine gets its answer when there is one."""
+        self._exchange = SaslExchange(self.broker.authenticator, "amqp10", success_carries_data=True)
+        self._login = self.broker.loop.create_task(self._step(mechanism, response))
+
+    def continue_login(self, response: bytes) -> None:
+        """Go on with the exchange."""
+        self._login = self.broker.loop.create_task(self._step("", response))
+
+    async def _step(self, mechanism: str, response: bytes) -> None:
+        exchange = self._exchange
+        assert exchange is not None
+        try:
+            if mechanism:
+                step = await exchange.begin(mechanism, response or None, peer=self.peer)
+            else:
+                step = await exchange.respond(response)
+        except Exception:  # a defect of ours, or the catalogue: the peer is refused and not left waiting
+            logger.exception("defect while checking a login", peer=self.name)
+            self.engine.sasl_outcome(SASL_SYSTEM_ERROR)
+            self.mark_dirty()
+            return
+        self.now = self.broker.clock()  # of what waited and is served now
+        try:
+            if isinstance(step, Challenge):
+                self.engine.sasl_challenge(step.octets)
+            elif isinstance(step, Success):
+                self._user = step.user.name
+                self.engine.sasl_outcome(SASL_OK, step.additional)
+            else:
+                self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
+        except Exception:  # a defect in what waited; the engine has closed, and the peer is to be told
+            logger.exception("defect while serving a connection", peer=self.name)
+        self.mark_dirty()
+
+    def enter_anonymously(self) -> bool:
+        """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""
+        if ANONYMOUS not in self.mechanisms():
+            return False
+        self._user = FIRST_USER
+        return True
+
+    # ------------------------------------------------------------------ open, §2.7.1
+
+    def open_host(self, performative: Open) -> None:
+        """Enter the virtual host that ``hostname`` names; any name that is none of a virtual host means ``/``.
+
+        Clients put the DNS name of the server there (§2.7.1). Raises ConnectionFault ``amqp:not-allowed``.
+        """
+        refusal = self.log_in(self._user)
+        if refusal:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, refusal)
+        self.container_id = performative.container_id
+        given = self.engine.hostname
+        name = given.removeprefix(HOST_PREFIX)
+        if name not in self.broker.hosts:
+            if given.startswith(HOST_PREFIX):
+                raise ConnectionFault(conditions.NOT_FOUND, f"hostname: no virtual host '{name}'; create it first")
+            name = DEFAULT_HOST
+        if not self.broker.authenticator.may_enter(self.user_name, name):
+            raise ConnectionFault(
+                conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
+            )
+        self.host = self.broker.hosts[name]
+        self.opened = True
+        self.stop_timer()
+        self._start_idle_timer()
+        logger.info("connection opened", peer=self.name, user=self.user_name, vhost=name, protocol=self.protocol_name)
+
+    # ------------------------------------------------------------------ outcomes of suspended links, §2.6.13
+
+    def remembered(self, link: Link) -> dict[bytes, Outcome]:
+        """Return, once, the outcomes that a link of this container had not seen settled when it was suspended."""
+        return self.broker.remembered_outcomes.pop((self.require_host().name, self.container_id, link.name), {})
+
+    def remember(self, link: Link, outcomes: dict[bytes, Outcome]) -> None:
+        """Keep such outcomes; of the links that are remembered the oldest are forgotten."""
+        known = self.broker.remembered_outcomes
+        if outcomes:
+            known[self.require_host().name, self.container_id, link.name] = outcomes
+            if len(known) > REMEMBERED_LINKS_MAX:
+                del known[next(iter(known))]
+
+    # ------------------------------------------------------------------ signs of life, §2.4.5
+
+    def _interval(self) -> float:
+        """Seconds between two looks at the connection: half of what either side wants, 0 for never."""
+        ours = self.broker.configuration.heartbeat * 1.0
+        theirs = self.engine.remote_idle_time_out / 1000
+        wanted = [seconds for seconds in (ours, theirs) if seconds]
+        return min(wanted) / 2 if wanted else 0.0
+
+    def _start_idle_timer(self) -> None:
+        seconds = self._interval()
+        idle = self.broker.configuration.limits.idle_timeout
+        if seconds:
+            self.restart_timer(seconds, self._idle_timer_due)
+        elif idle:
+            self._bytes_checked = self.bytes_received + self.bytes_sent
+            self.restart_timer(idle, self._idle_due)
+
+    def _idle_due(self) -> None:
+        """Close who wants no signs of life when nothing has gone either way for the idle time-out."""
+        seconds = self.broker.configuration.limits.idle_timeout
+        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self.reading_paused:
+            self.broker.admission.note_idle(self.name, seconds)
+            self.force_close(f"idle for {seconds:g} seconds; announce an idle-time-out")
+        else:
+            self._start_idle_timer()
+
+    def _idle_timer_due(self) -> None:
+        """Send a sign of life, and give up a peer that was silent for twice what was announced (§2.4.5)."""
+        if self.engine.received_since_check or self.reading_paused:
+            self.engine.received_since_check = False
+            self._silent_checks = 0
+        else:
+            self._silent_checks += 1
+        ours = self.broker.configuration.heartbeat
+        if ours and self._silent_checks * self._interval() > 2 * ours:
+            logger.warning("silent for too long, closing", peer=self.name, idle_time_out=ours)
+            self.abort()
+            return
+        if self.engine.remote_idle_time_out:
+            self.engine.heartbeat()
+            self.mark_dirty()
+        self._start_idle_timer()
+
+    # ------------------------------------------------------------------ end
+
+    def obeys_credit(self) -> bool:
+        """Publishers are held back by credit (§2.6.7)."""
+        return True
+
+    def force_close(self, text: str) -> None:
+        """End the connection politely: ``amqp:connection:forced``."""
+        if not self.opened:
+            self.abort()
+            return
+        self.engine.close(conditions.CONNECTION_FORCED, text)
+        self.mark_dirty()
+
+    def note_closed(self, condition: str, description: str, *, by_peer: bool) -> None:
+        """The connection is closed, or its end is under way."""
+        log = logger.info if condition in {"", conditions.CONNECTION_FORCED} else logger.warning
+        log(
+            "connection closed",
+            peer=self.name,
+            condition=condition,
+            reason=description,
+            by_peer=by_peer,
+            protocol=self.protocol_name,
+        )
+        self.end_nodes()
+        if not self.engine.closed and not self.lost:  # our close was sent; not every peer answers
+            self.restart_timer(CLOSE_ANSWER_SECONDS, self.abort)
+
+    def end_nodes(self) -> None:
+        """Delete what lives as long as the connection: dynamic nodes, queues of volatile subscriptions."""
+        if self.host is not None:
+            self.dynamic_nodes.connection_ended()
+            self.host.connection_closed(self, self.now)
+
+    def ended(self) -> None:
+        """The socket is gone."""
+        if self._login is not None:
+            self._login.cancel()
+        self.end_nodes()

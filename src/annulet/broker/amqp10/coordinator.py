@@ -1,0 +1,225 @@
+"""Transactions of one session (part 4 of the standard): declared, joined, discharged over a coordinator link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.broker.amqp10.errors import condition_for
+from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME, revise_for_rejection
+from annulet.core.errors import CoreError
+from annulet.core.transaction import Transaction
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10 import terminus as standard
+from annulet.wire.amqp10.composite import decode_composite
+from annulet.wire.amqp10.errors import DecodeError, LinkFault, SessionFault
+from annulet.wire.amqp10.outcomes import (
+    Accepted,
+    Declare,
+    Declared,
+    Discharge,
+    Error,
+    Modified,
+    Outcome,
+    Rejected,
+    TransactionalState,
+)
+from annulet.wire.amqp10.sections import VALUE, split_message
+
+if TYPE_CHECKING:
+    from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.core.entry import QueueEntry
+    from annulet.wire.amqp10.link import IncomingDelivery, Link
+
+CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn")
+"""§4.5.7: several at a time in a session; none spans sessions or brokers."""
+
+TRANSACTIONS_MAX: Final = 256
+"""Open transactions of a session; clients use one or a few, and each may hold as much as the broker has memory."""
+
+COORDINATOR_CREDIT: Final = 64
+"""Declares and discharges a client may have under way."""
+
+
+class OpenTransaction:
+    """A transaction with what it holds of the session's deliveries."""
+
+    __slots__ = ("core", "link", "outcomes", "rejections", "settled")
+
+    def __init__(self, core: Transaction, link: Link) -> None:
+        self.core = core
+        self.link = link  # the coordinator link it was declared over
+        self.outcomes: dict[int, Outcome] = {}  # by delivery id
+        self.settled: set[int] = set()  # of these, those the peer has forgotten
+        self.rejections: list[tuple[QueueEntry, Rejected]] = []  # what tells why, once it is committed
+
+
+class Coordinator:
+    """The transactions of one session."""
+
+    def __init__(self, session: Amqp10Session) -> None:
+        self._session = session
+        self._open: dict[bytes, OpenTransaction] = {}
+        self._declared = 0
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    # ------------------------------------------------------------------ links
+
+    def attach(self, link: Link) -> None:
+        """Accept a coordinator link."""
+        engine = self._session.engine
+        link.owner = self
+        accepted = engine.accept_attach(
+            link, source=link.source, target=standard.Coordinator(capabilities=list(CAPABILITIES))
+        )
+        if accepted:
+            engine.grant_credit(link, COORDINATOR_CREDIT)
+
+    def detached(self, link: Link) -> None:
+        """Roll back what was declared over a link and not discharged (§4.3)."""
+        for identifier, transaction in list(self._open.items()):
+            if transaction.link is link:
+                self._rollback(identifier, transaction)
+
+    def receive(self, link: Link, delivery: IncomingDelivery) -> None:
+        """Declare or discharge. Raises LinkFault for what is neither."""
+        session = self._session
+        try:
+            command = read_command(delivery.payload)
+        except DecodeError as error:
+            raise LinkFault(conditions.DECODE_ERROR, f"message to the coordinator: {error.description}") from error
+        if isinstance(command, Declare):
+            self._declare(link, delivery)
+        elif isinstance(command, Discharge):
+            self._discharge(command, delivery)
+        else:
+            raise LinkFault(
+                conditions.NOT_IMPLEMENTED,
+                f"message to the coordinator is {type(command).__name__}; send declare or discharge",
+            )
+        if link.credit <= COORDINATOR_CREDIT // 2:
+            session.engine.grant_credit(link, COORDINATOR_CREDIT)
+
+    # ------------------------------------------------------------------ begin and end
+
+    def _declare(self, link: Link, delivery: IncomingDelivery) -> None:
+        if len(self._open) >= TRANSACTIONS_MAX:
+            self._answer(
+                delivery,
+                Rejected(
+                    Error(
+                        conditions.RESOURCE_LIMIT_EXCEEDED,
+                        f"{TRANSACTIONS_MAX} transactions of this session are open; discharge some first",
+                    )
+                ),
+            )
+            return
+        self._declared += 1
+        identifier = self._declared.to_bytes(8, "big")
+        self._open[identifier] = OpenTransaction(Transaction(self._session), link)
+        self._answer(delivery, Declared(txn_id=identifier))
+
+    def _discharge(self, command: Discharge, delivery: IncomingDelivery) -> None:
+        session = self._session
+        identifier = bytes(command.txn_id)
+        transaction = self._open.get(identifier)
+        if transaction is None:
+            self._answer(delivery, Rejected(unknown(identifier)))
+            return
+        if command.fail:
+            self._rollback(identifier, transaction)
+            self._answer(delivery, Accepted())
+            return
+        for entry, rejection in transaction.rejections:
+            revise_for_rejection(entry, rejection)
+        needs_disk = transaction.core.durable_bytes > 0
+        try:
+            session.commit(transaction.core)
+        except CoreError as error:
+            self._rollback(identifier, transaction)
+            text = f"rolled back: {condition_for(error)}: {error}"
+            self._answer(delivery, Rejected(Error(conditions.TRANSACTION_ROLLBACK, text)))
+            return
+        del self._open[identifier]
+        for number, outcome in transaction.outcomes.items():
+            session.outcomes.forget(number)
+            if number not in transaction.settled:
+                session.engine.settle_outgoing(session.engine_session, number, number, outcome)
+        if delivery.settled:
+            return
+        session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
+
+    def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
+        """Forget the sends; what the peer had settled goes back to its queue, the rest is unsettled as before."""
+        session = self._session
+        del self._open[identifier]
+        transaction.core.rollback()
+        forgotten = [number for number in transaction.outcomes if number in transaction.settled]
+        if forgotten and not session.closed:
+            session.outcomes.give_back(session.outcomes.take(forgotten), DEFAULT_OUTCOME)
+
+    def rollback_all(self, *, settled_too: bool = True) -> None:
+        """Roll back every open transaction; without ``settled_too`` the session's end returns the deliveries."""
+        for transaction in self._open.values():
+            transaction.core.rollback()
+        transactions, self._open = self._open, {}
+        if settled_too:
+            for transaction in transactions.values():
+                taken = self._session.outcomes.take(list(transaction.settled))
+                self._session.outcomes.give_back(taken, DEFAULT_OUTCOME)
+
+    def _answer(self, delivery: IncomingDelivery, state: Outcome) -> None:
+        session = self._session
+        if not delivery.settled:
+            session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
+
+    # ------------------------------------------------------------------ work inside
+
+    def find(self, identifier: bytes) -> OpenTransaction | None:
+        """Return an open transaction."""
+        return self._open.get(bytes(identifier))
+
+    def enlist(self, numbers: list[int], state: TransactionalState, *, settled: bool) -> None:
+        """Let deliveries come to an outcome when a transaction commits (§4.4.2)."""
+        session = self._session
+        transaction = self.find(state.txn_id)
+        if transaction is None:
+            raise SessionFault(conditions.TRANSACTION_UNKNOWN_ID, unknown(state.txn_id).description or "")
+        outcome = state.outcome if isinstance(state.outcome, Outcome) else DEFAULT_OUTCOME
+        core = transaction.core
+        for number in numbers:
+            for tag in session.outcomes.tags([number]):
+                entry = session.unacknowledged[tag]
+                if isinstance(outcome, Accepted):
+                    core.acknowledge(tag)
+                elif isinstance(outcome, Rejected):
+                    transaction.rejections.append((entry, outcome))
+                    core.reject(tag, requeue=False)
+                else:
+                    here = isinstance(outcome, Modified) and outcome.undeliverable_here
+                    failed = isinstance(outcome, Modified) and outcome.delivery_failed
+                    core.give_back(tag, counted=failed, exclude=entry.consumer if here else None)
+                transaction.outcomes[number] = outcome
+                if settled:
+                    transaction.settled.add(number)
+
+
+def read_command(payload: bytes) -> object:
+    """Return what the amqp-value of a message to the coordinator holds (§4.5). Raises DecodeError."""
+    sections = split_message(payload)
+    if sections.body_kind != VALUE:
+        raise DecodeError("its body is no amqp-value section")
+    section = sections.body[0]
+    command, _ = decode_composite(payload, section.content, section.end, "amqp-value")
+    return command
+
+
+def unknown(identifier: bytes) -> Error:
+    """Return the error for a transaction that is not open."""
+    return Error(
+        conditions.TRANSACTION_UNKNOWN_ID,
+        f"transaction {bytes(identifier).hex()} is not open in this session; declare it on this session first",
+    )

@@ -1,0 +1,227 @@
+"""One AMQP 1.0 session: its links, what goes out over them, and the answers to what came in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.amqp10.coordinator import Coordinator
+from annulet.broker.amqp10.outcomes import Outcomes
+from annulet.broker.amqp10.sources import SourceLink, attach_source
+from annulet.broker.amqp10.targets import TargetLink, attach_target
+from annulet.broker.sending import SendingSession
+from annulet.core.entry import DELIVERING
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10 import terminus as standard
+from annulet.wire.amqp10.outcomes import Accepted, Error, Rejected
+from annulet.wire.amqp10.view import VIEW
+
+if TYPE_CHECKING:
+    from annulet.broker.amqp10.connection import Amqp10Connection
+    from annulet.broker.blocked import BlockedTarget
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.wire.amqp10.link import IncomingDelivery, Link
+    from annulet.wire.amqp10.performatives import Attach
+    from annulet.wire.amqp10.session import EngineSession
+
+logger = structlog.get_logger(__name__)
+
+ACCEPTED: Final = Accepted()
+
+
+class Amqp10Session(SendingSession):
+    """A session of the core that speaks through its connection's engine."""
+
+    def __init__(self, connection: Amqp10Connection, engine_session: EngineSession) -> None:
+        super().__init__(f"{connection.name}#{engine_session.channel}", connection, VIEW)
+        self.client = connection
+        self.engine = connection.engine
+        self.engine_session = engine_session
+        self.outcomes = Outcomes(self)
+        self.transactions = Coordinator(self)
+        self.sources: dict[str, SourceLink] = {}  # by consumer tag
+        self.targets: dict[Link, TargetLink] = {}
+        self._suspended: dict[str, list[int]] = {}  # tags held by links that may be resumed, by the link's name
+        self._consumers_started = 0
+        self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
+        self._unencodable: list[QueueEntry] = []
+
+    # ------------------------------------------------------------------ links
+
+    def attach_link(self, link: Link, performative: Attach) -> None:
+        """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault."""
+        if not link.incoming:
+            attach_source(self, link)
+        elif isinstance(link.target, standard.Coordinator):
+            self.transactions.attach(link)
+        else:
+            attach_target(self, link, performative)
+
+    def next_tag(self) -> str:
+        """Return a name for a consumer, unique in this session."""
+        self._consumers_started += 1
+        return str(self._consumers_started)
+
+    def link_detached(self, link: Link, *, closed: bool) -> None:
+        """A link that was accepted is gone."""
+        owner = link.owner
+        if isinstance(owner, SourceLink):
+            if not link.session.mapped:  # the session ends: what comes back is not for its other links
+                self.writable = False
+            owner.detached(closed=closed)
+        elif isinstance(owner, TargetLink):
+            owner.detached(closed=closed)
+        elif isinstance(owner, Coordinator):
+            owner.detached(link)
+
+    def suspend(self, name: str, consumer: Consumer) -> None:
+        """End a consumer whose link may be resumed; what it holds stays with the session (§2.6.13)."""
+        self.detach(consumer.tag, self.connection.now)
+        held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
+        self._suspended[name] = self._suspended.get(name, []) + held
+
+    def resumed(self, name: str, queue: Queue) -> list[int]:
+        """Return the tags a suspended link of this name holds of a queue; those of another queue go back to it."""
+        tags = self._suspended.pop(name, [])
+        kept = [tag for tag in tags if tag in self.unacknowledged and self.unacknowledged[tag].queue is queue]
+        others = [tag for tag in tags if tag in self.unacknowledged and self.unacknowledged[tag].queue is not queue]
+        for tag in others:
+            entry = self.unacknowledged.pop(tag)
+            entry.queue.return_entries([entry], self.connection.now)
+        return kept
+
+    def credit_changed(self, link: Link) -> None:
+        """The peer granted other credit to an outgoing link, or wants it drained."""
+        owner = link.owner
+        if isinstance(owner, SourceLink):
+            owner.credit_changed()
+
+    def delivery_received(self, link: Link, delivery: IncomingDelivery) -> None:
+        """A message came over an incoming link."""
+        owner = link.owner
+        if isinstance(owner, TargetLink):
+            owner.receive(delivery)
+        elif isinstance(owner, Coordinator):
+            owner.receive(link, delivery)
+
+    # ------------------------------------------------------------------ deliveries
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        """Write a transfer that the peer has to settle. Called by queues."""
+        source = self.sources[consumer.tag]
+        payload = source.payload_of(entry)
+        if payload is None:
+            del self.unacknowledged[tag]  # the peer must not settle what it does not get
+            self.withhold(consumer, entry)
+            return
+        number = source.send(tag, payload, settled=False)
+        self.outcomes.note(number, tag)
+        self.after_transfer()
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Write a transfer that is settled already; False when this link cannot carry the message."""
+        source = self.sources[consumer.tag]
+        payload = source.payload_of(entry)
+        if payload is None:
+            self.withhold(consumer, entry)
+            return False
+        consumer.window.take(len(entry.message.body))
+        self.last_tag += 1
+        source.send(self.last_tag, payload, settled=True)
+        self.after_transfer()
+        return True
+
+    def after_transfer(self) -> None:
+        """Stop when the peer's window or the connection's buffer is full."""
+        if not self.engine_session.writable:
+            self.writable = False
+        self.connection.output_added()
+
+    def withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer that cannot take it; it goes back once the core has done its work."""
+        broker = self.connection.broker
+        broker.deliveries_too_large += 1
+        if not self._too_large:
+            broker.loop.call_soon(self._return_too_large)
+        self._too_large.append((consumer, entry))
+
+    def _return_too_large(self) -> None:
+        withheld, self._too_large = self._too_large, []
+        now = self.connection.broker.clock()
+        for consumer, entry in withheld:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                exclude = None if consumer.cancelled else consumer
+                entry.queue.return_entries([entry], now, counted=False, exclude=exclude)
+        self.connection.mark_dirty()
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue below a link is gone, or a browser has seen all of it: the link is detached."""
+        super().consumer_cancelled(consumer)
+        source = self.sources.pop(consumer.tag, None)
+        if source is not None:
+            broker = self.connection.broker
+            broker.loop.call_soon(source.node_gone)  # not in the middle of the core's work
+
+    def connection_writable(self, writable: bool) -> None:
+        """The connection has room for output again, or none; the peer's window counts as well."""
+        self.writable = writable and self.engine_session.writable
+
+    def window_opened(self, now: int) -> None:
+        """The peer takes transfers again."""
+        if self.connection.writable and not self.closed:
+            self.writable = True
+            self.wake(now)
+            self.finish_drains()
+
+    def wake(self, now: int) -> None:
+        """Serve this session's links, then give back the credit of those that are drained."""
+        super().wake(now)
+        self.finish_drains()
+
+    def finish_drains(self) -> None:
+        """Give back credit that found no message, once output is no reason for that."""
+        if self.writable:
+            for source in list(self.sources.values()):
+                source.finish_drain()
+
+    # ------------------------------------------------------------------ answers to what came in
+
+    def sends_accepted(self, answers: list[int]) -> None:
+        """Accept deliveries by their ids; the engine joins neighbours into one disposition."""
+        settle = self.engine.settle_incoming
+        session = self.engine_session
+        for number in answers:
+            settle(session, number, number, ACCEPTED)
+
+    def sends_failed(self, answers: list[int], text: str) -> None:
+        """Refuse deliveries whose message could not be written."""
+        state = Rejected(Error(conditions.INTERNAL_ERROR, text))
+        for number in answers:
+            self.engine.settle_incoming(self.engine_session, number, number, state)
+
+    def released(self, target: BlockedTarget) -> None:
+        """A queue or address has room again: the links that lead there get credit, whatever else is full."""
+        super().released(target)
+        for link in self.targets.values():
+            link.grant()
+        self.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ end
+
+    def end(self, now: int) -> None:
+        """End with the session: transactions are rolled back, everything unsettled goes back."""
+        if self.closed:
+            return
+        self.writable = False
+        self.transactions.rollback_all(settled_too=False)
+        self.outcomes.return_unsent(now)
+        self.close(now)
+        for source in self.sources.values():
+            source.forget()
+        for target in self.targets.values():
+            target.forget()
+        self.sources.clear()
+        self.targets.clear()

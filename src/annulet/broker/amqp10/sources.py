@@ -1,0 +1,396 @@
+"""Outgoing links: a client receives from a queue, or from a subscription to an address (§3.5.3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
+from annulet.broker.amqp10.filters import SourceFilters, read_filters
+from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.views import ConversionError, converted
+from annulet.core.consumer import Consumer, LinkCredit
+from annulet.core.errors import InvalidArgument, NotFound
+from annulet.core.exchanges import Address
+from annulet.core.exchanges.address import ANYCAST, MULTICAST
+from annulet.core.settings import BROWSE_FOLLOW, ConsumerSettings
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10 import terminus as standard
+from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
+from annulet.wire.amqp10.message import encode_delivery
+from annulet.wire.amqp10.outcomes import Modified, Outcome
+from annulet.wire.amqp10.performatives import SENDER_SETTLED
+from annulet.wire.amqp10.terminus import Source
+from annulet.wire.amqp10.view import VIEW
+
+if TYPE_CHECKING:
+    from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.core.entry import QueueEntry
+    from annulet.core.nodes import NodeReference
+    from annulet.core.queue import Queue
+    from annulet.wire.amqp10.link import Link
+
+logger = structlog.get_logger(__name__)
+
+QUEUE: Final = "queue"
+TOPIC: Final = "topic"
+SHARED: Final = "shared"
+GLOBAL: Final = "global"
+"""Capabilities of termini (Artemis, Broker-J, Qpid JMS)."""
+
+NAME_SEPARATOR: Final = "|"
+"""Ends the part of a link's name that names a shared subscription: links of one container need different names."""
+
+PRIORITY: Final = "priority"
+"""Link property: consumer priority (Broker-J §14)."""
+
+OUTCOMES: Final = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
+
+
+class SourceLink:
+    """The broker's half of an outgoing link."""
+
+    def __init__(
+        self, session: Amqp10Session, link: Link, source: Source, queue: Queue, settings: ConsumerSettings
+    ) -> None:
+        self.session = session
+        self.link = link
+        self.source = source
+        self.queue = queue
+        self.subscription = False  # the queue is that of a durable subscription of this link
+        self.consumer = Consumer(
+            session,
+            queue,
+            session.next_tag(),
+            window=LinkCredit(),
+            auto_acknowledge=link.snd_settle_mode == SENDER_SETTLED,
+            priority=settings.priority,
+            settings=settings,
+        )
+        self._withheld_told = False
+        self._to_resume: deque[tuple[int, QueueEntry]] = deque()  # tag and entry, since the link was suspended
+
+    # ------------------------------------------------------------------ resuming, §2.6.13
+
+    @property
+    def keeps_unsettled(self) -> bool:
+        """Say whether the client asked that a suspended link keeps what it holds, while the session lasts (§3.5.5)."""
+        policy = self.source.expiry_policy
+        return self.source.durable == standard.DURABLE_UNSETTLED_STATE and policy != standard.EXPIRE_LINK_DETACH
+
+    def take_over(self, tags: list[int]) -> dict[bytes, object]:
+        """Go on with what an earlier attachment of this link held. Returns our unsettled map."""
+        session = self.session
+        unsettled: dict[bytes, object] = {}
+        for tag in tags:
+            entry = session.unacknowledged.get(tag)
+            if entry is not None:
+                self._to_resume.append((tag, entry))
+                unsettled[_delivery_tag(tag)] = None
+        return unsettled
+
+    def _resume(self) -> None:
+        """Send again what the peer did not settle; carry out what it told when it attached."""
+        session, link = self.session, self.link
+        while self._to_resume and link.credit > 0 and session.writable:
+            tag, entry = self._to_resume.popleft()
+            if tag not in session.unacknowledged:
+                continue
+            name = _delivery_tag(tag)
+            known = name in link.peer_unsettled
+            state = link.peer_unsettled.get(name)
+            if isinstance(state, Outcome):
+                number = session.engine.send_transfer(link, name, b"", settled=True, state=state, resume=True)
+                session.outcomes.note(number, tag)
+                session.outcomes.carry_out([number], state)
+                continue
+            payload = self.payload_of(entry)
+            if payload is None:
+                del session.unacknowledged[tag]
+                session.withhold(self.consumer, entry)
+                continue
+            number = session.engine.send_transfer(link, name, payload, settled=False, resume=known)
+            session.outcomes.note(number, tag)
+            session.after_transfer()
+
+    # ------------------------------------------------------------------ sending
+
+    def payload_of(self, entry: QueueEntry) -> bytes | None:
+        """Return the transfer's payload, ``None`` when the peer cannot take it or the message cannot be converted."""
+        queue = entry.queue
+        try:
+            payload = self._encode(entry)
+        except (ConversionError, LocalProtocolError, DecodeError) as error:
+            self._note_withheld(f"message {entry.sequence} of queue '{queue.name}' cannot be sent: {error}")
+            return None
+        most = self.link.max_message_size
+        if most and len(payload) > most:
+            self._note_withheld(
+                f"message {entry.sequence} of queue '{queue.name}' has {len(payload)} bytes, max-message-size of the link "
+                f"is {most}; attach with a larger one"
+            )
+            return None
+        return payload
+
+    def _encode(self, entry: QueueEntry) -> bytes:
+        message = entry.message
+        if message.origin.view is not VIEW:
+            message = converted(message, VIEW)
+        queue = entry.queue
+        annotations: dict[str, Any] | None = None
+        if queue.settings.group_first_key and entry in queue.group_firsts:
+            annotations = {queue.settings.group_first_key: True}
+        return encode_delivery(
+            message,
+            delivery_count=entry.delivery_count,
+            first_acquirer=not entry.redelivered,
+            now=self.session.connection.now,
+            annotations=annotations,
+        )
+
+    def _note_withheld(self, reason: str) -> None:
+        if not self._withheld_told:
+            self._withheld_told = True
+            logger.warning("message withheld from a link", peer=self.session.name, link=self.link.name, reason=reason)
+
+    def send(self, tag: int, payload: bytes, *, settled: bool) -> int:
+        """Hand a transfer to the engine; returns its delivery id."""
+        return self.session.engine.send_transfer(self.link, _delivery_tag(tag), payload, settled=settled)
+
+    # ------------------------------------------------------------------ credit, §2.6.7
+
+    def credit_changed(self) -> None:
+        """Serve the queue with the credit there is now, after what is resumed."""
+        self._resume()
+        window = self.consumer.window
+        assert isinstance(window, LinkCredit)
+        window.grant(self.link.credit)
+        if not self.consumer.cancelled:
+            self.queue.wake(self.session.connection.now)
+        if self.session.writable:
+            self.finish_drain()
+
+    def finish_drain(self) -> None:
+        """Give back what credit is left after everything there was went out."""
+        link = self.link
+        if link.drain and link.attached:
+            window = self.consumer.window
+            assert isinstance(window, LinkCredit)
+            window.grant(0)
+            self.session.engine.drained(link)
+            self.session.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ end
+
+    def node_gone(self) -> None:
+        """The queue was deleted, or a browser came to its end."""
+        if self.link.attached:
+            deleted = self.queue.deleted
+            self.session.engine.detach(
+                self.link,
+                closed=True,
+                condition=conditions.RESOURCE_DELETED if deleted else "",
+                description=f"queue '{self.queue.name}' was deleted" if deleted else "",
+            )
+            self.session.connection.mark_dirty()
+
+    def detached(self, *, closed: bool) -> None:
+        """The link is gone: what it held goes back, a durable subscription stays unless it was closed."""
+        session = self.session
+        now = session.connection.now
+        consumer = self.consumer
+        dynamic = owner_of(session.client, session.host, self.queue.name)
+        if dynamic is not None:
+            dynamic.detached(self.queue.name, self.link, closed=closed)
+        if not session.writable and not self.link.session.mapped:
+            return  # the session ends and returns everything at once
+        session.sources.pop(consumer.tag, None)
+        unsent = set(self.link.unsent)
+        if unsent:
+            for entry in session.outcomes.take(session.outcomes.held(unsent)):
+                entry.queue.return_entries([entry], now, counted=False)
+        if not closed and self.keeps_unsettled and not self.queue.deleted:
+            session.suspend(self.link.name, consumer)
+        else:
+            session.close_consumer(consumer.tag, now)
+        if closed and self.subscription and not self.queue.deleted and not self.queue.users:
+            unsubscribe(session, self.queue)
+        elif not self.queue.deleted:
+            session.host.consumer_removed(self.queue, now)
+
+    def forget(self) -> None:
+        """The session has ended and returned what the link held."""
+
+
+def _delivery_tag(tag: int) -> bytes:
+    return tag.to_bytes(8, "big")
+
+
+def attach_source(session: Amqp10Session, link: Link) -> None:
+    """Attach an outgoing link, or refuse it by raising what the core refuses or LinkFault."""
+    wanted = link.source
+    if wanted is None:
+        _attach_to_subscription(session, link)
+        return
+    if not isinstance(wanted, Source):
+        raise InvalidArgument(f"source is a {type(wanted).__name__}; give a source with an address")
+    filters = read_filters(wanted.filter)
+    capabilities = {str(name) for name in wanted.capabilities}
+    granted = _echo(wanted, filters)
+    settings = _consumer_settings(link, wanted, filters)
+    subscription = False
+    if wanted.dynamic:
+        name = session.client.dynamic_nodes.create(session, link, wanted)
+        granted.address = name
+        granted.dynamic = True
+        queue = session.host.queues[name]
+    else:
+        if not wanted.address:
+            raise InvalidArgument("source: address is missing; give the name of a queue or address, or dynamic=true")
+        node = session.resolve(wanted.address, routing_type_of(capabilities))
+        if node.queue is not None or node.node is None:
+            assert node.queue is not None
+            queue = node.queue
+            session.require("read", queue.name)
+        else:
+            anycast = _anycast_queue(node, capabilities)
+            if anycast is not None:
+                queue = anycast
+                session.require("read", queue.name)
+            else:
+                queue = _subscribe(session, link, wanted, node, filters, capabilities)
+                subscription = _is_durable(wanted)
+                settings = replace(settings, selector="")  # the queue itself has it
+    if not settings.browse:
+        session.host.check_consumer(queue, exclusive=False)
+    _attach(session, link, granted, queue, settings, subscription=subscription)
+
+
+def _attach(
+    session: Amqp10Session, link: Link, granted: Source, queue: Queue, settings: ConsumerSettings, *, subscription: bool
+) -> None:
+    owner = SourceLink(session, link, granted, queue, settings)
+    owner.subscription = subscription
+    link.owner = owner
+    dynamic = owner_of(session.client, session.host, queue.name)
+    if dynamic is not None:
+        dynamic.attached(queue.name, link)
+    session.sources[owner.consumer.tag] = owner
+    unsettled = owner.take_over(session.resumed(link.name, queue))
+    try:
+        session.attach(owner.consumer, session.connection.now)
+    except BaseException:
+        del session.sources[owner.consumer.tag]
+        session.consumers.pop(owner.consumer.tag, None)
+        link.owner = None
+        raise
+    if not session.engine.accept_attach(link, source=granted, target=link.target, unsettled=unsettled or None):
+        owner.detached(closed=False)
+
+
+def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
+    """Without a source the link's name says which durable subscription is meant: to look it up, or to end it."""
+    queue = find_subscription(session, _subscription_name(link), session.client.container_id)
+    if queue is None:
+        raise NotFound(
+            f"no durable subscription '{link.name}' of container '{session.client.container_id}'; attach with a source"
+        )
+    session.require("read", queue.name)
+    bindings = session.host.bindings_of_queue(queue)
+    address = bindings[0].source.name if bindings else queue.name
+    granted = Source(address=address, durable=standard.DURABLE_UNSETTLED_STATE, expiry_policy=standard.EXPIRE_NEVER)
+    granted.capabilities = [TOPIC]
+    session.host.check_consumer(queue, exclusive=False)
+    _attach(session, link, granted, queue, ConsumerSettings(), subscription=True)
+
+
+def _subscribe(
+    session: Amqp10Session,
+    link: Link,
+    wanted: Source,
+    node: NodeReference,
+    filters: SourceFilters,
+    capabilities: set[str],
+) -> Queue:
+    durable = _is_durable(wanted)
+    shared = SHARED in capabilities
+    named = durable or shared
+    if filters.binding_key is not None:
+        node.routing_key = filters.binding_key
+    return subscribe(
+        session,
+        node,
+        Subscription(
+            name=_subscription_name(link) if named else "",
+            client="" if GLOBAL in capabilities else session.client.container_id,
+            durable=durable,
+            shared=shared,
+            selector=filters.selector,
+        ),
+        binding_arguments=filters.binding_arguments,
+    )
+
+
+def _subscription_name(link: Link) -> str:
+    return link.name.partition(NAME_SEPARATOR)[0]
+
+
+def _is_durable(wanted: Source) -> bool:
+    """Say whether a subscription outlives its link: durable, or kept for ever (§3.5.5, §3.5.6)."""
+    return wanted.durable != standard.DURABLE_NONE or wanted.expiry_policy == standard.EXPIRE_NEVER
+
+
+def _anycast_queue(node: NodeReference, capabilities: set[str]) -> Queue | None:
+    """Return the queue to consume from when the node is an address whose messages go to one of its queues."""
+    address = node.node
+    if not isinstance(address, Address) or ANYCAST not in address.routing_types:
+        return None
+    if TOPIC in capabilities or (MULTICAST in address.routing_types and QUEUE not in capabilities):
+        return None
+    queues = address.anycast_queues
+    if len(queues) == 1:
+        return queues[0]
+    names = ", ".join(f"'{address.name}::{queue.name}'" for queue in queues) or f"'{address.name}::name'"
+    raise InvalidArgument(f"address '{address.name}' has {len(queues)} anycast queues; name one: {names}")
+
+
+def _consumer_settings(link: Link, wanted: Source, filters: SourceFilters) -> ConsumerSettings:
+    mode = wanted.distribution_mode
+    if mode not in {None, "", standard.DISTRIBUTION_MOVE, standard.DISTRIBUTION_COPY}:
+        raise InvalidArgument(
+            f"source: distribution-mode is {mode!r}; give {standard.DISTRIBUTION_MOVE} or {standard.DISTRIBUTION_COPY}"
+        )
+    priority = plain(link.properties.get(PRIORITY, 0))
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise InvalidArgument(f"link property '{PRIORITY}' is {priority!r}; give a whole number, higher is first")
+    return ConsumerSettings(
+        priority=priority,
+        selector=filters.selector,
+        no_local=filters.no_local,
+        browse=BROWSE_FOLLOW if mode == standard.DISTRIBUTION_COPY else "",
+    )
+
+
+def routing_type_of(capabilities: set[str]) -> str:
+    """Return the routing type that the capabilities of a terminus ask for, empty when they ask for none."""
+    if TOPIC in capabilities and QUEUE not in capabilities:
+        return MULTICAST
+    return ANYCAST if QUEUE in capabilities else ""
+
+
+def _echo(wanted: Source, filters: SourceFilters) -> Source:
+    """Return the source as it is in force (§2.6.3): with what outcomes there are, and the filters that hold."""
+    return Source(
+        address=wanted.address,
+        durable=wanted.durable,
+        expiry_policy=wanted.expiry_policy,
+        timeout=wanted.timeout,
+        distribution_mode=wanted.distribution_mode or standard.DISTRIBUTION_MOVE,
+        filter=filters.echo,
+        default_outcome=Modified(delivery_failed=True),
+        outcomes=list(OUTCOMES),
+        capabilities=list(wanted.capabilities),
+    )

@@ -1,0 +1,114 @@
+"""The AMQP port: AMQP 1.0 and 0-x share it and are told apart by the first eight octets.
+
+AMQP 0-9-1 §4.2.2 and AMQP 1.0 §2.2: a client begins with a protocol header; one that is not served is answered with one
+that is, and the connection closes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+
+from annulet.broker.amqp091.connection import AmqpConnection
+from annulet.broker.amqp10.connection import Amqp10Connection
+from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from annulet.broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+HEADER_BYTES: Final = 8
+PREFIX: Final = b"AMQP"
+NEWEST: Final = b"AMQP\x00\x01\x00\x00"
+"""The header of the newest version served: AMQP 1.0. What is no header at all gets it as well."""
+
+VERSIONS_1_0: Final = (b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00")
+"""AMQP 1.0 without and with a SASL layer before it (§2.2, §5.3.1)."""
+
+VERSIONS_0_X: Final = tuple(VERSIONS_BY_HEADER)
+
+
+class AmqpListenerProtocol:
+    """Lives until the header is there, then hands the transport on. A duck-typed ``asyncio.Protocol``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._transport: asyncio.Transport | None = None
+        self._received = b""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait for the header, not for ever."""
+        self._transport = transport
+        if not self._broker.admission.may_begin(len(self._broker.undecided)):
+            transport.abort()
+            return
+        self._broker.undecided.add(self)
+        seconds = self._broker.configuration.handshake_timeout
+        self._timer = self._broker.loop.call_later(seconds, self._expired)
+
+    def data_received(self, data: bytes) -> None:
+        """Decide as soon as the header is whole, or cannot become one that is served."""
+        transport = self._transport
+        assert transport is not None
+        received = self._received + data
+        header = received[:HEADER_BYTES]
+        if header in VERSIONS_1_0:
+            self._hand_over(transport, Amqp10Connection(self._broker), received)
+        elif header in VERSIONS_0_X:
+            self._hand_over(transport, AmqpConnection(self._broker), received)
+        elif any(known.startswith(header) for known in (*VERSIONS_1_0, *VERSIONS_0_X)):
+            self._received = received
+        else:
+            self._end()
+            logger.warning("not a protocol header that is served", peer=self._peer(), received=repr(header))
+            transport.write(NEWEST)
+            transport.close()
+
+    def eof_received(self) -> bool:
+        """The peer gave up."""
+        return False
+
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
+        """The peer is gone before it said what it speaks."""
+        self._end()
+
+    def pause_writing(self) -> None:
+        """Nothing is written here but one header."""
+
+    def resume_writing(self) -> None:
+        """As above."""
+
+    def abort(self) -> None:
+        """Cut the socket."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hand_over(
+        self, transport: asyncio.Transport, connection: AmqpConnection | Amqp10Connection, received: bytes
+    ) -> None:
+        self._end()
+        # The connections have the methods of asyncio.Protocol; inheriting from it would keep them from being compiled.
+        transport.set_protocol(cast("asyncio.BaseProtocol", connection))
+        connection.connection_made(transport)
+        connection.data_received(received)
+
+    def _end(self) -> None:
+        self._broker.undecided.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expired(self) -> None:
+        seconds = self._broker.configuration.handshake_timeout
+        self._broker.admission.note_timed_out(self._peer(), seconds)
+        self.abort()
+
+    def _peer(self) -> str:
+        assert self._transport is not None
+        peer = self._transport.get_extra_info("peername")
+        return f"{peer[0]}:{peer[1]}" if peer else "?"
