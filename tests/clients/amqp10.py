@@ -77,7 +77,10 @@ class Client:
     def connect(self, url: str = "", **options: Any) -> Connection:
         """Open a connection. Options are Proton's: ``container_id``, ``user``, ``max_frame_size``, ``heartbeat`` ..."""
         name = f"c{next(NUMBERS)}"
-        facts = self.driver.ask("connect", name=name, url=url or self.url, **options)
+        url = url or self.url
+        if "user" in options:
+            url = url.replace("guest:guest@", "")
+        facts = self.driver.ask("connect", name=name, url=url, **options)
         connection = Connection(self.driver, name, facts)
         self._connections.append(connection)
         return connection

@@ -26,7 +26,7 @@ def dead_letter_queues(scene: Scene, **more: Any) -> tuple[str, str]:
 
 
 def test_accepted_messages_are_gone(client: Client, scene: Scene) -> None:
-    queue = scene.name()
+    queue = scene.queue(scene.channel())
     connection = filled(client, queue, data(b"1"), data(b"2"))
     receiver = connection.receiver(queue)
     receiver.settle(receiver.receive(2), "accepted")
@@ -83,7 +83,7 @@ def test_modified_may_annotate_the_message(client: Client, scene: Scene, ours: P
 
 
 def test_a_rejected_message_is_gone_where_nothing_takes_dead_letters(client: Client, scene: Scene) -> None:
-    queue = scene.name()
+    queue = scene.queue(scene.channel())
     connection = filled(client, queue, data(b"bad"))
     receiver = connection.receiver(queue)
     receiver.settle(receiver.receive(), "rejected")

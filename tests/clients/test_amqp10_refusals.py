@@ -14,7 +14,8 @@ from tests.clients.support import Peer, Scene
 pytestmark = pytest.mark.usefixtures("ours")
 
 STRICT = """
-[address_settings."#"]
+[[address_settings]]
+match = "#"
 auto_create_queues = false
 auto_create_addresses = false
 

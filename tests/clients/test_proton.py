@@ -28,7 +28,8 @@ def test_blocking_send_and_receive(scene: Scene, ours: Peer) -> None:
 
 
 def test_blocking_programs_see_refusals(scene: Scene, ours: Peer) -> None:
-    assert run(scene, "blocking.py", "refusals") == {"attach": "amqp:not-found", "send": "REJECTED"}
+    report = run(scene, "blocking.py", "refusals")
+    assert report == {"attach": "amqp:not-found", "send": "REJECTED", "host": "unknown"}
 
 
 def test_synchronous_requests(scene: Scene, ours: Peer) -> None:

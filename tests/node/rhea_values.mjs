@@ -32,6 +32,7 @@ export function toLine(typed) {
   if (name === "Null") return null;
   if (name in NUMBERS) {
     if (Buffer.isBuffer(value)) value = String(value.readBigUInt64BE());
+    if (value instanceof Date) value = value.getTime();
     return { [NUMBERS[name]]: value };
   }
   if (name === "Double") return { double: value };
@@ -59,7 +60,7 @@ export function fromLine(value) {
   const [[kind, content]] = Object.entries(value);
   switch (kind) {
     case "binary":
-      return Buffer.from(content, "base64");
+      return types.wrap_binary(Buffer.from(content, "base64"));
     case "map":
       return new Map(content.map(([key, one]) => [fromLine(key), fromLine(one)]));
     case "ulong":
@@ -99,7 +100,8 @@ export function messageFromLine(line) {
     if (!(name in line)) continue;
     made[section] = Object.fromEntries(Object.entries(line[name]).map(([key, one]) => [key, fromLine(one)]));
   }
-  const body = fromLine(line.body ?? null);
+  let body = fromLine(line.body ?? null);
+  if (line.section === "data") body = body.value;
   if (line.section === "data") made.body = message.data_section(body);
   else if (line.section === "sequence") made.body = message.sequence_section(body);
   else made.body = body;

@@ -57,7 +57,12 @@ def refusals(url: str, queue: str) -> dict[str, Any]:
     except SendException as error:
         send = str(error.state)
     connection.close()
-    return {"attach": attach, "send": send}
+    try:
+        BlockingConnection("amqp://unknown.invalid:5672", timeout=SECONDS)
+        host = "connected"
+    except OSError:
+        host = "unknown"
+    return {"attach": attach, "send": send, "host": host}
 
 
 class Server(MessagingHandler):

@@ -84,7 +84,8 @@ class Recorder(MessagingHandler, TransactionHandler):
         self.transport_errors.append(text)
 
     def on_disconnected(self, event: proton.Event) -> None:
-        condition = event.transport.condition
+        # a close with amqp:connection:forced is not told by itself: Proton waits for the end, perhaps to reconnect
+        condition = event.connection.remote_condition or event.transport.condition
         text = condition.description if condition else "disconnected"
         self.closed.setdefault(self.name_of(event.connection), CommandError(text, condition.name if condition else ""))
 

@@ -46,7 +46,7 @@ def from_json(value: Any) -> Any:
         return value
     ((kind, content),) = value.items()
     if kind in NUMBERS:
-        return NUMBERS[kind](content)
+        return NUMBERS[kind](content if kind == "float" else int(content))
     if kind in TEXTS:
         return TEXTS[kind](content)
     return CONTAINERS[kind](content)
