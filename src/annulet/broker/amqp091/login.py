@@ -11,6 +11,7 @@ from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.authentication import AMQP_0
 from annulet.broker.sasl import Challenge, Failure, PeerFacts, SaslExchange, Step, Success, mechanisms_text
 from annulet.broker.tls import peer_facts
+from annulet.broker.tracing import frame_trace
 from annulet.wire.amqp091.constants import NOT_ALLOWED, RESOURCE_ERROR
 from annulet.wire.amqp091.errors import ConnectionFault
 
@@ -55,6 +56,7 @@ class ConnectionLogin:
         self._counted = not self.refusal
         if self.refusal and not broker.admission.may_explain():
             return UNEXPLAINED
+        self._connection.engine.trace = frame_trace(broker.configuration, self._connection)
         self._connection.engine.mechanisms = mechanisms_text(broker.authenticator.mechanisms(self.peer, AMQP_0))
         return min(EXPLANATION_SECONDS, self.timeout) if self.refusal else self.timeout
 

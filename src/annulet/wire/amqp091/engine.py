@@ -42,6 +42,7 @@ from annulet.wire.amqp091.handler import ConnectionHandler
 from annulet.wire.amqp091.methods import decode_method
 from annulet.wire.amqp091.output import encode_destination
 from annulet.wire.amqp091.states import ConnectionState
+from annulet.wire.amqp091.trace import describe_frame
 from annulet.wire.amqp091.values import encode_short_string
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER, may_become_header
 
@@ -69,6 +70,9 @@ class ConnectionEngine(ChannelLifecycle):
         max_message_size: largest body in bytes; larger ones close the channel with 406.
         max_assembling_bytes: announced bodies in arrival on all channels together; beyond it 506 closes the connection.
         max_unauthenticated_bytes: what a peer may send before it is authenticated.
+
+    ``engine.trace`` may be set to what takes each frame as a line (``<-`` from the peer, ``->`` to it); all frames then
+    take the general path.
 
     Raises:
         LocalProtocolError: a limit is out of range.
@@ -179,7 +183,7 @@ class ConnectionEngine(ChannelLifecycle):
                 return 0
         end = len(data)
         while self._serves:
-            if self.running and end - position >= _ACK_FRAME_SIZE:
+            if self.running and end - position >= _ACK_FRAME_SIZE and self.trace is None:
                 if data[position + 10] == 40:
                     position = self._receive_publishes(data, position)
                 elif data[position + 10] == 80:
@@ -196,13 +200,19 @@ class ConnectionEngine(ChannelLifecycle):
         if version is None:
             if may_become_header(received):
                 return 0
+            self._trace_header(received)
             self._append(PROTOCOL_HEADER)  # §2.2.4: the header of the newest version that is served, then close
             self._enter(ConnectionState.CLOSED)
             self._end(0, f"not a protocol header of AMQP 0-9-1, 0-9 or 0-8: {received!r}", by_peer=False)
             return 0
+        self._trace_header(received)
         self.version = version
         self._start()
         return len(PROTOCOL_HEADER)
+
+    def _trace_header(self, received: bytes) -> None:
+        if self.trace is not None:
+            self.trace(f"<- protocol header {received!r}")
 
     # ---- hot paths; both return where the general path has to go on
 
@@ -319,6 +329,9 @@ class ConnectionEngine(ChannelLifecycle):
             self._enter(ConnectionState.CLOSED)  # frame boundaries are lost: a close-ok could not be found
             return following
         self._identifier = 0
+        if self.trace is not None:
+            payload = data[position + 7 : following - 1]
+            self.trace(f"<- {describe_frame(kind, number, payload, 'C', self.version.methods)}")
         try:
             self._serve_frame(kind, number, data[position + 7 : following - 1])
         except RemoteProtocolError as error:

@@ -22,7 +22,6 @@ from annulet.wire.amqp091.handler import PENDING, ConnectionHandler
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
 from annulet.wire.amqp091.replies import ReplyWriter
 from annulet.wire.amqp091.states import CONNECTION_TRANSITIONS, ConnectionState
-from annulet.wire.amqp091.versions import AMQP_0_9_1
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -60,7 +59,6 @@ class ConnectionLifecycle(ReplyWriter):
         super().__init__()
         self.handler = handler
         self.state = ConnectionState.AWAITING_HEADER
-        self.version = AMQP_0_9_1  # what the protocol header asked for
         self.closed = False  # nothing more will come; close the socket once the output is written
         self.channel_max, self.frame_max, self.heartbeat_interval = limits  # ours; the negotiated ones after tune-ok
         self.client_properties: dict[str, PropertyValue] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
@@ -10,7 +11,9 @@ from mypy_extensions import i32, i64
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_END_OCTET, FRAME_OVERHEAD, NO_ROUTE, reply_text
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.states import ChannelState, ContentState
+from annulet.wire.amqp091.trace import describe_output
 from annulet.wire.amqp091.values import encode_short_string
+from annulet.wire.amqp091.versions import AMQP_0_9_1
 
 COPY_BODY_BYTES: Final = 256
 """Bodies up to this many bytes are copied behind their header; longer ones are queued as they are (measured)."""
@@ -126,6 +129,8 @@ class FrameWriter:
 
     def __init__(self) -> None:
         self.output_size = 0  # bytes not yet taken by take_output
+        self.trace: Callable[[str], None] | None = None  # called with each frame as a line
+        self.version = AMQP_0_9_1  # what the protocol header asked for
         self.frame_max = DEFAULT_FRAME_MAX  # bytes of a frame; negotiated
         self.running = False  # the connection is open, neither negotiating nor closing
         self.channels: dict[int, Channel] = {}
@@ -136,6 +141,9 @@ class FrameWriter:
         output = self._output
         self._output = []
         self.output_size = 0
+        if self.trace is not None:
+            for line in describe_output(output, self.version.methods):
+                self.trace(f"-> {line}")
         return output
 
     def heartbeat(self) -> None:
