@@ -12,6 +12,7 @@ from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.service import Amqp10Service
 from annulet.broker.authentication import ANONYMOUS, FIRST_USER
 from annulet.broker.sasl import Challenge, SaslExchange, Success
+from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.engine import Amqp10Engine
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from annulet.wire.amqp10.performatives import Open
 
 logger = structlog.get_logger(__name__)
-trace_logger = structlog.get_logger("annulet.trace")
 
 CONTAINER_ID: Final = "annulet"
 OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", "queue", "topic")
@@ -64,17 +64,13 @@ class Amqp10Connection(ClientConnection):
             offered_capabilities=list(OFFERED_CAPABILITIES),
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
         )
-        if configuration.log_level == "debug":
-            self.engine.trace = self._trace
+        self.engine.trace = frame_trace(configuration, self)
         self.dynamic_nodes = DynamicNodes(self)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
         self._user = ""  # whom the login proved it to be
         self._silent_checks = 0
         self._bytes_checked = 0  # what had gone either way at the last check for idleness
-
-    def _trace(self, line: str) -> None:
-        trace_logger.debug(line, peer=self.name)
 
     # ------------------------------------------------------------------ login, §5.3
 

@@ -13,6 +13,7 @@ from annulet.broker.sasl import SaslExchange, Success
 from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
+from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
-trace_logger = structlog.get_logger("annulet.trace")
 
 PROTOCOL: Final = "stomp"
 DEFAULT_HOST: Final = "/"
@@ -42,6 +42,7 @@ class StompConnection(ClientConnection):
         self.temporary = TemporaryQueues(self)
         self.commands = StompCommands(self)
         limits = broker.configuration.limits
+        self._trace_line = frame_trace(broker.configuration, self)
         self.engine: ConnectionEngine = ConnectionEngine(
             self.commands,
             server=f"Annulet/{__version__}",
@@ -49,7 +50,7 @@ class StompConnection(ClientConnection):
             max_header_bytes=limits.max_header_bytes,
             max_body_bytes=limits.max_message_bytes,
             max_unauthenticated_bytes=limits.max_unauthenticated_bytes,
-            trace=self._trace if trace_logger.is_enabled_for(10) else None,
+            trace=None if self._trace_line is None else self._trace,
         )
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
@@ -60,7 +61,8 @@ class StompConnection(ClientConnection):
         return f"STOMP {self.engine.version}" if self.opened else "STOMP"
 
     def _trace(self, line: str, incoming: bool) -> None:
-        trace_logger.debug(line, peer=self.name, direction="in" if incoming else "out")
+        if self._trace_line is not None:
+            self._trace_line(f"<- {line}" if incoming else f"-> {line}")
 
     # ------------------------------------------------------------------ login
 
