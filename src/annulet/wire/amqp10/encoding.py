@@ -51,6 +51,8 @@ ENCODED_NULL: Final[bytes] = b"\x40"
 ENCODED_TRUE: Final[bytes] = b"\x41"
 ENCODED_FALSE: Final[bytes] = b"\x42"
 _MAX_SIZE: Final = 0xFFFFFFFF
+_MAX_FLOAT: Final = (2 - 2**-24) * 2.0**127  # from here on rounding to 32 bits gives infinity
+_INFINITY: Final = float("inf")
 _WIDE: Final = 0x10  # what is added to a format code with one octet of size to get that with four
 
 
@@ -210,14 +212,11 @@ def encode_unsigned(value: int, kind: type[Any]) -> bytes:
 
 
 def _encode_float(value: float) -> bytes:
+    if _MAX_FLOAT <= abs(value) < _INFINITY:
+        raise LocalProtocolError(f"a value of type float is {float(value)}, too large for 32 bits; send a double")
     writer = BytesWriter()
     writer.append(0x72)
-    try:
-        write_f32_be(writer, value)
-    except OverflowError as error:
-        raise LocalProtocolError(
-            f"a value of type float is {float(value)}, too large for 32 bits; send a double"
-        ) from error
+    write_f32_be(writer, value)
     return writer.getvalue()
 
 
