@@ -7,8 +7,11 @@ import base64
 import pytest
 
 from annulet.admin.messages import LOOKS_MAX, SLICE, Sample
+from annulet.core.content import BODY_TEXT, MessageContent
 from annulet.core.management import select
 from annulet.core.message import ContentView, Message, Origin, PropertyValue
+from annulet.wire.amqp10.conversion import from_content
+from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from tests.admin.conftest import ORIGIN, Site
 
 PATH = "/api/v1/queues/%2F/shop/messages"
@@ -50,6 +53,18 @@ async def test_selector_state_and_limit(site: Site) -> None:
     assert await ids(f"selector=number%20%3E%20{3 * SLICE - 2}") == ([3 * SLICE], True)
     assert await ids("state=scheduled") == ([3 * SLICE + 1], True)
     assert await ids("state=delivering") == ([], True)
+
+
+async def test_a_body_that_is_no_octets_is_shown_as_its_payload_with_its_protocol(site: Site) -> None:
+    queue = site.queue("shop")
+    content = MessageContent()
+    content.body_kind, content.body = BODY_TEXT, "text"
+    queue.enqueue(Message(*from_content(content), Origin("", "shop", "", AMQP_1_0), accepted_at=1), site.clock())
+    site.publish("shop", b"octets")
+    items = (await site.get(f"{PATH}?body_bytes=4")).json()["items"]
+    assert [(item["protocol"], base64.b64decode(item["body"]), item["body_complete"]) for item in items] == [
+        ("amqp-1.0", b"text", True), ("amqp-0-9-1", b"octe", False)
+    ]  # fmt: skip
 
 
 async def test_bodies_up_to_a_bound(site: Site) -> None:

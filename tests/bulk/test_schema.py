@@ -46,6 +46,22 @@ def test_address_is_the_exchange_or_the_queue() -> None:
     assert batch.to_pylist() == [{"address": "key", "queue": "q"}, {"address": "amq.topic", "queue": "q"}]
 
 
+def test_a_body_that_is_stored_as_something_else_is_its_payload() -> None:
+    rows = [row(1, b"stored", header=typed("application/x")), row(2, b"octets", header=typed("application/y"))]
+    payloads = {b"stored": (b"text", "text/plain")}
+    (batch,) = record_batches(rows, "q", ["body", "content_type"], lambda message: payloads.get(message.body))
+    assert batch.to_pylist() == [
+        {"body": b"text", "content_type": "text/plain"},
+        {"body": b"octets", "content_type": "application/y"},
+    ]
+
+
+def typed(content_type: str) -> bytes:
+    basic = BasicProperties()
+    basic.content_type = content_type
+    return encode_properties(basic)
+
+
 def test_times_spark_cannot_hold_are_null() -> None:
     basic = BasicProperties()
     basic.timestamp = 2**63

@@ -11,6 +11,7 @@ from annulet.admin.parameters import read_integer, read_parameters
 from annulet.admin.queues import chosen_queue
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
+from annulet.broker.payloads import payload_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
 from annulet.core.management import select
 from annulet.core.management.scan import Scan
@@ -129,6 +130,7 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
         "exchange": message.origin.exchange,
         "routing_key": message.origin.routing_key,
         "publisher": message.origin.publisher,
+        "protocol": message.origin.view.name,
         "accepted_at": message.accepted_at,
         "expires_at": entry.queue.expires_at(entry),
         "deliver_at": entry.queue.schedule.at(entry),
@@ -137,6 +139,8 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
         "consumer": "" if entry.consumer is None else entry.consumer.tag,
     }
     if body_bytes:
-        described["body"] = base64.b64encode(message.body[:body_bytes]).decode("ascii")
-        described["body_complete"] = len(message.body) <= body_bytes
+        payload = payload_of(message)
+        body = message.body if payload is None else payload[0]
+        described["body"] = base64.b64encode(body[:body_bytes]).decode("ascii")
+        described["body_complete"] = len(body) <= body_bytes
     return described

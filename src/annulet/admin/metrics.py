@@ -24,6 +24,7 @@ from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.views import CONVERSIONS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -160,6 +161,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
             broker.deliveries_too_large,
         ),
+        "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
+        "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         **{
             f"logins_{name}": (f"Logins {name}", value)

@@ -120,7 +120,7 @@ def _size_of(message: Message, made: Message) -> int:
 
 
 CONVERSIONS: Final = Conversions()
-"""Those of this process: protocols share them. Counted by ``annulet_conversions_total`` and its failures."""
+"""Those of this process: all protocols share them. Metrics ``annulet_conversions_total`` and ``_failed_total``."""
 
 
 def converted(message: Message, view: ContentView) -> Message:

@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 import structlog
@@ -64,6 +64,11 @@ MALFORMED: Final = "annulet-malformed-header"
 """The one property of a row whose message header cannot be decoded; its value says what is wrong."""
 
 
+Payload: TypeAlias = "tuple[bytes, str | None]"
+"""Octets of a body and their content type."""
+PayloadReader: TypeAlias = "Callable[[Message], Payload | None]"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One message to be read, with what its queue knew of it when it was taken.
@@ -97,29 +102,51 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([SCHEMA.field(name) for name in columns])
 
 
-def record_batches(rows: Sequence[Row], queue: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Convert rows, in order, into batches of bounded size."""
+def _as_stored(message: Message) -> Payload | None:
+    del message
+    return None
+
+
+def record_batches(
+    rows: Sequence[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader = _as_stored
+) -> Iterator[pa.RecordBatch]:
+    """Convert rows, in order, into batches of bounded size.
+
+    ``payload_of`` gives octets and content type of bodies that are stored as something else, ``None`` for the others.
+    """
     batch: list[Row] = []
     size = 0
     for row in rows:
         length = row.message.size
         if batch and (len(batch) >= BATCH_ROWS_MAX or size + length > BATCH_BYTES_MAX):
-            yield _record_batch(batch, queue, columns)
+            yield _record_batch(batch, queue, columns, payload_of)
             batch, size = [], 0
         batch.append(row)
         size += length
     if batch:
-        yield _record_batch(batch, queue, columns)
+        yield _record_batch(batch, queue, columns, payload_of)
 
 
-def _record_batch(rows: list[Row], queue: str, columns: Sequence[str]) -> pa.RecordBatch:
+def _record_batch(rows: list[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader) -> pa.RecordBatch:
     decoded: list[StandardProperties] = []
+    payloads: list[Payload | None] = []
+    if not _OF_PAYLOAD.isdisjoint(columns):
+        payloads = [payload_of(row.message) for row in rows]
     if not _WITHOUT_PROPERTIES.issuperset(columns):
         decoded = [_properties(row, queue) for row in rows]
     arrays = []
     for name in columns:
         if name == "queue":
             values: list[Any] = [queue] * len(rows)
+        elif name == "body":
+            values = [
+                row.message.body if payload is None else payload[0] for row, payload in zip(rows, payloads, strict=True)
+            ]
+        elif name == "content_type":
+            values = [
+                (properties.content_type if payload is None else payload[1]) or None
+                for properties, payload in zip(decoded, payloads, strict=True)
+            ]
         elif name in _OF_ROW:
             convert = _OF_ROW[name]
             values = [convert(row) for row in rows]
@@ -157,7 +184,6 @@ _OF_ROW: Final[dict[str, Callable[[Row], Any]]] = {
     "position": lambda row: row.position,
     "address": lambda row: address_of(row.message),
     "routing_key": lambda row: row.message.origin.routing_key,
-    "body": lambda row: row.message.body,
     "priority": lambda row: row.message.priority,
     "durable": lambda row: row.message.durable,
     "enqueued_at": lambda row: _time(row.message.accepted_at),
@@ -165,10 +191,9 @@ _OF_ROW: Final[dict[str, Callable[[Row], Any]]] = {
     "delivery_count": lambda row: row.delivery_count,
     "redelivered": lambda row: row.redelivered,
 }
-_TEXTS: Final = frozenset(
-    ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "subject", "group_id")
-)
-_WITHOUT_PROPERTIES: Final = frozenset((*_OF_ROW, "queue"))
+_TEXTS: Final = frozenset(("message_id", "content_encoding", "correlation_id", "reply_to", "subject", "group_id"))
+_OF_PAYLOAD: Final = frozenset(("body", "content_type"))
+_WITHOUT_PROPERTIES: Final = frozenset((*_OF_ROW, "queue", "body"))
 
 
 def _map(application: dict[str, PropertyValue]) -> list[tuple[str, str | None]]:

@@ -17,8 +17,9 @@ import pyarrow as pa
 import structlog
 from pyarrow import flight
 
-from annulet.broker.configuration import StartError
+from annulet.broker.configuration import Endpoint, StartError
 from annulet.broker.listening import is_loopback
+from annulet.broker.payloads import payload_of
 from annulet.bulk import protocol
 from annulet.bulk.encoding import check_write_schema
 from annulet.bulk.errors import (
@@ -41,6 +42,7 @@ from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.tls import TlsListener
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -66,15 +68,28 @@ AUTHORIZATION: Final = "authorization"
 class BulkService:
     """Leases, staged publishes and batch reads over Arrow Flight. A service of the broker."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.host = host
-        self.port = port  # once started: the real one, when 0 was asked for
+    def __init__(self, endpoint: Endpoint | None, tls_endpoint: Endpoint | None = None) -> None:
+        self.endpoint = endpoint  # once started: with the real port, when 0 was asked for
+        self.tls_endpoint = tls_endpoint  # the listener ``bulks`` of the configuration
         self.leases: LeaseManager
         self.publisher: Publisher
         self.snapshots: SnapshotStore
         self.stages: StageStore
-        self._server: _FlightServer | None = None
+        self._servers: list[_FlightServer] = []
         self._upkeep: asyncio.Task[None] | None = None
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of each listener by its name in the configuration: ``bulk``, ``bulks``."""
+        schemes = (("bulk", "annulet", self.endpoint), ("bulks", "annulets", self.tls_endpoint))
+        return {name: f"{scheme}://{endpoint}" for name, scheme, endpoint in schemes if endpoint is not None}
+
+    @property
+    def port(self) -> int:
+        """Port of the plain listener, or of the other when there is only that."""
+        endpoint = self.endpoint or self.tls_endpoint
+        assert endpoint is not None
+        return endpoint.port
 
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
@@ -88,16 +103,24 @@ class BulkService:
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`StartError` when the address cannot be had."""
-        self._check_address()
         handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots)
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        try:
-            self._server = _FlightServer(f"grpc://{host}:{self.port}", broker.loop, handler, self.stages)
-        except (pa.ArrowException, OSError) as error:
-            raise StartError(f"cannot listen for bulk transfer on {self.host}:{self.port}: {error}") from error
-        self.port = self._server.port
+        if self.endpoint is not None:
+            self.endpoint = self._listen(broker, handler, self.endpoint, None)
+        if self.tls_endpoint is not None:
+            self.tls_endpoint = self._listen(broker, handler, self.tls_endpoint, broker.tls.listeners["bulks"])
         self._upkeep = broker.loop.create_task(self._maintain())
-        logger.info("bulk listener", address=f"{self.host}:{self.port}")
+        logger.info("bulk listener", **self.urls)
+
+    def _listen(self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None) -> Endpoint:
+        """Open one listener and return its real address."""
+        _check_address(endpoint, "--bulk" if tls is None else "--bulks")
+        location = f"{'grpc' if tls is None else 'grpc+tls'}://{endpoint}"
+        try:
+            server = _FlightServer(location, broker.loop, handler, self.stages, tls)
+        except (pa.ArrowException, OSError) as error:
+            raise StartError(f"cannot listen for bulk transfer on {endpoint}: {error}") from error
+        self._servers.append(server)
+        return Endpoint(endpoint.host, server.port)
 
     async def stop(self) -> None:
         """Refuse new calls, let running ones finish for a while, close."""
@@ -105,16 +128,18 @@ class BulkService:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
             self._upkeep = None
-        server, self._server = self._server, None
-        if server is None:
+        servers, self._servers = self._servers, []
+        if not servers:
             return
-        server.stopping = True
+        for server in servers:
+            server.stopping = True
         # A stream whose client does not read would hold the stop for ever, so this thread may be left behind.
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def shut_down() -> None:
-            server.shutdown()
+            for server in servers:
+                server.shutdown()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(done.set)
 
@@ -123,24 +148,6 @@ class BulkService:
             await asyncio.wait_for(done.wait(), STOP_SECONDS)
         except TimeoutError:
             logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
-
-    def _check_address(self) -> None:
-        """gRPC listens with SO_REUSEPORT.
-
-        Two brokers would share a port and each get some of the calls. Refuse that.
-        """
-        if self.port == 0:
-            return
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((self.host, self.port))
-            except OSError as error:
-                raise StartError(
-                    f"cannot listen for bulk transfer on {self.host}:{self.port}: {error.strerror}; "
-                    "choose another address with --bulk HOST:PORT, or --bulk off"
-                ) from error
 
     async def _maintain(self) -> None:
         while True:
@@ -151,6 +158,25 @@ class BulkService:
             except Exception:  # a disk that refuses once must not end upkeep for good; the next round tries again
                 logger.exception("upkeep of bulk transfer failed")
             await asyncio.sleep(UPKEEP_SECONDS)
+
+
+def _check_address(endpoint: Endpoint, option: str) -> None:
+    """gRPC listens with SO_REUSEPORT.
+
+    Two brokers would share a port and each get some of the calls. Refuse that.
+    """
+    if endpoint.port == 0:
+        return
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((endpoint.host, endpoint.port))
+        except OSError as error:
+            raise StartError(
+                f"cannot listen for bulk transfer on {endpoint}: {error.strerror}; "
+                f"choose another address with {option} HOST:PORT, or {option} off"
+            ) from error
 
 
 class _Headers(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow ships no types
@@ -171,7 +197,12 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Runs on gRPC's threads."""
 
     def __init__(
-        self, location: str, loop: asyncio.AbstractEventLoop, handler: RequestHandler, stages: StageStore
+        self,
+        location: str,
+        loop: asyncio.AbstractEventLoop,
+        handler: RequestHandler,
+        stages: StageStore,
+        tls: TlsListener | None,
     ) -> None:
         self.stopping = False
         self._loop = loop
@@ -179,7 +210,13 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         self._stages = stages
         self._tokens = TokenStore()
         self._actions = msgspec.json.Decoder(protocol.Action)
-        super().__init__(location, middleware={AUTHORIZATION: _HeadersFactory()})
+        options: dict[str, Any] = {}
+        if tls is not None:  # read once: gRPC takes no other certificates while it runs
+            certificate, key, authority = tls.read_files()
+            options["tls_certificates"] = [(certificate, key)]
+            if tls.settings.verify == "required":  # gRPC knows no optional: who may come without is not asked
+                options |= {"verify_client": True, "root_certificates": authority}
+        super().__init__(location, middleware={AUTHORIZATION: _HeadersFactory()}, **options)
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         """Carry out one request and answer with one JSON result."""
@@ -213,7 +250,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         queue, rows = self._call(self._handler.rows(ticket, caller))
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in record_batches(rows, queue, columns):
+            for batch in record_batches(rows, queue, columns, payload_of):
                 if self.stopping:
                     raise _flight_error(UnavailableError("the broker is stopping"))
                 yield batch
