@@ -129,8 +129,8 @@ class SourceLink:
         most = self.link.max_message_size
         if most and len(payload) > most:
             self._note_withheld(
-                f"message {entry.sequence} of queue '{queue.name}' has {len(payload)} bytes, max-message-size of the link "
-                f"is {most}; attach with a larger one"
+                f"message {entry.sequence} of queue '{queue.name}' has {len(payload)} bytes, max-message-size of the "
+                f"link is {most}; attach with a larger one"
             )
             return None
         return payload

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+ANNOTATION_PREFIX: Final = "x-opt-"
+"""Begins the names of message annotations (§3.2.10); nobody else may use it."""
+
 DEATHS: Final = "x-opt-deaths"
 FIRST_DEATH: Final = "x-opt-first-death-"
 LAST_DEATH: Final = "x-opt-last-death-"

@@ -12,7 +12,7 @@ from annulet.wire.amqp10.conversion import text_keys, to_content
 from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.message import SCHEDULE_NAMES, Facts, find_section, read_facts, rebuilt, section_with
-from annulet.wire.amqp10.names import ANNOTATIONS, DEATHS, FIRST_DEATH, LAST_DEATH
+from annulet.wire.amqp10.names import ANNOTATION_PREFIX, ANNOTATIONS, DEATHS, FIRST_DEATH, LAST_DEATH
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     HEADER,
@@ -127,7 +127,7 @@ class Amqp10View(ContentView):
         without: tuple[str, ...] = (),
         expires: bool = True,
     ) -> bytes:
-        """Return the stored header changed as told; everything else keeps its octets.
+        """Return the stored header changed as told, ``x-opt-`` names as annotations; all else keeps its octets.
 
         Raises:
             DecodeError: malformed octets, as far as they were read.
@@ -189,7 +189,9 @@ def _changed(
             names.add(known_as.encode("utf-8"))
     for header_name, value in headers.items():
         known_as = ANNOTATIONS.get(header_name)
-        if known_as is None:
+        if header_name.startswith(ANNOTATION_PREFIX):
+            annotations[header_name] = value
+        elif known_as is None:
             properties[header_name] = value
         else:
             annotations[known_as] = value
