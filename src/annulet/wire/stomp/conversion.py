@@ -16,16 +16,18 @@ from annulet.core.content import (
     BODY_MAP,
     BODY_SEQUENCE,
     BODY_TEXT,
+    BODY_VALUE,
     MessageContent,
 )
 from annulet.core.identifier_texts import identifier_of, identifier_text
 from annulet.core.message import Message, PropertyValue
 from annulet.core.settings import UNLIMITED
+from annulet.core.typed_values import MapPairs
 from annulet.wire.stomp import names
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths
 from annulet.wire.stomp.header_block import decode_block, encode_block
 from annulet.wire.stomp.send_headers import PRIORITY_MAX, TIME_MAX
-from annulet.wire.stomp.texts import json_of, text_of
+from annulet.wire.stomp.texts import json_of, plain, text_of
 
 CHARACTER_SETS: Final = frozenset(
     {"utf-8", "utf8", "us-ascii", "ascii"}
@@ -146,8 +148,9 @@ def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, Pro
     if kind in BODY_KINDS and kind not in {BODY_DATA, BODY_TEXT}:
         value = _json(body, kind)
         return (BODY_DATA, body) if value is None else value
-    if kind == TEXT_KIND or (content_type is not None and content_type[:5].lower() == "text/"):
-        text = None if content.content_encoding else _decoded(body, character_set(content_type))
+    named_text = content_type is not None and content_type[:5].lower() == "text/" and not content.content_encoding
+    if kind == TEXT_KIND or named_text:
+        text = _decoded(body, character_set(content_type))
         if text is not None:
             return BODY_TEXT, text
     return BODY_DATA, body
@@ -160,12 +163,21 @@ def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
     except (ValueError, RecursionError):  # no JSON, whatever its sender says
         return None
     if kind == BODY_MAP:
-        return (kind, value) if isinstance(value, dict) else None
+        return _map(value)
     if kind == BODY_LIST:
         return (kind, value) if isinstance(value, list) else None
     if kind == BODY_SEQUENCE:
         return (kind, value) if isinstance(value, list) and all(isinstance(item, list) for item in value) else None
     return None if isinstance(value, dict | list | str) else (kind, value)
+
+
+def _map(value: Any) -> tuple[str, PropertyValue] | None:
+    """Return a map, which may be a list of pairs where its keys are no texts."""
+    if isinstance(value, dict):
+        return BODY_MAP, value
+    if isinstance(value, list) and all(isinstance(item, list) and len(item) == 2 for item in value):
+        return BODY_MAP, MapPairs([part for item in value for part in item])
+    return None
 
 
 def character_set(content_type: str | None) -> str:
@@ -198,14 +210,29 @@ _TEXT_FIELDS: Final = (
     ("group_id", names.GROUP_ID_NAMES[0]),
     ("reply_to_group_id", names.REPLY_TO_GROUP_NAMES[0]),
     ("app_id", names.APPLICATION_ID_NAMES[0]),
-    ("absolute_expiry_time", names.EXPIRES),
-    ("creation_time", names.TIMESTAMP_NAMES[0]),
 )
 """Fields whose header is their text."""
+
+_TIME_FIELDS: Final = (
+    ("absolute_expiry_time", names.EXPIRES, 1, "absolute-expiry-time"),
+    ("creation_time", names.TIMESTAMP_NAMES[0], 0, "creation-time"),
+)
+"""Fields that are times: header, the least it can say, and the annotation's name for what it cannot."""
 
 
 def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     """Return header block and body of a message."""
+    headers = _field_headers(content)
+    body = _write_body(headers, content)
+    _write_properties(headers, content)
+    if content.deaths:
+        known = f"{names.FIRST_DEATH}reason" in headers
+        for name, text in encode_deaths(content.deaths, first_known=known).items():
+            headers.setdefault(name, text)
+    return encode_block(headers), body
+
+
+def _field_headers(content: MessageContent) -> dict[str, str]:
     headers: dict[str, str] = {}
     if content.durable:
         headers[names.PERSISTENT] = "true"
@@ -222,16 +249,18 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     for field, name in _TEXT_FIELDS:
         value = getattr(content, field)
         if value is not None:
-            headers[name] = str(value)
+            headers[name] = value
     if content.group_sequence is not None:
         headers[names.GROUP_SEQUENCE_NAMES[0]] = _signed(content.group_sequence)
-    body = _write_body(headers, content)
-    _write_properties(headers, content)
-    if content.deaths:
-        known = f"{names.FIRST_DEATH}reason" in headers
-        for name, text in encode_deaths(content.deaths, first_known=known).items():
-            headers.setdefault(name, text)
-    return encode_block(headers), body
+    _write_times(headers, content)
+    return headers
+
+
+def _write_times(headers: dict[str, str], content: MessageContent) -> None:
+    for field, name, least, otherwise in _TIME_FIELDS:
+        time = getattr(content, field)
+        if time is not None:
+            headers[name if least <= time <= TIME_MAX else names.OTHER_ANNOTATION_PREFIX + otherwise] = str(time)
 
 
 def _signed(sequence: int) -> str:
@@ -279,7 +308,8 @@ def _write_body(headers: dict[str, str], content: MessageContent) -> bytes:
         if read_body(octets, "", content)[0] != BODY_DATA:
             headers[names.BODY_KIND] = BYTES_KIND
         return octets
-    if kind == BODY_TEXT:
+    if kind == BODY_TEXT or (kind == BODY_VALUE and isinstance(plain(value), str)):
+        value = text_of(value)
         octets, charset = _encoded(value, character_set(content.content_type))
         if charset:
             content_type = (content.content_type or "text/plain").partition(";")[0]
@@ -287,6 +317,9 @@ def _write_body(headers: dict[str, str], content: MessageContent) -> bytes:
         if content.content_encoding or not (content.content_type or "").lower().startswith("text/"):
             headers[names.BODY_KIND] = TEXT_KIND
         return octets
+    if kind == BODY_VALUE:
+        value = plain(value)
+        kind = BODY_MAP if isinstance(value, dict) else BODY_LIST if isinstance(value, list) else kind
     headers[names.BODY_KIND] = kind
     headers.setdefault(names.CONTENT_TYPE_NAMES[0], JSON_TYPE)
     return json_of(value).encode("utf-8", "replace")

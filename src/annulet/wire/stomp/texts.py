@@ -40,22 +40,23 @@ def text_of(value: Any) -> str:
 
 def json_of(value: Any) -> str:
     """Return any value as JSON, in as few characters as possible."""
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value in the types JSON has: what it lacks is a text, a map with other keys a list of pairs."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(float(value))
     if isinstance(value, bytes):
         return _octets(value)
     if isinstance(value, Described):
-        return {"descriptor": _plain(value[0]), "value": _plain(value[1])}
+        return {"descriptor": plain(value[0]), "value": plain(value[1])}
     if isinstance(value, MapPairs):
-        return [[_plain(value[at]), _plain(value[at + 1])] for at in range(0, len(value), 2)]
+        return [[plain(value[at]), plain(value[at + 1])] for at in range(0, len(value), 2)]
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     return value
 
 
