@@ -122,6 +122,13 @@ class Amqp10Engine(ConnectionLifecycle):
         _check_limit("idle_time_out", idle_time_out, 0, 0xFFFFFFFF)
         _check_limit("max_message_size", max_message_size, 1, 0x7FFFFFFFFFFFFFFF)
         _check_limit("incoming_window", incoming_window, 1, 0x7FFFFFFF)
+        for name, value in (
+            ("max_assembling_bytes", max_assembling_bytes),
+            ("max_unauthenticated_bytes", max_unauthenticated_bytes),
+            ("max_unsettled", max_unsettled),
+            ("max_link_bytes", max_link_bytes),
+        ):
+            _check_limit(name, value, 1, 0x7FFFFFFFFFFFFFFF)
         own_open = Open(
             container_id,
             max_frame_size=max_frame_size,
