@@ -12,7 +12,7 @@ import ssl
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import structlog
@@ -227,10 +227,13 @@ def certificate_name(certificate: dict[str, Any], which: CertificateName) -> str
 
 def _escaped(value: str) -> str:
     """Escape a value as RFC 4514 §2.4 prescribes."""
-    text = "".join(f"\\{character}" if character in ',+"\\<>;' else character for character in value)
-    if text.startswith(("#", " ")):
-        text = f"\\{text}"
-    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text
+    last = len(value) - 1
+    return "".join(
+        f"\\{character}"
+        if character in ',+"\\<>;' or (character in "# " and place == 0) or (character == " " and place == last)
+        else character
+        for place, character in enumerate(value)
+    )
 
 
 # ---------------------------------------------------------------------- accepting
@@ -266,6 +269,9 @@ class TlsAcceptor:
         self._timeout = timeout
         self._log = log
         self._task: asyncio.Task[None] | None = None
+        self._early: list[bytes] = []
+        self._ended = False
+        self._lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin, unless too many hand-shakes are under way."""
@@ -279,14 +285,17 @@ class TlsAcceptor:
         self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport, facts))
 
     def data_received(self, data: bytes) -> None:
-        """Nothing is read before the hand-shake takes over."""
+        """Keep what came in one read with the end of the hand-shake, until the protocol is there a turn later."""
+        self._early.append(data)
 
     def eof_received(self) -> bool:
-        """The peer gave up."""
+        """Keep that the peer will send nothing more."""
+        self._ended = True
         return False
 
-    def connection_lost(self, error: BaseException | None) -> None:
-        """The socket was cut before anything began; a hand-shake under way learns of it by itself."""
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
+        """The socket was cut before the protocol was there."""
+        self._lost = True
 
     def pause_writing(self) -> None:
         """Nothing is written here."""
@@ -297,10 +306,10 @@ class TlsAcceptor:
     async def _shake_hands(self, transport: asyncio.Transport, peer: PeerFacts) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        protocol = self._make_protocol()
+        keeper = cast("asyncio.Protocol", self)
         try:
             secured = await loop.start_tls(
-                transport, protocol, self._listener.context, server_side=True, ssl_handshake_timeout=self._timeout
+                transport, keeper, self._listener.context, server_side=True, ssl_handshake_timeout=self._timeout
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             transport.abort()
@@ -308,13 +317,20 @@ class TlsAcceptor:
             return
         finally:
             self._admission.handshake_ended()
-        if secured is None or secured.is_closing():
+        if secured is None or self._lost:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))
             return
         self._counters.completed += 1
+        protocol = self._make_protocol()
         if hasattr(protocol, "opened"):
             loop.call_at(started + self._timeout, self._expired, secured, peer)
+        secured.set_protocol(protocol)
         protocol.connection_made(secured)
+        for data in self._early:
+            protocol.data_received(data)
+        self._early.clear()
+        if self._ended:
+            protocol.eof_received()
 
     def _expired(self, transport: asyncio.Transport, peer: PeerFacts) -> None:
         protocol = transport.get_protocol()
