@@ -239,7 +239,7 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     _interpret(natural, dict(annotations), properties, dict(application))
     record = differences(content, natural)
     if record:
-        annotations[RECORD] = carried(record)
+        annotations[RECORD] = _carried_record(record)
     form, body = _write_body(content)
     parts = [form]
     if content.durable or content.priority >= 0 or natural.time_to_live > 0:
@@ -313,10 +313,26 @@ def _time(milliseconds: int | None) -> int | None:
     return milliseconds if milliseconds is not None and _NUMBER_MIN <= milliseconds <= _NUMBER_MAX else None
 
 
-def carried(value: Any) -> Any:
-    """Return a value, or its text where AMQP 1.0 cannot carry it: nested too deeply, or beyond its type."""
+def _carried_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose every value can be carried where it stands in the record."""
+    made = dict(record)
+    if "fields" in made:
+        made["fields"] = {name: [carried(item, 3) for item in change] for name, change in made["fields"].items()}
+    if "properties" in made:
+        made["properties"] = {name: carried(value, 2) for name, value in made["properties"].items()}
+    return made
+
+
+def carried(value: Any, depth: int = 0) -> Any:
+    """Return a value, or its text where AMQP 1.0 cannot carry it: nested too deeply, or beyond its type.
+
+    ``depth``: of the containers it will stand in.
+    """
+    wrapped = value
+    for _ in range(depth):
+        wrapped = [wrapped]
     try:
-        encode_value(value)
+        encode_value(wrapped)
     except (LocalProtocolError, UnicodeError):
         return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
     return value

@@ -221,13 +221,19 @@ def find_section(header: bytes, code: int) -> int:
     position: i64 = 1
     end: i64 = len(header)
     while position < end:
-        if position + 4 > end or header[position] != 0 or header[position + 1] != 0x53:
-            raise DecodeError(f"stored header has no section at octet {int(position)}")
-        found: i64 = header[position + 2]
+        found: i64 = _code_at(header, position, end)
         if found >= code:
             return int(position) + 3 if found == code else -1
         position = skip_value(header, int(position) + 3, int(end))
     return -1
+
+
+def _code_at(header: bytes, position: i64, end: i64) -> i64:
+    """Return the descriptor of the section at ``position``."""
+    if position + 4 > end or header[position] != 0 or header[position + 1] != 0x53:
+        raise DecodeError(f"stored header has no section at octet {int(position)}")
+    code: i64 = header[position + 2]
+    return code
 
 
 def rebuilt(header: bytes, replaced: dict[int, bytes]) -> bytes:
@@ -240,11 +246,10 @@ def rebuilt(header: bytes, replaced: dict[int, bytes]) -> bytes:
     position = 1
     end = len(header)
     while position < end:
-        if position + 4 > end:
-            raise DecodeError(f"stored header ends inside the section at octet {position}")
         start = position
-        position = skip_value(header, position + 3, end)
-        kept[header[start + 2]] = header[start:position]
+        code = int(_code_at(header, start, end))
+        position = skip_value(header, start + 3, end)
+        kept[code] = header[start:position]
     kept.update(replaced)
     return header[:1] + b"".join([kept[code] for code in sorted(kept)])
 
@@ -262,9 +267,7 @@ def read_facts(header: bytes, *, strict: bool = True) -> Facts:
     end = len(header)
     position = 1
     while position < end:
-        if position + 4 > end:
-            raise DecodeError(f"stored header ends inside the section at octet {position}")
-        code = header[position + 2]
+        code = int(_code_at(header, position, end))
         content = position + 3
         position = skip_value(header, content, end)
         if code == HEADER:
