@@ -105,8 +105,19 @@ def test_sections_lie_end_to_end() -> None:
     assert position == len(MESSAGE)
 
 
-@pytest.mark.parametrize("codes", [[], [HEADER], [DATA], [HEADER, VALUE], [MESSAGE_ANNOTATIONS, SEQUENCE, SEQUENCE],
-                                   [PROPERTIES, DATA, DATA, FOOTER], [HEADER, FOOTER], [APPLICATION_PROPERTIES]])  # fmt: skip
+@pytest.mark.parametrize(
+    "codes",
+    [
+        [],
+        [HEADER],
+        [DATA],
+        [HEADER, VALUE],
+        [MESSAGE_ANNOTATIONS, SEQUENCE, SEQUENCE],
+        [PROPERTIES, DATA, DATA, FOOTER],
+        [HEADER, FOOTER],
+        [APPLICATION_PROPERTIES],
+    ],
+)
 def test_sections_may_be_absent(codes: list[int]) -> None:
     data = b"".join(PARTS[code] for code in codes)
     sections = split_message(data)
