@@ -1,20 +1,21 @@
-"""The HTTP listener: uvicorn in the broker's event loop."""
+"""The HTTP listeners, plain and with TLS: one uvicorn in the broker's event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 import uvicorn
 
 from annulet.admin.application import build_application
+from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.listening import bound_endpoint, open_listening_socket
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from annulet.broker.broker import Broker
     from annulet.broker.configuration import Endpoint
@@ -40,10 +41,23 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self.secure: tuple[socket.socket, Callable[[], asyncio.BaseProtocol]] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self.secure is not None:
+            listening, accept = self.secure
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_server(accept, sock=listening, backlog=self.config.backlog))
         self.listening.set()
+
+    def make_protocol(self) -> asyncio.Protocol:
+        """Return what serves one connection whose TLS hand-shake is done."""
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,41 +65,59 @@ class _Server(uvicorn.Server):
 
 
 class AdminService:
-    """Serves health, metrics and the API. ``endpoint`` is the real address once :meth:`start` has returned."""
+    """Serves health, metrics and the API. The endpoints are the real addresses once :meth:`start` has returned.
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    ``endpoint`` is plain HTTP, ``tls_endpoint`` the listener ``https`` of the configuration; either may be ``None``.
+    """
+
+    def __init__(self, endpoint: Endpoint | None, tls_endpoint: Endpoint | None = None) -> None:
         self.endpoint = endpoint
+        self.tls_endpoint = tls_endpoint
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
+    def urls(self) -> dict[str, str]:
+        """URL of each listener by its name in the configuration: ``http``, ``https``."""
+        endpoints = {"http": self.endpoint, "https": self.tls_endpoint}
+        return {name: f"{name}://{endpoint}" for name, endpoint in endpoints.items() if endpoint is not None}
+
+    @property
     def url(self) -> str:
-        """``http://HOST:PORT`` of the listener."""
-        return f"http://{self.endpoint}"
+        """URL of the plain listener, or of the other when there is only that."""
+        return next(iter(self.urls.values()))
 
     def restore(self, broker: Broker) -> None:
         """Nothing of this service is durable."""
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`annulet.broker.listening.ListenerError`. A cancelled start listens no more."""
-        listening = open_listening_socket(self.endpoint, "HTTP", "--http")
-        self.endpoint = bound_endpoint(listening)
+        sockets = []
+        if self.endpoint is not None:
+            sockets.append(open_listening_socket(self.endpoint, "HTTP", "--http"))
+            self.endpoint = bound_endpoint(sockets[0])
         config = uvicorn.Config(
             build_application(broker),
             log_config=None,
             access_log=False,
             lifespan="off",
             http="h11",
-            ws="none",
+            ws="wsproto",
+            ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
+            ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one
             server_header=False,
-            limit_concurrency=CONCURRENT_REQUESTS_MAX,
+            limit_concurrency=CONCURRENT_REQUESTS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task
             h11_max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve(sockets=[listening]), name="annulet-http")
+        self._server = server = _Server(config)
+        if self.tls_endpoint is not None:
+            secure = open_listening_socket(self.tls_endpoint, "HTTPS", "--https")
+            self.tls_endpoint = bound_endpoint(secure)
+            server.secure = (secure, broker.tls.acceptor("https", server.make_protocol))
+        self._task = asyncio.create_task(server.serve(sockets=sockets), name="annulet-http")
         started = asyncio.create_task(self._server.listening.wait())
         try:
             await asyncio.wait({started, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -95,9 +127,10 @@ class AdminService:
         finally:
             started.cancel()
         if self._task.done():
-            listening.close()
+            for listening in sockets:
+                listening.close()
             self._task.result()
-        logger.info("http listening", url=self.url)
+        logger.info("http listening", **self.urls)
 
     async def stop(self) -> None:
         """Stop listening; running requests get :data:`STOP_SECONDS`. Harmless when nothing was started."""

@@ -101,6 +101,7 @@ class Broker:
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
         self.connections: set[AmqpConnection | ClientConnection] = set()
         self.connections_accepted = 0
+        self.web_sockets = 0  # STOMP connections over WebSocket
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
         self.limit_refusals = 0  # publishes that a full queue or address refused

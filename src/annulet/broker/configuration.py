@@ -119,6 +119,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     tls: dict[str, TlsSettings] = {}  # by the names of TLS listeners: amqps, stomps, https, bulks
     limits: Limits = Limits()
     sasl_mechanisms: tuple[str, ...] = SASL_MECHANISMS
+    web_socket_origins: tuple[str, ...] = ()  # whose pages may open one, beside those of this machine; "*": all
     bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
     heartbeat: int = HEARTBEAT  # seconds; 0 switches heartbeats off
     frame_max: int = FRAME_MAX  # bytes
@@ -180,6 +181,7 @@ class ConfigurationFile(msgspec.Struct):
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
+    web_socket_origins: list[str] = []
     ledger_queue: bool = False
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     tls: TlsSection = msgspec.field(default_factory=TlsSection)
@@ -275,6 +277,7 @@ class _Reader:
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
             loopback_users=tuple(values.loopback_users),
+            web_socket_origins=tuple(values.web_socket_origins),
             ledger_queue=values.ledger_queue,
             definitions=self._definitions(values),
         )

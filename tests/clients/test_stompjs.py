@@ -1,0 +1,38 @@
+"""@stomp/stompjs of Node.js over WebSocket: the tests themselves are in tests/node."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+NODE = Path(__file__).resolve().parent.parent / "node"
+
+pytestmark = [
+    pytest.mark.node,
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+    pytest.mark.skipif(not (NODE / "node_modules" / "@stomp").is_dir(), reason="npm ci was not run in tests/node"),
+]
+
+
+@pytest.mark.parametrize("path", ["/ws", "/stomp"])
+def test_stompjs(tmp_path: Path, path: str) -> None:
+    test_file = NODE / "stomp.test.mjs"
+    written = len(re.findall(r"^test\(", test_file.read_text(), re.MULTILINE))
+    with BrokerProcess(tmp_path / "data") as process:
+        result = subprocess.run(
+            ["node", "--test", "--test-reporter=tap", str(test_file)],
+            env={**os.environ, "ANNULET_TEST_WS": f"ws://127.0.0.1:{process.http_port}{path}"},
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        report = result.stdout + result.stderr
+        assert result.returncode == 0, f"{report}\n{process.log_end()}"
+        passed = sum(int(count) for count in re.findall(r"^# pass (\d+)$", report, re.MULTILINE))
+        assert passed == written, report
+        assert "defect" not in process.log_end(100_000)
