@@ -30,13 +30,13 @@ def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_cl
     broker = Broker(configuration, clock=clock)
     if configuration.stomp is not None or configuration.stomps is not None:
         broker.add_service(StompService(configuration.stomp, configuration.stomps))
-    if configuration.http is not None:
-        broker.add_service(AdminService(configuration.http))
-    if configuration.bulk is not None:
+    if configuration.http is not None or configuration.https is not None:
+        broker.add_service(AdminService(configuration.http, configuration.https))
+    if configuration.bulk is not None or configuration.bulks is not None:
         if _pyarrow_is_installed():
             from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
 
-            broker.add_service(BulkService(configuration.bulk.host, configuration.bulk.port))
+            broker.add_service(BulkService(configuration.bulk, configuration.bulks))
         elif configuration.bulk_required:
             raise StartError(f"{BULK_REMEDY}, or --bulk off")
         else:
@@ -47,16 +47,16 @@ def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_cl
 def listener_urls(broker: Broker) -> dict[str, str]:
     """Return the URL of every open listener by its name in the configuration, with the real ports."""
     urls = {"amqp": f"amqp://{Endpoint(*broker.amqp_address)}"}
+    if broker.amqps_address is not None:
+        urls["amqps"] = f"amqps://{Endpoint(*broker.amqps_address)}"
     for service in broker.services:
-        if isinstance(service, StompService):
+        if isinstance(service, StompService | AdminService):
             urls.update(service.urls)
-        elif isinstance(service, AdminService):
-            urls["http"] = service.url
         elif _pyarrow_is_installed():
             from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
 
             if isinstance(service, BulkService):
-                urls["bulk"] = f"annulet://{Endpoint(service.host, service.port)}"
+                urls.update(service.urls)
     return urls
 
 

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import flight
 
 from annulet.broker.authentication import HASHER
-from annulet.broker.configuration import PermissionDeclaration, StartError, UserDeclaration
+from annulet.broker.configuration import Endpoint, PermissionDeclaration, StartError, UserDeclaration
 from annulet.bulk import protocol, server
 from annulet.bulk.errors import (
     InvalidRequestError,
@@ -139,7 +139,7 @@ async def test_raw_requests_that_are_none(tmp_path: Path) -> None:
 
 async def test_a_port_in_use_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
-        service = BulkService("127.0.0.1", holder.getsockname()[1])
+        service = BulkService(Endpoint("127.0.0.1", holder.getsockname()[1]))
         with pytest.raises(StartError, match="--bulk HOST:PORT"):
             await service.start(None)  # type: ignore[arg-type] # it does not get that far
 

@@ -31,7 +31,7 @@ def test_parts(text: str, expected: BulkUrl) -> None:
     [
         ("", "scheme"),
         ("host:8815", "scheme"),
-        ("amqp://host", "scheme must be annulet://, not amqp://"),
+        ("amqp://host", "scheme must be annulet:// or annulets://, not amqp://"),
         ("annulet://", "host is missing"),
         ("annulet://host:0", "port 0"),
         ("annulet://host:port", "Port"),
@@ -63,3 +63,10 @@ def test_whatever_is_percent_encoded_comes_back(user: str, password: str, host: 
         return
     url = parse_url(f"annulet://{parts[0]}:{parts[1]}@localhost:1/{parts[2]}")
     assert (url.user, url.password, url.virtual_host) == (user, password, host)
+
+
+def test_tls_has_a_scheme_and_a_port_of_its_own() -> None:
+    url = parse_url("annulets://u:p@host/v")
+    assert (url.tls, url.port, url.location) == (True, 8816, "grpc+tls://host:8816")
+    assert str(url) == "annulets://u@host:8816/v"
+    assert parse_url("annulet://u:p@host:8816/v").location == "grpc://host:8816"

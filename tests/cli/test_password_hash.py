@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import argon2
 import pytest
 from click.testing import CliRunner
 
 from annulet.broker.authentication import HASHER
+from annulet.broker.configuration import load
+from annulet.broker.scram import parse_verifier
 from annulet.cli.main import main
 
 
@@ -22,3 +26,12 @@ def test_it_asks_twice_when_no_password_is_given() -> None:
     assert result.exit_code == 0
     assert HASHER.verify(result.output.strip().splitlines()[-1], "secret")
     assert "secret" not in result.output
+
+
+def test_it_prints_lines_for_the_file_with_verifiers(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["password-hash", "--scram", "--password", "secret"])
+    file = tmp_path / "annulet.toml"
+    file.write_text(f"[users.alice]\n{result.output}")
+    user = load(file).users["alice"]
+    assert HASHER.verify(user.password_hash, "secret")
+    assert [parse_verifier(text).mechanism for text in user.scram] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +25,9 @@ from annulet.bulk.errors import AuthenticationError, BulkError, TokenExpiredErro
 from annulet.bulk.url import BulkUrl
 
 T = TypeVar("T")
+
+AUTHORITIES_VARIABLE: Final = "SSL_CERT_FILE"
+"""Names a PEM file with the authorities that may sign the broker's certificate; OpenSSL's own variable."""
 
 RETRY_SECONDS: Final = 60.0
 """How long a broker that does not answer is waited for: longer than a restart that recovers some million messages."""
@@ -204,7 +209,7 @@ class BulkClient:
     def _client_now(self) -> Any:
         with self._lock:
             if self._client is None:
-                self._client = flight.connect(self.url.location)
+                self._client = flight.connect(self.url.location, **tls_options(self.url))
             return self._client
 
     # ------------------------------------------------------------------ errors and repetition
@@ -250,6 +255,22 @@ class BulkClient:
             ) from error
         self.close()
         self._sleep(pause)
+
+
+def tls_options(url: BulkUrl) -> dict[str, Any]:
+    """Return what a Flight client needs for TLS: the authorities of :data:`AUTHORITIES_VARIABLE`, or the system's."""
+    if not url.tls:
+        return {}
+    place: str | None = os.environ.get(AUTHORITIES_VARIABLE) or ssl.get_default_verify_paths().cafile
+    if not place:
+        return {}  # gRPC's own
+    try:
+        return {"tls_root_certs": Path(place).read_bytes()}
+    except OSError as error:
+        raise BulkError(
+            f"{url}: the certificates of authorities in {place} cannot be read: {error.strerror}; "
+            f"set {AUTHORITIES_VARIABLE} to a PEM file"
+        ) from error
 
 
 _clients: dict[tuple[int, BulkUrl, float], BulkClient] = {}

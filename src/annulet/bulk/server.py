@@ -103,6 +103,9 @@ class BulkService:
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`StartError` when the address cannot be had."""
+        for option, endpoint in (("--bulk", self.endpoint), ("--bulks", self.tls_endpoint)):
+            if endpoint is not None:
+                _check_address(endpoint, option)
         handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots)
         if self.endpoint is not None:
             self.endpoint = self._listen(broker, handler, self.endpoint, None)
@@ -113,7 +116,6 @@ class BulkService:
 
     def _listen(self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None) -> Endpoint:
         """Open one listener and return its real address."""
-        _check_address(endpoint, "--bulk" if tls is None else "--bulks")
         location = f"{'grpc' if tls is None else 'grpc+tls'}://{endpoint}"
         try:
             server = _FlightServer(location, broker.loop, handler, self.stages, tls)

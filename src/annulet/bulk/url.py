@@ -1,4 +1,4 @@
-"""The address of a broker as Spark jobs write it: ``annulet://user:password@host:8815/vhost``."""
+"""The address of a broker as Spark jobs write it: ``annulet://user:password@host:8815/vhost``, or ``annulets``: TLS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from urllib.parse import quote, unquote, urlsplit
 from annulet.bulk.errors import InvalidRequestError
 
 SCHEME: Final = "annulet"
+TLS_SCHEME: Final = "annulets"
 DEFAULT_PORT: Final = 8815
+DEFAULT_TLS_PORT: Final = 8816
 DEFAULT_USER: Final = "guest"
 DEFAULT_PASSWORD: Final = "guest"  # noqa: S105 - RabbitMQ's well-known default, accepted from loopback only
 DEFAULT_VIRTUAL_HOST: Final = "/"
@@ -25,15 +27,21 @@ class BulkUrl:
     user: str = DEFAULT_USER
     password: str = field(default=DEFAULT_PASSWORD, repr=False)
     virtual_host: str = DEFAULT_VIRTUAL_HOST
+    tls: bool = False
 
     @property
     def location(self) -> str:
         """What a Flight client connects to."""
+        return f"{'grpc+tls' if self.tls else 'grpc'}://{self._place}"
+
+    @property
+    def _place(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc://{host}:{self.port}"
+        return f"{host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{SCHEME}://{self.user}@{self.location.removeprefix('grpc://')}/{quote(self.virtual_host, safe='')}"
+        scheme = TLS_SCHEME if self.tls else SCHEME
+        return f"{scheme}://{self.user}@{self._place}/{quote(self.virtual_host, safe='')}"
 
 
 def parse_url(text: str) -> BulkUrl:
@@ -47,9 +55,11 @@ def parse_url(text: str) -> BulkUrl:
         port = parts.port
     except ValueError as error:
         raise InvalidRequestError(f"url: {error}; write {EXAMPLE}") from error
-    if parts.scheme != SCHEME:
+    if parts.scheme not in {SCHEME, TLS_SCHEME}:
         given = f"{parts.scheme}://" if "://" in text else "no scheme"
-        raise InvalidRequestError(f"url: the scheme must be {SCHEME}://, not {given}; write {EXAMPLE}")
+        raise InvalidRequestError(
+            f"url: the scheme must be {SCHEME}:// or {TLS_SCHEME}://, not {given}; write {EXAMPLE}"
+        )
     if not parts.hostname:
         raise InvalidRequestError(f"url: the host is missing; write {EXAMPLE}")
     if port == 0:
@@ -66,9 +76,12 @@ def parse_url(text: str) -> BulkUrl:
     path = parts.path.removeprefix("/")
     if "/" in path:
         raise InvalidRequestError(f"url: virtual host {path!r} has a slash in it; write the slash as %2F")
+    tls = parts.scheme == TLS_SCHEME
+    default_port = DEFAULT_TLS_PORT if tls else DEFAULT_PORT
     return BulkUrl(
         host=parts.hostname,
-        port=DEFAULT_PORT if port is None else port,
+        port=default_port if port is None else port,
+        tls=tls,
         user=DEFAULT_USER if parts.username is None else _decode(parts.username, "user"),
         password=DEFAULT_PASSWORD if parts.password is None else _decode(parts.password, "password"),
         virtual_host=_decode(path, "virtual host") or DEFAULT_VIRTUAL_HOST,

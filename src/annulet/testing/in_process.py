@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annulet.admin.service import AdminService
-from annulet.application import build_broker
+from annulet.application import build_broker, listener_urls
 from annulet.broker.authentication import FIRST_USER
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
@@ -46,6 +46,11 @@ class RunningBroker:
             if isinstance(service, AdminService):
                 return service.url
         raise LookupError("this broker has no HTTP listener; start it with http=True")
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of every open listener by its name in the configuration, without credentials: ``amqps``, ``https``."""
+        return listener_urls(self.broker)
 
     @property
     def stomp_address(self) -> tuple[str, int]:
