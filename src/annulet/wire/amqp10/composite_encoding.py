@@ -129,7 +129,7 @@ def _encode_kind(field: Field, value: Any) -> bytes:  # noqa: PLR0911 - one row 
     return encode_value(value)
 
 
-def _encode_unsettled(field: Field, unsettled: dict[bytes, Composite | None]) -> bytes:
+def _encode_unsettled(field: Field, unsettled: dict[Any, Any]) -> bytes:
     items: list[bytes] = []
     for tag, state in unsettled.items():
         _need(tag, bytes, "octets as delivery tag")
