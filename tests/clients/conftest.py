@@ -28,7 +28,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         yield Peer(url, ours=False)
         return
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
-        yield Peer(process.amqp_url, ours=True)
+        yield Peer(process.amqp_url, ours=True, stomp_port=process.stomp_port)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ class Peer:
 
     url: str
     ours: bool
+    stomp_port: int = 61613
 
     @property
     def host(self) -> str:

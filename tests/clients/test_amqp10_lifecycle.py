@@ -124,7 +124,7 @@ def test_nobody_listens(client: Client) -> None:
 
 def test_an_unknown_host(rhea: Client) -> None:
     """Proton raises out of its event loop instead; see test_proton.py."""
-    with pytest.raises(Refused, match="ENOTFOUND|EAI_AGAIN"):
+    with pytest.raises(Refused, match=r"ENOTFOUND|EAI_AGAIN"):
         rhea.connect(url="amqp://guest:guest@unknown.invalid:5672", seconds=15)
 
 

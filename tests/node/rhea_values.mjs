@@ -146,7 +146,7 @@ function fields(line, names, values) {
     let value = toLine(typed);
     if (value === null || value === false) return;
     if (PLAIN.includes(name) || HEADER.includes(name)) value = typeof value === "object" ? Object.values(value)[0] : value;
-    if (value === 0 || (name === "priority" && value === 4)) return;
+    if (name === "priority" ? value === 4 : value === 0) return;
     line[name] = value;
   });
 }

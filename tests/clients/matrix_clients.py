@@ -1,0 +1,405 @@
+"""Every client the cross matrix publishes and consumes with, behind one small interface.
+
+A message is told as a :class:`Told`: what its sender means and its receiver understands, whatever the protocol. How
+each protocol says it is in docs/conversion.md.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pika
+import stomp
+from pamqp import decode, encode
+
+from tests.clients import amqp10
+from tests.clients.driven import DriverProcess, Refused, from_line, to_line
+from tests.clients.support import PATIENCE_SECONDS, Peer
+
+BYTES, TEXT, MAP, LIST = "bytes", "text", "map", "list"
+RECORD = "x-annulet-content"
+CONTENT_TYPES = {MAP: "amqp/map", LIST: "amqp/list", TEXT: "text/plain"}
+FIELDS = ("message_id", "correlation_id", "reply_to", "subject", "content_type", "group_id", "group_sequence")
+
+
+@dataclass
+class Told:
+    """One message as sender and receiver understand it. ``None``: not given."""
+
+    kind: str
+    body: Any
+    message_id: Any = None
+    correlation_id: Any = None
+    reply_to: str | None = None
+    subject: str | None = None
+    content_type: str | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    priority: int | None = None
+    durable: bool = False
+    ttl: int | None = None
+    properties: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the receiver found besides: annotations, headers of the broker."""
+
+
+class NotAccepted(Exception):
+    """The broker refused a message and said so."""
+
+
+class PikaClient:
+    """pika: AMQP 0-9-1, in this process."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.connection = pika.BlockingConnection(peer.parameters())
+        self.channel = self.connection.channel()
+        self.channel.confirm_delivery()
+
+    def create(self, queue: str, arguments: dict[str, Any]) -> str:
+        self.channel.queue_declare(queue, arguments={f"x-{name}": value for name, value in arguments.items()})
+        return queue
+
+    def publish(self, queue: str, message: Told) -> None:
+        headers = dict(message.properties)
+        if message.group_id is not None:
+            headers["JMSXGroupID"] = message.group_id
+        if message.group_sequence is not None:
+            headers["JMSXGroupSeq"] = message.group_sequence
+        properties = pika.BasicProperties(
+            content_type=message.content_type or CONTENT_TYPES.get(message.kind),
+            headers=headers or None, delivery_mode=2 if message.durable else None, priority=message.priority,
+            correlation_id=message.correlation_id, reply_to=message.reply_to, message_id=message.message_id,
+            expiration=None if message.ttl is None else str(message.ttl), type=message.subject,
+        )  # fmt: skip
+        try:
+            self.channel.basic_publish("", queue, self._encoded(message), properties)
+        except pika.exceptions.NackError as error:
+            raise NotAccepted(str(error)) from error
+
+    @staticmethod
+    def _encoded(message: Told) -> bytes:
+        if message.kind == TEXT:
+            return str(message.body).encode()
+        if message.kind == MAP:  # pika has no floating point numbers
+            return encode.field_table(message.body)
+        return encode.field_array(message.body) if message.kind == LIST else bytes(message.body)
+
+    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+        received: list[Told] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(received) < count:
+            method, properties, body = self.channel.basic_get(queue)
+            if method is None:
+                assert time.monotonic() < deadline, f"{len(received)} of {count} messages came to {queue}"
+                self.connection.process_data_events(time_limit=0.01)
+                continue
+            if reject:
+                self.channel.basic_reject(method.delivery_tag, requeue=False)
+            else:
+                self.channel.basic_ack(method.delivery_tag)
+            received.append(self._told(properties, body))
+        return received
+
+    @staticmethod
+    def _told(properties: pika.BasicProperties, body: bytes) -> Told:
+        headers = dict(properties.headers or {})
+        told = Told(BYTES, body)
+        content_type = properties.content_type
+        if content_type == CONTENT_TYPES[MAP]:
+            told.kind, told.body = MAP, decode.field_table(body)[1]
+        elif content_type == CONTENT_TYPES[LIST]:
+            told.kind, told.body = LIST, decode.field_array(body)[1]
+        elif content_type is not None and content_type.startswith("text/"):
+            told.kind, told.body = TEXT, body.decode()
+        told.content_type = content_type
+        told.message_id, told.correlation_id = properties.message_id, properties.correlation_id
+        told.reply_to, told.subject, told.priority = properties.reply_to, properties.type, properties.priority
+        told.durable = properties.delivery_mode == 2
+        told.ttl = None if properties.expiration is None else int(properties.expiration)
+        sort_out_headers(told, headers)
+        return told
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def sort_out_headers(told: Told, headers: dict[str, Any]) -> None:
+    """Put 0-9-1 headers where they belong: groups, what the broker says, the application's own."""
+    told.group_id = headers.pop("JMSXGroupID", None)
+    told.group_sequence = headers.pop("JMSXGroupSeq", None)
+    for name in [RECORD, *[name for name in headers if name.startswith(("x-", "_AMQ"))]]:
+        if name in headers:
+            told.extra[name] = headers.pop(name)
+    told.properties = headers
+
+
+class AmqplibClient:
+    """amqplib of Node.js: AMQP 0-9-1."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.driver = DriverProcess(["node", str(amqp10.NODE / "amqplib_driver.mjs")], folder=amqp10.NODE)
+        self.driver.ask("connect", url=peer.url)
+
+    def publish(self, queue: str, message: Told) -> None:
+        options = {
+            "contentType": message.content_type or CONTENT_TYPES.get(message.kind), "persistent": message.durable,
+            "priority": message.priority, "correlationId": message.correlation_id, "replyTo": message.reply_to,
+            "messageId": message.message_id, "expiration": message.ttl, "type": message.subject,
+        }  # fmt: skip
+        headers = dict(message.properties)
+        if message.group_id is not None:
+            headers["JMSXGroupID"] = message.group_id
+        if message.group_sequence is not None:
+            headers["JMSXGroupSeq"] = message.group_sequence
+        try:
+            self.driver.ask(
+                "publish", queue=queue, kind=message.kind, body=to_line(message.body),
+                options={name: value for name, value in options.items() if value is not None},
+                headers=[[name, to_line(value)] for name, value in headers.items()],
+            )  # fmt: skip
+        except Refused as error:
+            raise NotAccepted(str(error)) from error
+
+    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+        return [self._told(line) for line in self.driver.ask("receive", queue=queue, count=count, reject=reject)]
+
+    @staticmethod
+    def _told(line: dict[str, Any]) -> Told:
+        options = line["options"]
+        told = Told(line["kind"], from_line(line["body"]))
+        told.content_type, told.message_id = options.get("contentType"), options.get("messageId")
+        told.correlation_id, told.reply_to = options.get("correlationId"), options.get("replyTo")
+        told.subject, told.priority = options.get("type"), options.get("priority")
+        told.durable = options.get("deliveryMode") == 2
+        told.ttl = int(options["expiration"]) if "expiration" in options else None
+        sort_out_headers(told, {name: from_line(value) for name, value in line["headers"]})
+        return told
+
+    def close(self) -> None:
+        self.driver.__exit__(None, None, None)
+
+
+class Amqp10Client:
+    """Qpid Proton or rhea: AMQP 1.0."""
+
+    def __init__(self, peer: Peer, process: Callable[[], DriverProcess]) -> None:
+        self.driver = process()
+        self.connection = amqp10.Client(self.driver, peer.url).connect()
+        self.senders: dict[str, amqp10.Sender] = {}
+
+    def create(self, queue: str, arguments: dict[str, Any]) -> str:
+        return self.connection.sender(dynamic=True, node_properties=arguments).address
+
+    def publish(self, queue: str, message: Told) -> None:
+        section = "data" if message.kind == BYTES else "value"
+        sent = {"body": message.body, "section": section}
+        for name in (*FIELDS, "priority", "durable", "ttl"):
+            value = getattr(message, name)
+            if value is not None:
+                sent[name] = value
+        if message.properties:
+            sent["properties"] = message.properties
+        if queue not in self.senders:
+            self.senders[queue] = self.connection.sender(queue)
+        (outcome,) = self.senders[queue].send(sent)
+        if outcome["outcome"] != "accepted":
+            raise NotAccepted(str(outcome))
+
+    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+        receiver = self.connection.receiver(queue)
+        messages = receiver.receive(count)
+        receiver.settle(messages, "rejected" if reject else "accepted")
+        receiver.detach()
+        return [self._told(message) for message in messages]
+
+    @staticmethod
+    def _told(message: dict[str, Any]) -> Told:
+        body = message["body"]
+        kinds = {str: TEXT, dict: MAP, list: LIST}
+        told = Told(BYTES if message["section"] == "data" else kinds.get(type(body), BYTES), body)
+        if told.kind == BYTES and body is None:
+            told.body = b""
+        for name in (*FIELDS, "priority", "ttl"):
+            setattr(told, name, message.get(name))
+        told.durable = bool(message.get("durable"))
+        told.properties = message.get("properties", {})
+        told.extra = message.get("annotations", {})
+        return told
+
+    def close(self) -> None:
+        self.driver.__exit__(None, None, None)
+
+
+class StompListener(stomp.ConnectionListener):  # type: ignore[misc]
+    """Collects frames of one connection."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.messages: dict[str, list[Any]] = {}
+        self.receipts: set[str] = set()
+        self.errors: list[str] = []
+
+    def on_message(self, frame: Any) -> None:
+        with self.changed:
+            self.messages.setdefault(frame.headers["subscription"], []).append(frame)
+            self.changed.notify_all()
+
+    def on_receipt(self, frame: Any) -> None:
+        with self.changed:
+            self.receipts.add(frame.headers["receipt-id"])
+            self.changed.notify_all()
+
+    def on_error(self, frame: Any) -> None:
+        with self.changed:
+            self.errors.append(f"{frame.headers.get('message')}: {frame.body}")
+            self.changed.notify_all()
+
+
+STOMP_NAMES = {
+    "message_id": "amqp-message-id", "correlation_id": "correlation-id", "reply_to": "reply-to", "subject": "type",
+    "group_id": "JMSXGroupID", "group_sequence": "JMSXGroupSeq", "priority": "priority", "ttl": "expiration",
+}  # fmt: skip
+OF_STOMP = {"subscription", "message-id", "destination", "ack", "content-length", "redelivered", "persistent"}
+NUMBERS = {"priority", "ttl", "group_sequence"}
+
+
+class StompClient:
+    """stomp.py: STOMP 1.2."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.number = 0
+        self._connect()
+
+    def _connect(self) -> None:
+        self.listener = StompListener()
+        self.connection = stomp.Connection12(
+            [(self.peer.host, self.peer.stomp_port)], auto_decode=False, auto_content_length=True
+        )
+        self.connection.set_listener("", self.listener)
+        self.connection.connect("guest", "guest", wait=True)
+
+    def _next(self) -> str:
+        self.number += 1
+        return str(self.number)
+
+    def _until(self, condition: Callable[[], Any], what: str) -> None:
+        with self.listener.changed:
+            done = self.listener.changed.wait_for(condition, PATIENCE_SECONDS)
+        assert done, f"waited in vain for {what}"
+
+    def create(self, queue: str, arguments: dict[str, Any]) -> str:
+        number = self._next()
+        headers = {
+            f"x-{name}": str(value).lower() if value is True else str(value) for name, value in arguments.items()
+        }
+        self.connection.subscribe(f"/queue/{queue}", id=number, ack="client-individual", headers=headers)
+        self._receipt(lambda receipt: self.connection.unsubscribe(number, receipt=receipt))
+        return queue
+
+    def _receipt(self, action: Callable[[str], Any]) -> None:
+        receipt = self._next()
+        action(receipt)
+        self._until(lambda: receipt in self.listener.receipts or self.listener.errors, f"receipt {receipt}")
+        if self.listener.errors:
+            error = self.listener.errors[0]
+            self._connect()  # an ERROR ends the connection
+            raise NotAccepted(error)
+
+    def publish(self, queue: str, message: Told) -> None:
+        headers = {name: text_of(value) for name, value in message.properties.items()}
+        for name, header in STOMP_NAMES.items():
+            value = getattr(message, name)
+            if value is not None:
+                headers[header] = text_of(value)
+        if message.durable:
+            headers["persistent"] = "true"
+        body: str | bytes = message.body
+        content_type = message.content_type
+        if message.kind in {MAP, LIST}:
+            headers["amq-msg-type"] = message.kind
+            body = json.dumps(message.body)
+        elif message.kind == TEXT:
+            content_type = content_type or "text/plain"
+        destination = f"/queue/{queue}"
+        self._receipt(
+            lambda receipt: self.connection.send(destination, body, content_type, dict(headers), receipt=receipt)
+        )
+
+    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+        number = self._next()
+        headers = {"prefetch-count": str(count)}
+        self.connection.subscribe(f"/queue/{queue}", id=number, ack="client-individual", headers=headers)
+        messages = self.listener.messages
+        self._until(
+            lambda: len(messages.get(number, [])) >= count or self.listener.errors, f"{count} messages of {queue}"
+        )
+        assert not self.listener.errors, self.listener.errors
+        frames = messages[number][:count]
+        for frame in frames:
+            if reject:
+                self.connection.nack(frame.headers["ack"], requeue="false")
+            else:
+                self.connection.ack(frame.headers["ack"])
+        self._receipt(lambda receipt: self.connection.unsubscribe(number, receipt=receipt))
+        for frame in messages.pop(number)[count:]:  # came for what was acknowledged
+            acknowledge = frame.headers["ack"]
+            self._receipt(lambda receipt, one=acknowledge: self.connection.nack(one, requeue="true", receipt=receipt))
+        return [self._told(frame) for frame in frames]
+
+    @staticmethod
+    def _told(frame: Any) -> Told:
+        headers = dict(frame.headers)
+        body = frame.body if isinstance(frame.body, bytes) else frame.body.encode()
+        told = Told(BYTES, body)
+        kind = headers.pop("amq-msg-type", "")
+        told.content_type = headers.pop("content-type", None)
+        if kind in {MAP, LIST}:
+            told.kind, told.body = kind, json.loads(body)
+        elif kind == TEXT or (kind != BYTES and (told.content_type or "").startswith("text/")):
+            told.kind, told.body = TEXT, body.decode()
+        elif kind == "value" and body == b"null":
+            told.body = b""
+        for name, header in STOMP_NAMES.items():
+            value = headers.pop(header, None)
+            if value is not None:
+                setattr(told, name, int(value) if name in NUMBERS else value)
+        told.durable = headers.get("persistent") == "true"
+        told.extra = {name: value for name, value in headers.items() if name in OF_STOMP or name.startswith("x-")}
+        told.properties = {name: value for name, value in headers.items() if name not in told.extra}
+        return told
+
+    def close(self) -> None:
+        self.connection.disconnect()
+
+
+def text_of(value: Any) -> str:
+    """Return a value as STOMP writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+MAKERS: dict[str, Callable[[Peer], Any]] = {
+    "pika": PikaClient,
+    "amqplib": AmqplibClient,
+    "proton": lambda peer: Amqp10Client(peer, amqp10.proton_process),
+    "rhea": lambda peer: Amqp10Client(peer, amqp10.rhea_process),
+    "stomp.py": StompClient,
+}
+
+
+def missing(name: str) -> str:
+    """Return why a client cannot be used, empty when it can."""
+    if name == "proton":
+        return amqp10.proton_missing()
+    if name in {"rhea", "amqplib"}:
+        return amqp10.rhea_missing()
+    return ""

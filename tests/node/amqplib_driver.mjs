@@ -1,0 +1,90 @@
+// amqplib, the AMQP 0-9-1 client of Node.js, as a client that does what it is told: tests/clients/matrix_clients.py.
+
+import amqp from "amqplib";
+import codec from "amqplib/lib/codec.js";
+import { CommandError, Waiting, serve } from "./lines.mjs";
+
+const waiting = new Waiting();
+let channel;
+
+/** A value of the lines as amqplib writes it. */
+function fromLine(value) {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(fromLine);
+  const [[kind, content]] = Object.entries(value);
+  if (kind === "binary") return Buffer.from(content, "base64");
+  if (kind === "map") return Object.fromEntries(content.map(([key, one]) => [key, fromLine(one)]));
+  if (kind === "double") return { "!": "double", value: content };
+  if (kind === "long") return { "!": "long", value: Number(content) };
+  throw new CommandError(`amqplib has no ${kind}`);
+}
+
+/** A value as amqplib gives it, in the form of the lines. */
+function toLine(value) {
+  if (value === null || value === undefined) return null;
+  if (Buffer.isBuffer(value)) return { binary: value.toString("base64") };
+  if (Array.isArray(value)) return value.map(toLine);
+  if (typeof value === "object" && "!" in value) return toLine(value.value);
+  if (typeof value === "object") return { map: Object.entries(value).map(([key, one]) => [key, toLine(one)]) };
+  if (typeof value === "number" && !Number.isInteger(value)) return { double: value };
+  return value;
+}
+
+function encoded(kind, body) {
+  if (kind === "bytes") return fromLine(body);
+  if (kind === "text") return Buffer.from(body);
+  const buffer = Buffer.alloc(65536);
+  const value = fromLine(body);
+  if (kind === "map") return buffer.subarray(0, codec.encodeTable(buffer, value, 0));
+  // amqplib writes no bare array: it is a table's value without name and type
+  const size = codec.encodeTable(buffer, { a: value }, 0);
+  return buffer.subarray(7, size);
+}
+
+function decoded(contentType, content) {
+  if (contentType === "amqp/map") return ["map", toLine(codec.decodeFields(content.subarray(4)))];
+  if (contentType === "amqp/list") {
+    const table = Buffer.concat([Buffer.from([1, 0x61, 0x41]), content]);
+    return ["list", toLine(codec.decodeFields(table).a)];
+  }
+  if (contentType?.startsWith("text/")) return ["text", content.toString()];
+  return ["bytes", toLine(content)];
+}
+
+await serve({
+  async connect({ url }) {
+    const connection = await amqp.connect(url);
+    connection.on("error", () => undefined);
+    channel = await connection.createConfirmChannel();
+    channel.on("error", () => undefined);
+  },
+  async publish({ queue, kind, body, options, headers }) {
+    const properties = { ...options, headers: Object.fromEntries(headers.map(([name, one]) => [name, fromLine(one)])) };
+    try {
+      channel.sendToQueue(queue, encoded(kind, body), properties);
+      await channel.waitForConfirms();
+    } catch (error) {
+      throw new CommandError(String(error.message), "rejected");
+    }
+  },
+  async receive({ queue, count, reject = false, seconds = 20 }) {
+    const received = [];
+    const { consumerTag } = await channel.consume(queue, (message) => {
+      if (received.length < count) {
+        received.push(message);
+        if (reject) channel.reject(message, false);
+        else channel.ack(message);
+      } else channel.nack(message, false, true);
+      waiting.wake();
+    });
+    await waiting.until(() => received.length >= count, seconds, `${count} messages of ${queue}`);
+    await channel.cancel(consumerTag);
+    return received.map(({ content, properties, fields }) => {
+      const { headers, ...rest } = properties;
+      const [kind, body] = decoded(properties.contentType, content);
+      const options = Object.fromEntries(Object.entries(rest).filter(([, one]) => one !== undefined));
+      const named = Object.entries(headers ?? {}).map(([name, one]) => [name, toLine(one)]);
+      return { kind, body, options, headers: named, redelivered: fields.redelivered };
+    });
+  },
+});
