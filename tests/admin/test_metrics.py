@@ -134,3 +134,24 @@ async def test_from_another_machine_metrics_need_credentials(site: Site) -> None
     assert (await site.get("/metrics", peer=REMOTE, user=None)).status_code == 401
     assert (await site.get("/metrics", peer=REMOTE, user="plain:pass")).status_code == 403
     assert (await site.get("/metrics", peer=REMOTE, user="manager:pass")).status_code == 200
+
+
+async def test_admission_and_logins(site: Site) -> None:
+    admission = site.broker.admission
+    admission.refused["max_connections_per_user"] += 3
+    admission.handshakes_timed_out += 4
+    admission.idle_closed += 5
+    site.broker.tls.counters.completed += 6
+    site.broker.tls.counters.failed += 7
+    assert (await site.get("/api/v1/overview", user="guest:wrong")).status_code == 401
+    samples = await scrape(site)
+    assert samples[key("annulet_connections_refused_total", limit="max_connections_per_user")] == 3
+    assert samples[key("annulet_connections_refused_total", limit="max_connections")] == 0
+    assert samples[key("annulet_handshakes_timed_out_total")] == 4
+    assert samples[key("annulet_connections_idle_closed_total")] == 5
+    assert samples[key("annulet_tls_handshakes_completed_total")] == 6
+    assert samples[key("annulet_tls_handshakes_failed_total")] == 7
+    assert samples[key("annulet_logins_refused_total")] == 1
+    assert samples[key("annulet_handshakes")] == 0
+    assert samples[key("annulet_bound", name="max_connections_per_user")] == 0
+    assert samples[key("annulet_bound", name="login_delay_most")] == 4.0

@@ -85,6 +85,7 @@ class Snapshot:
     counters: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
     bounds: dict[str, float] = dataclasses.field(default_factory=dict)
     log: dict[str, float] = dataclasses.field(default_factory=dict)
+    refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
 
 
 async def metrics(request: Request) -> Response:
@@ -128,9 +129,11 @@ async def gather(broker: Broker) -> Snapshot:
 def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     connections = broker.connections
     authentication = broker.authenticator.statistics()
+    admission, tls = broker.admission, broker.tls.counters
     snapshot.gauges = {
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
+        "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
@@ -164,12 +167,17 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
+        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
+        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
+        "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
+        "tls_handshakes_failed": ("TLS hand-shakes that failed; bulk transfer's are not counted", tls.failed),
         **{
             f"logins_{name}": (f"Logins {name}", value)
             for name, value in msgspec.structs.asdict(authentication).items()
         },
     }
     snapshot.bounds = _bounds(broker)
+    snapshot.refused_connections = dict(admission.refused)
     snapshot.log = {
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
@@ -185,6 +193,7 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "channel_max": configuration.channel_max,
         "heartbeat_seconds": configuration.heartbeat,
         "handshake_timeout_seconds": configuration.handshake_timeout,
+        **msgspec.structs.asdict(configuration.limits),
         "ledger_records_max": LEDGER_RECORDS_MAX,
         "audit_entries_max": AUDIT_ENTRIES_MAX,
         "duplicate_ids_per_address": ID_CACHE_SIZE,
@@ -217,6 +226,10 @@ class BrokerCollector(Collector):
         yield self._labelled("annulet_bound", "Configured and built-in limits", "name", self._snapshot.bounds)
         for name, value in self._snapshot.log.items():
             yield GaugeMetricFamily(f"annulet_log_{name}", f"Message log: {name.replace('_', ' ')}", value)
+        refused = CounterMetricFamily("annulet_connections_refused", "Connections refused, by limit", labels=["limit"])
+        for name, count in self._snapshot.refused_connections.items():
+            refused.add_metric([name], count)
+        yield refused
         yield from self._hosts()
         yield from self._ledgers()
         yield from self._queues()
