@@ -66,6 +66,7 @@ def test_example(process: BrokerProcess, example: Example, tmp_path: Path) -> No
     python = sys.executable if example.package is None else DEBIAN_PYTHON
     code = example.code.replace("127.0.0.1:5672", f"127.0.0.1:{process.amqp_port}")
     code = code.replace("127.0.0.1:8161", f"127.0.0.1:{process.http_port}")
+    code = code.replace("127.0.0.1:61613", f"127.0.0.1:{process.stomp_port}")
     code = f"amqp_url = {process.amqp_url!r}\nhttp_url = {process.http_url!r}\n{code}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     result = subprocess.run(
