@@ -166,6 +166,7 @@ def test_a_frame_of_the_largest_size_is_taken_and_one_octet_more_is_not() -> Non
         data = transfer(0, bytes(1024 - head + extra))
         engine.receive(data[:8])
         assert engine.closed is bool(extra)  # by its size, before it is there
+        assert engine.limit_hits == ({"max_frame_size": 1} if extra else {})
         engine.receive(data[8:])
         assert len(handler.deliveries()) == 1 - extra
 

@@ -227,6 +227,7 @@ def test_what_links_keep_is_bounded_and_given_back() -> None:
     engine.receive(attach_sender("c", 3))
     assert condition_of(engine, Detach) == conditions.RESOURCE_LIMIT_EXCEEDED
     assert engine.limit_hits == {"max_link_bytes": 1}
+    assert engine.link_bytes == 3 * size  # until the peer has answered the detach
     engine.receive(frame(Detach(3)) + frame(Detach(2)) + attach_sender("c", 3))
     assert engine.limit_hits == {"max_link_bytes": 1}
     assert engine.link_bytes == 2 * size

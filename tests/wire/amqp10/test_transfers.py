@@ -7,7 +7,7 @@ import pytest
 
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import LocalProtocolError, SessionFault
-from annulet.wire.amqp10.limits import FRAGMENTS_PER_PART
+from annulet.wire.amqp10.limits import FRAGMENTS_PER_PART, MAX_SENT_FRAME_SIZE
 from annulet.wire.amqp10.performatives import (
     Accepted,
     Detach,
@@ -308,6 +308,16 @@ def test_a_message_is_split_at_the_peers_frame_size(size: int) -> None:
         assert all(item.delivery_tag is None for item, _ in parts[1:])
     assert found[-1][1].delivery_id == 1
     assert next(item for _, item, _ in found if item.delivery_id == 1).state == state
+
+
+def test_frames_to_a_peer_that_takes_any_size_are_bounded() -> None:
+    engine, _, link = sending()
+    payload = bytes(2 * MAX_SENT_FRAME_SIZE)
+    engine.send_transfer(link, b"t", payload, settled=True)
+    found = frames_with_payload(engine)
+    assert len(found) == 3
+    assert all(len(body) < MAX_SENT_FRAME_SIZE for _, _, body in found)
+    assert b"".join(body for _, _, body in found) == payload
 
 
 def test_transfers_wait_for_the_peers_window_and_keep_their_order() -> None:

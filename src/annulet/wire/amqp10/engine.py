@@ -267,6 +267,8 @@ class Amqp10Engine(ConnectionLifecycle):
         try:
             frame = next_frame(data, position, end, most)
         except ConnectionFault as error:
+            if int.from_bytes(data[position : position + 4], "big") > most:
+                self._count_hit("max_frame_size")
             self._abandon(error.condition, error.description)  # frame boundaries are lost
             return end
         if frame is None:

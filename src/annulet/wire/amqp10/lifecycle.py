@@ -17,7 +17,7 @@ from annulet.wire.amqp10.conditions import (
 from annulet.wire.amqp10.errors import ConnectionFault, LocalProtocolError
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_HEADER_OCTETS, MIN_MAX_FRAME_SIZE, SASL_HEADER
 from annulet.wire.amqp10.handler import Amqp10Handler
-from annulet.wire.amqp10.limits import MIN_REMOTE_IDLE_TIME_OUT
+from annulet.wire.amqp10.limits import MAX_SENT_FRAME_SIZE, MIN_REMOTE_IDLE_TIME_OUT
 from annulet.wire.amqp10.output import make_error
 from annulet.wire.amqp10.performatives import Close, Error, Open, encode_performative
 from annulet.wire.amqp10.sasl import (
@@ -174,7 +174,7 @@ class ConnectionLifecycle(SessionLifecycle):
         target = self._transition("open")
         self.remote_open = performative
         self.hostname = performative.hostname or self.hostname
-        self.remote_max_frame_size = max(performative.max_frame_size, MIN_MAX_FRAME_SIZE)
+        self.remote_max_frame_size = min(max(performative.max_frame_size, MIN_MAX_FRAME_SIZE), MAX_SENT_FRAME_SIZE)
         self.remote_channel_max = performative.channel_max
         self.remote_idle_time_out = performative.idle_time_out or 0
         self._send_open()

@@ -10,6 +10,9 @@ from typing import Final
 DEFAULT_MAX_FRAME_SIZE: Final = 131072
 """Octets of the largest frame we take: a message of 100 KiB in one frame, and one read from a socket holds one."""
 
+MAX_SENT_FRAME_SIZE: Final = 1048576
+"""Octets of the largest frame we send to a peer that would take more: other links need not wait longer for theirs."""
+
 DEFAULT_CHANNEL_MAX: Final = 255
 """Largest channel number we take: 256 sessions; clients use one, or one per thread."""
 

@@ -231,6 +231,7 @@ class LinkLifecycle(TransferEngine):
     def _receive_detach(self, session: EngineSession, detach: Detach) -> None:
         link = self._find_link(session, detach.handle, "detach")
         del session.links[link.remote_handle]
+        self.link_bytes -= link.attach_bytes  # not before: a peer that never answers a detach keeps the link alive
         before = link.state
         link.state = LinkState.DETACHED
         if before is LinkState.ATTACH_RECEIVED:
@@ -285,10 +286,8 @@ class LinkLifecycle(TransferEngine):
             self._blame(link.session, link, fault)
 
     def _forget_link(self, link: Link) -> None:
-        """Release name and memory; the handle stays taken until both detaches were exchanged."""
+        """Release the name and what was arriving; the handle stays taken until both detaches were exchanged."""
         self._forget_assembly(link)
-        self.link_bytes -= link.attach_bytes
-        link.attach_bytes = 0
         key = (link.name, link.incoming)
         if self._names.get(key) is link:
             del self._names[key]

@@ -55,7 +55,7 @@ class FrameOutput:
         self.trace: Callable[[str], None] | None = None
         self.limit_hits: dict[str, int] = {}
         self.opened = False
-        self.remote_max_frame_size = MIN_MAX_FRAME_SIZE  # octets; the peer's, once its open came
+        self.remote_max_frame_size = MIN_MAX_FRAME_SIZE  # octets we send at most; of the peer's open, within our bound
         self._output: list[bytes] = []
         self._output_octets = 0
         self._touched: list[EngineSession] = []  # sessions to look at when the turn ends

@@ -133,6 +133,7 @@ class SessionLifecycle(LinkLifecycle):
             link.unsettled_count = 0
             link.pending = 0
             self._forget_link(link)
+            self.link_bytes -= link.attach_bytes
             if link.attached:
                 link.attached = False
                 link.credit = 0
