@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.addresses import parse_address_name
 from annulet.core.errors import AccessRefused, CoreError, NotFound
 from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
@@ -93,7 +94,7 @@ class SendingSession(Session):
         except NotFound:
             if not create:
                 raise
-        self.require("configure", name)
+        self.require("configure", parse_address_name(name).name)
         return self.host.resolve_node(name, connection.now, owner=connection, routing_type=routing_type)
 
     def destination(self, name: str, routing_type: str = "", routing_key: str = "") -> Destination:

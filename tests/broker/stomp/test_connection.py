@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.broker.stomp import connection
+from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
+from tests.broker.stomp.peer import Peer
+
+
+async def test_login_enters_a_virtual_host_and_any_other_host_name_means_the_default(broker: Broker) -> None:
+    broker.create_host("other")
+    broker.catalogue.set_permission("guest", "other", ".*", ".*", ".*")
+    broker.authenticator.reload()
+    for host, expected in (("/", "/"), ("broker.example", "/"), ("", "/"), ("other", "other")):
+        peer = await Peer(broker).open(host=host)
+        assert peer.connection.require_host().name == expected
+        assert peer.connection.protocol_name == "STOMP 1.2"
+        assert peer.connection.publisher.startswith("guest@127.0.0.1:")
+
+
+async def test_a_wrong_password_is_an_error_and_the_end(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.send("CONNECT", host="/", accept_version="1.2", login="guest", passcode="wrong", receipt="1")
+    assert (await peer.error()).startswith("login refused: user name or password is wrong")
+    assert peer.connection.session is None
+
+
+async def test_without_login_a_local_peer_is_the_guest(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.send("CONNECT", host="/", accept_version="1.2")
+    assert (await peer.next("CONNECTED")).headers["version"] == "1.2"
+    assert peer.connection.user_name == "guest"
+
+
+async def test_a_user_without_permissions_may_not_enter(broker: Broker) -> None:
+    broker.create_host("closed")
+    peer = Peer(broker)
+    await peer.send("CONNECT", host="closed", accept_version="1.2", login="guest", passcode="guest")
+    assert await peer.error() == "access to vhost 'closed' refused for user 'guest'"
+
+
+async def test_disconnect_is_answered_and_closes(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    await peer.send("DISCONNECT", receipt="bye")
+    assert (await peer.next("RECEIPT")).headers == {"receipt-id": "bye"}
+    await peer.settle()
+    assert peer.transport.closing
+    assert peer.connection not in broker.connections
+
+
+async def test_disconnect_before_connect_closes(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.send("DISCONNECT")
+    assert peer.transport.closing
+
+
+async def test_a_stop_of_the_broker_is_told(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    peer.connection.force_close("broker shut down")
+    assert await peer.error() == "broker shut down"
+
+
+async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
+    peer = await Peer(broker).open(heart_beat="1000,1000")
+    client = peer.connection
+    assert client._intervals() == (1.0, 1.0)
+    client.engine.received_since_check = False
+    for _ in range(HEARTBEAT_MISSES_MAX * 2):
+        client._heartbeat_due(0.5)
+        await peer.settle()
+        assert bytes(peer.transport.written) == b"\n"
+        peer.transport.written.clear()
+    assert not peer.transport.closing
+    client._heartbeat_due(0.5)
+    assert peer.transport.closing
+
+
+async def test_a_heartbeat_from_the_peer_counts(broker: Broker) -> None:
+    peer = await Peer(broker).open(heart_beat="1000,0")
+    for _ in range(HEARTBEAT_MISSES_MAX * 4):
+        peer.connection.data_received(b"\n")
+        peer.connection._heartbeat_due(0.5)
+        await peer.settle()
+    assert not peer.transport.closing
+    assert bytes(peer.transport.written) == b""
+
+
+async def test_a_peer_that_says_nothing_is_cut_after_the_handshake_time(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.connection._handshake_expired()
+    assert peer.transport.closing
+
+
+async def test_a_peer_that_leaves_during_its_login_costs_nothing_more(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.send("CONNECT", host="/", accept_version="1.2", login="guest", passcode="guest")
+    peer.lose()
+    await peer.settle()
+    task = peer.connection._login
+    assert task is not None
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert peer.connection not in broker.connections
+
+
+async def test_a_connection_over_the_limit_is_told_why(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker.admission, "may_connect", lambda peer: "the broker has enough connections")
+    peer = Peer(broker)
+    await peer.send("CONNECT", host="/", accept_version="1.2", login="guest", passcode="guest")
+    assert await peer.error() == "the broker has enough connections"
+
+
+async def test_the_debug_log_is_a_protocol_trace_without_passwords(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(connection, "frame_trace", lambda configuration, client: lines.append)
+    await Peer(broker).open()
+    incoming, outgoing = lines
+    assert incoming.startswith("<- CONNECT host='/' login='guest' passcode='***'")
+    assert outgoing.startswith("-> CONNECTED version='1.2'")

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from annulet.broker.stomp.errors import translated
+from annulet.core.errors import NotFound
+from annulet.store.errors import StoreError
+from annulet.wire.stomp.errors import RemoteProtocolError
+
+
+@pytest.mark.parametrize("error", [NotFound("no queue 'q'"), StoreError("no queue 'q'")])
+def test_refusals_name_the_frame(error: Exception) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"^SEND: no queue 'q'$"), translated("SEND"):
+        raise error
+
+
+def test_defects_pass() -> None:
+    with pytest.raises(ZeroDivisionError), translated("SEND"):
+        raise ZeroDivisionError

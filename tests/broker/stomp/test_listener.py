@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from annulet import testing
+from annulet.broker.configuration import LOOPBACK, Endpoint
+from annulet.broker.listening import ListenerError
+from annulet.broker.stomp.listener import StompService
+
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
+
+
+async def test_a_socket_is_served_and_closed_after_an_error() -> None:
+    async with testing.broker(stomp=True, http=False) as running:
+        host, port = running.stomp_address
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(CONNECT)
+        assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED\nversion:1.2\n")
+        writer.write(b"JUMP\n\n\0")
+        assert (await reader.read()).startswith(b"ERROR\nmessage:unknown command 'JUMP' in STOMP 1.2")
+        writer.close()
+        assert running.broker.connections_accepted == 1
+
+
+async def test_many_small_pieces_and_a_half_closed_socket() -> None:
+    async with testing.broker(stomp=True, http=False) as running:
+        reader, writer = await asyncio.open_connection(*running.stomp_address)
+        for octet in CONNECT:
+            writer.write(bytes([octet]))
+            await writer.drain()
+        assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED")
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_an_address_in_use_is_named() -> None:
+    async with testing.broker(stomp=True, http=False) as running:
+        service = StompService(Endpoint(*running.stomp_address))
+        with pytest.raises(ListenerError, match=r"STOMP listener: cannot listen on .* in use.*--stomp"):
+            await service.start(running.broker)
+        await service.stop()
+
+
+def test_urls_name_what_listens() -> None:
+    assert StompService(None).urls == {}
+    both = StompService(Endpoint(LOOPBACK, 1), Endpoint(LOOPBACK, 2))
+    assert both.urls == {"stomp": "stomp://127.0.0.1:1", "stomps": "stomp+ssl://127.0.0.1:2"}
+
+
+async def test_without_a_listener_there_is_no_address() -> None:
+    async with testing.broker(http=False) as running:
+        with pytest.raises(LookupError, match="stomp=True"):
+            _ = running.stomp_address

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.broker.stomp import session
+from annulet.core.message import Message, Origin
+from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW
+from annulet.wire.amqp091.properties import BasicProperties, encode_properties
+from tests.broker.stomp.peer import Peer
+
+QUEUE = "/queue/q"
+
+
+def amqp_message(broker: Broker, body: bytes, **headers: object) -> Message:
+    properties = BasicProperties()
+    properties.content_type = "text/plain"
+    properties.correlation_id = "c"
+    properties.headers = dict(headers)  # type: ignore[arg-type]
+    origin = Origin("", "q", "guest@x", AMQP091_VIEW)
+    return Message(encode_properties(properties), body, origin, accepted_at=broker.clock())
+
+
+async def test_a_message_of_another_protocol_is_converted(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination=QUEUE)
+    host = broker.hosts["/"]
+    host.publish(
+        amqp_message(broker, b"hi", number=7, flag=True, nested={"a": [1]}), host.route("", "q"), broker.clock()
+    )
+    (message,) = await peer.messages(1)
+    headers = message.headers
+    assert (headers["destination"], headers["correlation-id"], headers["content-type"]) == (QUEUE, "c", "text/plain")
+    assert (headers["number"], headers["flag"], headers["nested"]) == ("7", "true", '{"a":[1]}')
+    assert message.body == b"hi"
+
+
+async def test_destination_lines_are_remembered_within_a_bound(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "DESTINATIONS_MAX", 2)
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination="/exchange/amq.topic/#")
+    for number in range(5):
+        await peer.send("SEND", destination=f"/exchange/amq.topic/k{number}")
+        (message,) = await peer.messages(1)
+        assert message.headers["destination"] == f"/exchange/amq.topic/k{number}"
+    opened = peer.connection.session
+    assert opened is not None
+    assert len(opened._lines) <= 2
+
+
+async def test_the_end_of_a_queue_ends_the_connection_with_the_reason(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination=QUEUE)
+    host = broker.hosts["/"]
+    host.delete_queue(host.queues["q"], broker.clock())
+    await peer.settle()
+    assert await peer.error() == "subscription 's' is over: queue 'q' was deleted"
+
+
+async def test_deliveries_stop_while_the_peer_does_not_read(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    for _ in range(3):
+        await peer.request("SEND", {"destination": QUEUE}, b"x" * 10)
+    peer.connection.pause_writing()
+    await peer.send("SUBSCRIBE", id="s", destination=QUEUE)
+    assert peer.take() == []
+    peer.connection.resume_writing()
+    await peer.messages(3)
+
+
+async def test_a_disk_that_fails_ends_the_connection_with_the_receipt(disk_broker: Broker) -> None:
+    peer = await Peer(disk_broker).open()
+    opened = peer.connection.session
+    assert opened is not None
+    opened.answer("one", stored=True)
+    opened.answer("two", stored=True)
+    opened.sends_failed([1, 2], "not durable")
+    peer.connection.mark_dirty()
+    await peer.settle()
+    frame = await peer.next("ERROR")
+    assert (frame.headers["message"], frame.headers["receipt-id"]) == ("not durable", "one")
+
+
+async def test_a_full_disk_refuses_persistent_messages_and_takes_others(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "accepts_durable", lambda size, now: False)
+    peer = await Peer(broker).open()
+    await peer.request("SEND", destination=QUEUE)
+    await peer.send("SEND", destination=QUEUE, persistent="true")
+    assert "the disk of the message log is full" in await peer.error()
+    assert broker.refused_publishes == 1
+
+
+async def test_a_first_message_of_a_group_is_marked(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    arguments = {"x-group-key": "g", "x-group-first-key": "first"}
+    await peer.request("SUBSCRIBE", {"id": "s", "destination": QUEUE, **arguments})
+    for _ in range(2):
+        await peer.send("SEND", destination=QUEUE, g="a")
+    first, second = await peer.messages(2)
+    assert first.headers["first"] == "true"
+    assert "first" not in second.headers
