@@ -110,7 +110,6 @@ def test_the_owner_answers_a_login_once_and_with_a_code_of_the_standard() -> Non
 @pytest.mark.parametrize(
     ("data", "condition"),
     [
-        (sasl_frame(SaslInit("GSSAPI")), conditions.NOT_IMPLEMENTED),
         (sasl_frame(SaslResponse(b"")), conditions.ILLEGAL_STATE),
         (sasl_frame(SaslOutcome(0)), conditions.ILLEGAL_STATE),
         (open_frame(), conditions.CONNECTION_FRAMING_ERROR),
@@ -125,6 +124,15 @@ def test_a_wrong_frame_of_a_login_ends_the_connection_without_a_close(data: byte
     assert engine.closed
     assert [type(item) for _, item in frames(engine)] == [bytes, SaslMechanisms]
     assert handler.named("connection_closed")[0][0] == condition
+
+
+def test_a_mechanism_that_was_not_offered_fails_the_login() -> None:
+    handler = Recorder()
+    engine = engine_with(handler)
+    engine.receive(SASL_HEADER + sasl_frame(SaslInit("GSSAPI")))
+    assert [item for _, item in frames(engine)][-1] == SaslOutcome(1)
+    assert engine.closed
+    assert handler.order() == ["sasl_mechanisms", "connection_closed"]
 
 
 def test_a_sasl_frame_of_512_octets_is_taken() -> None:
