@@ -155,11 +155,16 @@ async def test_handshakes_under_way_are_bounded(site: Site, sockets: int, refuse
     assert await echoed(site, site.certificates.client_context(), b"x") == b"x"
 
 
-async def test_the_time_out_covers_the_protocols_handshake_too(site: Site) -> None:
+class Undecided(asyncio.Protocol):
+    """Says nothing of being open: hands over to another protocol later, or never."""
+
+
+@pytest.mark.parametrize("kind", [None, Undecided])
+async def test_the_time_out_covers_the_protocols_handshake_too(site: Site, kind: type[asyncio.Protocol] | None) -> None:
     class Slow(Echo):
         opened = False
 
-    await site.listen(Slow, seconds=0.3)
+    await site.listen(kind if kind is not None else Slow, seconds=0.3)
     reader, writer = await site.connect(site.certificates.client_context())
     assert await reader.read() == b"", "cut although its TLS was in time"
     assert site.admission.handshakes_timed_out == 1

@@ -249,8 +249,8 @@ class TlsCounters(msgspec.Struct):
 class TlsAcceptor:
     """Does the hand-shake of one socket, then hands the transport to a protocol. A duck-typed ``asyncio.Protocol``.
 
-    The time from accept to the end of the protocol's own hand-shake is one time-out: when it is over, a protocol that
-    has an attribute ``opened`` which is not true is cut.
+    The time from accept to the end of the protocol's own hand-shake is one time-out: when it is over, a transport whose
+    protocol has no attribute ``opened`` that is true is cut. ``watched`` of false leaves that to the protocol.
     """
 
     def __init__(
@@ -261,6 +261,8 @@ class TlsAcceptor:
         counters: TlsCounters,
         timeout: float,
         log: LimitedLog,
+        *,
+        watched: bool = True,
     ) -> None:
         self._listener = listener
         self._make_protocol = make_protocol
@@ -268,6 +270,7 @@ class TlsAcceptor:
         self._counters = counters
         self._timeout = timeout
         self._log = log
+        self._watched = watched
         self._task: asyncio.Task[None] | None = None
         self._early: list[bytes] = []
         self._ended = False
@@ -322,7 +325,7 @@ class TlsAcceptor:
             return
         self._counters.completed += 1
         protocol = self._make_protocol()
-        if hasattr(protocol, "opened"):
+        if self._watched:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
         secured.set_protocol(protocol)
         protocol.connection_made(secured)
@@ -334,7 +337,7 @@ class TlsAcceptor:
 
     def _expired(self, transport: asyncio.Transport, peer: PeerFacts) -> None:
         protocol = transport.get_protocol()
-        if not getattr(protocol, "opened", True) and not transport.is_closing():
+        if not getattr(protocol, "opened", False) and not transport.is_closing():
             self._admission.note_timed_out(str(peer), self._timeout)
             transport.abort()
 

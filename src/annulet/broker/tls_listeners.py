@@ -43,9 +43,12 @@ class TlsListeners:
     def acceptor(self, name: str, make_protocol: Callable[[], Any]) -> Callable[[], asyncio.BaseProtocol]:
         """Return a factory for ``create_server``: hand-shake first, then the protocol that ``make_protocol`` makes."""
         listener = self.listeners[name]
+        watched = name != "https"  # requests have no hand-shake, and uvicorn ends who is idle
 
         def accept() -> asyncio.BaseProtocol:
-            acceptor = TlsAcceptor(listener, make_protocol, self._admission, self.counters, self._timeout, self._log)
+            acceptor = TlsAcceptor(
+                listener, make_protocol, self._admission, self.counters, self._timeout, self._log, watched=watched
+            )
             return cast("asyncio.BaseProtocol", acceptor)
 
         return accept
