@@ -4,6 +4,7 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.stomp import session
+from annulet.broker.views import ConversionError
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW
 from annulet.wire.amqp091.properties import BasicProperties, encode_properties
@@ -33,6 +34,24 @@ async def test_a_message_of_another_protocol_is_converted(broker: Broker) -> Non
     assert (headers["destination"], headers["correlation-id"], headers["content-type"]) == (QUEUE, "c", "text/plain")
     assert (headers["number"], headers["flag"], headers["nested"]) == ("7", "true", '{"a":[1]}')
     assert message.body == b"hi"
+
+
+@pytest.mark.parametrize("mode", ["auto", "client"])
+async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
+    broker: Broker, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(message: Message, view: object) -> Message:
+        raise ConversionError("no")
+
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination=QUEUE, ack=mode)
+    host = broker.hosts["/"]
+    monkeypatch.setattr(session, "converted", fail)
+    host.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
+    await peer.send("SEND", {"destination": QUEUE}, b"even")
+    (message,) = await peer.messages(1)
+    assert message.body == b"even"
+    assert [entry.message.body for entry in host.queues["q"].order.entries()] == [b"odd"]
 
 
 async def test_destination_lines_are_remembered_within_a_bound(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

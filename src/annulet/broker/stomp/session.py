@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.amqp091.foreign import give_up
 from annulet.broker.sending import SendingSession
 from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
 from annulet.broker.stomp.destinations import destination_of, leads_to
-from annulet.broker.views import converted
+from annulet.broker.views import ConversionError, converted
+from annulet.core.entry import DELIVERING
 from annulet.wire.stomp.constants import VERSION_1_2
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
@@ -49,6 +51,7 @@ class StompSession(SendingSession):
         self._lines: dict[
             tuple[str, str, bytes], bytes
         ] = {}  # destination lines, by exchange, key and the sender's own
+        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # kept back in this turn
         self._receipts: dict[int, str] = {}  # by answer, in the order they were asked for
         self._true: set[int] = set()  # of these, what can be answered once everything before is
         self._answers = 0
@@ -58,6 +61,24 @@ class StompSession(SendingSession):
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Write MESSAGE. Called by queues; stops being writable when the connection has enough to do."""
+        message = self._in_own_form(entry)
+        if message is None:
+            del self.unacknowledged[tag]  # the client must not settle what it does not get
+            self._keep_back(consumer, entry)
+            return
+        self._write(consumer, entry, message, tag)
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Write a MESSAGE that needs no acknowledgement, unless it cannot be converted."""
+        message = self._in_own_form(entry)
+        if message is None:
+            self._keep_back(consumer, entry)
+            return False
+        self.last_tag += 1
+        self._write(consumer, entry, message, self.last_tag)
+        return True
+
+    def _write(self, consumer: Consumer, entry: QueueEntry, message: Message, tag: int) -> None:
         assert isinstance(consumer, StompConsumer)
         number = b"%d\n" % tag
         parts = [consumer.head, self._encoded_prefix, number]
@@ -73,14 +94,35 @@ class StompSession(SendingSession):
         queue = entry.queue
         if queue.settings.group_first_key and entry in queue.group_firsts:
             parts.append(header_line(queue.settings.group_first_key, "true", self.version))
-        message = entry.message
         line, block = self._destination_line(consumer, message)
-        if message.origin.view is not VIEW:
-            message = converted(message, VIEW)
-            block = message.header
         parts.append(line)
         self.engine.send_message(b"".join(parts), block_for(block, self.version), message.body)
         self.connection.output_added()
+
+    def _in_own_form(self, entry: QueueEntry) -> Message | None:
+        """Return the message as one of STOMP, ``None`` when it cannot be converted, which has been logged then."""
+        message = entry.message
+        if message.origin.view is VIEW:
+            return message
+        try:
+            return converted(message, VIEW)
+        except ConversionError:
+            return None
+
+    def _keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer; it goes elsewhere once the core has done its work."""
+        if not self._unconvertible:
+            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
+        self._unconvertible.append((consumer, entry))
+
+    def _give_up_unconvertible(self) -> None:
+        kept, self._unconvertible = self._unconvertible, []
+        now = self.connection.broker.clock()
+        for consumer, entry in kept:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                give_up(entry, None if consumer.cancelled else consumer, now)
+        if not self.closed:
+            self.wake(now)
 
     def _destination_line(self, consumer: StompConsumer, message: Message) -> tuple[bytes, bytes]:
         """Return the destination as a header line, and the message's block without its own.
@@ -91,7 +133,7 @@ class StompSession(SendingSession):
         origin = message.origin
         block = message.header
         own = b""
-        if origin.view is VIEW and block.startswith(_DESTINATION_LINE):
+        if block.startswith(_DESTINATION_LINE):
             own, _, block = block.partition(b"\n")
             own += b"\n"
         if not consumer.identifier:
