@@ -10,7 +10,7 @@ import structlog
 from annulet import __version__
 from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.service import Amqp10Service
-from annulet.broker.authentication import ANONYMOUS, FIRST_USER
+from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER
 from annulet.broker.sasl import Challenge, SaslExchange, Success
 from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
@@ -36,6 +36,9 @@ REMEMBERED_LINKS_MAX: Final = 1024
 DEFAULT_HOST: Final = "/"
 HOST_PREFIX: Final = "vhost:"
 """``open.hostname`` ``vhost:name`` means the virtual host; so does the bare name of one (RabbitMQ's convention)."""
+
+SILENT_MECHANISMS: Final = (ANONYMOUS, EXTERNAL)
+"""Clients have nothing to say in these: one without an initial response expects no empty challenge (Broker-J)."""
 
 SASL_OK: Final = 0
 SASL_AUTHENTICATION_FAILED: Final = 1
@@ -92,7 +95,8 @@ class Amqp10Connection(ClientConnection):
         assert exchange is not None
         try:
             if mechanism:
-                step = await exchange.begin(mechanism, response or None, peer=self.peer)
+                waits = not response and mechanism not in SILENT_MECHANISMS
+                step = await exchange.begin(mechanism, None if waits else response, peer=self.peer)
             else:
                 step = await exchange.respond(response)
         except Exception:  # a defect of ours, or the catalogue: the peer is refused and not left waiting

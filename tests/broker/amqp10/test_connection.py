@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import pytest
+
+from annulet import testing
+from annulet.broker.amqp10.connection import DEFAULT_HOST, REMEMBERED_LINKS_MAX
+from annulet.broker.broker import Broker
+from annulet.broker.limits import Limits
+from annulet.testing.clock import VirtualClock
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER
+from annulet.wire.amqp10.performatives import Attach, Begin, Close, Flow, Open, Source
+from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from tests.broker.amqp091.peer import turns
+from tests.broker.amqp10.peer import Peer, frame, permit, sasl_frame
+from tests.broker.conftest import leave
+from tests.broker.test_sasl import ScramClient
+
+# ---------------------------------------------------------------------- SASL, §5.3
+
+
+async def test_mechanisms_are_offered_and_a_right_password_gets_in(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.receive(SASL_HEADER)
+    header, offered = await peer.take()
+    assert header.performative == SASL_HEADER
+    assert isinstance(offered.performative, SaslMechanisms)
+    assert {"PLAIN", "ANONYMOUS"} <= set(offered.performative.sasl_server_mechanisms)
+    peer = Peer(broker)
+    assert (await peer.log_in("PLAIN", b"\0guest\0guest")).code == 0
+    await peer.send(AMQP_HEADER, Open("client"))
+    assert (await peer.one(Open)).container_id == "annulet"
+    assert (peer.connection.user_name, peer.connection.opened) == ("guest", True)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", b"\0guest\0wrong"),
+        ("PLAIN", b"\0nobody\0guest"),
+        ("PLAIN", b"garbage"),
+        ("EXTERNAL", b""),
+        ("no such", b""),
+    ],
+)
+async def test_other_credentials_are_refused_without_saying_why(mechanism: str, response: bytes) -> None:
+    limits = Limits(login_delay_first=0.001, login_delay_most=0.001)
+    async with testing.broker(http=False, limits=limits) as running:
+        peer = Peer(running.broker)
+        assert (await peer.log_in(mechanism, response)).code == 1
+        await turns()
+        assert peer.transport.closing
+        assert running.broker.connections == set()
+
+
+@pytest.mark.parametrize(("password", "code"), [("guest", 0), ("wrong", 1)])
+async def test_scram_takes_a_challenge_and_proves_the_broker_too(broker: Broker, password: str, code: int) -> None:
+    peer = Peer(broker)
+    client = ScramClient("SCRAM-SHA-256", "guest", password)
+    peer.receive(SASL_HEADER + sasl_frame(SaslInit("SCRAM-SHA-256", client.first)))
+    challenge = (await peer.until(SaslChallenge))[-1].performative.challenge
+    peer.receive(sasl_frame(SaslResponse(client.final(challenge))))
+    outcome = (await peer.until(SaslOutcome))[-1].performative
+    assert outcome.code == code
+    assert (outcome.additional_data or b"").startswith(b"v=") is (code == 0)
+
+
+@pytest.mark.parametrize("response", [None, b"", b"somebody"])
+async def test_anonymous_needs_no_response(broker: Broker, response: bytes | None) -> None:
+    assert (await Peer(broker).log_in("ANONYMOUS", response)).code == 0
+
+
+async def test_plain_without_a_response_is_asked_for_it(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.receive(SASL_HEADER + sasl_frame(SaslInit("PLAIN")))
+    assert (await peer.until(SaslChallenge))[-1].performative.challenge == b""
+    peer.receive(sasl_frame(SaslResponse(b"\0guest\0guest")))
+    assert (await peer.until(SaslOutcome))[-1].performative.code == 0
+
+
+async def test_a_peer_without_sasl_is_who_anonymous_would_make_it(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.send(AMQP_HEADER, Open("client"))
+    header, opened = await peer.take()
+    assert header.performative == AMQP_HEADER
+    assert isinstance(opened.performative, Open)
+    assert peer.connection.user_name == "guest"
+
+
+async def test_where_anonymous_is_not_offered_sasl_is_required() -> None:
+    async with testing.broker(http=False, sasl_mechanisms=("PLAIN",)) as running:
+        peer = Peer(running.broker)
+        await peer.send(AMQP_HEADER, Open("client"))
+        assert [item.performative for item in await peer.take()] == [SASL_HEADER]
+        assert peer.transport.closing
+        assert not peer.connection.opened
+
+
+# ---------------------------------------------------------------------- open, §2.7.1
+
+
+@pytest.mark.parametrize("hostname", [None, "", "/", "vhost:/", "broker.example.com"])
+async def test_a_hostname_that_is_no_virtual_host_means_the_default_one(broker: Broker, hostname: str | None) -> None:
+    peer = await Peer(broker).open(hostname=hostname)
+    assert peer.connection.require_host().name == DEFAULT_HOST
+
+
+async def test_a_virtual_host_is_chosen_by_its_name(broker: Broker) -> None:
+    broker.create_host("orders")
+    permit(broker, "orders")
+    for hostname in ("orders", "vhost:orders"):
+        peer = await Peer(broker).open(hostname=hostname)
+        assert peer.connection.require_host().name == "orders"
+
+
+async def test_an_unknown_virtual_host_is_refused_by_name(broker: Broker) -> None:
+    peer = Peer(broker)
+    await peer.log_in()
+    await peer.send(AMQP_HEADER, Open("client", "vhost:missing"))
+    frames = await peer.take()
+    assert [type(item.performative) for item in frames] == [bytes, Open, Close]
+    assert frames[2].performative.error.condition == conditions.NOT_FOUND
+    assert "'missing'" in frames[2].performative.error.description
+    await peer.send(Close())
+    assert peer.transport.closing
+
+
+async def test_a_user_without_permissions_may_not_enter(broker: Broker) -> None:
+    broker.create_host("orders")
+    peer = Peer(broker)
+    await peer.log_in()
+    await peer.send(AMQP_HEADER, Open("client", "orders"))
+    error = (await peer.one(Close)).error
+    assert error is not None
+    assert error.condition == conditions.UNAUTHORIZED_ACCESS
+    assert "'guest'" in (error.description or "")
+
+
+async def test_limits_are_announced_and_kept() -> None:
+    limits = Limits(max_links_per_session=2, max_connections_per_user=1)
+    async with testing.broker(http=False, limits=limits, heartbeat=7, frame_max=4096) as running:
+        peer = Peer(running.broker)
+        await peer.log_in()
+        await peer.send(AMQP_HEADER, Open("client"))
+        opened = await peer.one(Open)
+        assert (opened.idle_time_out, opened.max_frame_size) == (7000, 4096)
+        await peer.begin(0)
+        assert (await peer.one(Begin)).handle_max == 1
+        for handle in range(2):
+            await peer.receiver(f"q{handle}")
+        peer.receive(frame(Attach("third", 2, True, source=Source("q2"))))
+        error = (await peer.one(Close)).error
+        assert error is not None
+        assert error.condition == conditions.CONNECTION_FRAMING_ERROR
+        leave(running.broker)
+        await turns()
+        first = await Peer(running.broker).open()
+        second = Peer(running.broker)
+        await second.log_in()
+        await second.send(AMQP_HEADER, Open("client"))
+        error = (await second.one(Close)).error
+        assert error is not None
+        assert error.condition == conditions.RESOURCE_LIMIT_EXCEEDED
+        assert not first.transport.closing
+        leave(running.broker)
+
+
+# ---------------------------------------------------------------------- signs of life, §2.4.5
+
+
+async def test_signs_of_life_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
+    peer = await Peer(broker).open(idle_time_out=10_000)
+    due = peer.connection._idle_timer_due
+    due()
+    assert [item.performative for item in await peer.take()] == [None]
+    ours = broker.configuration.heartbeat
+    for _ in range(int(2 * ours / peer.connection._interval())):
+        due()
+        assert not peer.transport.closing
+    due()
+    assert peer.transport.closing
+
+
+async def test_a_peer_that_speaks_is_not_given_up(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    for _ in range(50):
+        await peer.send(frame(Flow(0, 1, 0, 1)))
+        peer.connection._idle_timer_due()
+    assert not peer.transport.closing
+    assert await peer.take() == []  # it wants no signs of life
+
+
+async def test_who_wants_no_signs_of_life_is_closed_after_the_idle_time_out() -> None:
+    async with testing.broker(http=False, heartbeat=0, limits=Limits(idle_timeout=5.0)) as running:
+        peer = await Peer(running.broker).open()
+        peer.connection._idle_due()
+        assert not peer.connection.engine.closed  # something went since the last look
+        await peer.take()
+        peer.connection._idle_due()
+        error = (await peer.one(Close)).error
+        assert error is not None
+        assert error.condition == conditions.CONNECTION_FORCED
+        leave(running.broker)
+
+
+# ---------------------------------------------------------------------- end
+
+
+async def test_a_close_is_answered_and_a_forced_one_waits_for_its_answer(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    await peer.send(Close())
+    assert (await peer.one(Close)).error is None
+    assert peer.transport.closing
+    peer = await Peer(broker).open()
+    peer.connection.force_close("maintenance")
+    error = (await peer.one(Close)).error
+    assert error is not None
+    assert (error.condition, error.description) == (conditions.CONNECTION_FORCED, "maintenance")
+    assert not peer.transport.closing
+    await peer.send(Close())
+    assert peer.transport.closing
+
+
+async def test_a_connection_that_is_not_open_yet_is_cut_when_it_is_to_close(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.connection.force_close("maintenance")
+    assert peer.transport.closing
+
+
+async def test_of_the_links_whose_outcomes_are_remembered_the_oldest_are_forgotten(broker: Broker) -> None:
+    broker.remembered_outcomes.update({("/", "other", str(number)): {} for number in range(REMEMBERED_LINKS_MAX)})
+    peer = await Peer(broker).open()
+    link = await peer.sender("q")
+    (target,) = next(iter(peer.connection.channels.values())).targets  # type: ignore[attr-defined]
+    peer.connection.remember(target, {b"tag": object()})  # type: ignore[dict-item]
+    assert len(broker.remembered_outcomes) == REMEMBERED_LINKS_MAX
+    assert ("/", "other", "0") not in broker.remembered_outcomes
+    assert ("/", "client", link.name) in broker.remembered_outcomes
+
+
+async def test_a_trace_is_logged_at_level_debug() -> None:
+    async with testing.broker(http=False, log_level="debug", clock=VirtualClock()) as running:
+        lines: list[str] = []
+        peer = Peer(running.broker)
+        assert peer.connection.engine.trace is not None
+        peer.connection.engine.trace = lines.append
+        await peer.open()
+        assert lines[0] == f"<- protocol header {SASL_HEADER!r}"
+        assert any(line.startswith("<- #0 open(container_id='client'") for line in lines)
+        assert any(line.startswith("-> #0 begin(remote_channel=0") for line in lines)
+        leave(running.broker)
