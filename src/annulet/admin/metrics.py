@@ -193,7 +193,7 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "channel_max": configuration.channel_max,
         "heartbeat_seconds": configuration.heartbeat,
         "handshake_timeout_seconds": configuration.handshake_timeout,
-        **msgspec.structs.asdict(configuration.limits),
+        **msgspec.structs.asdict(broker.admission.limits),
         "ledger_records_max": LEDGER_RECORDS_MAX,
         "audit_entries_max": AUDIT_ENTRIES_MAX,
         "duplicate_ids_per_address": ID_CACHE_SIZE,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-import structlog
-
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
-
-logger = structlog.get_logger(__name__)
 
 HEADER_BYTES: Final = 8
 PREFIX: Final = b"AMQP"
@@ -65,7 +61,7 @@ class AmqpListenerProtocol:
             self._received = received
         else:
             self._end()
-            logger.warning("not a protocol header that is served", peer=self._peer(), received=repr(header))
+            self._broker.admission.note_never_open(self._peer(), 0, f"{header!r} is no protocol header that is served")
             transport.write(NEWEST)
             transport.close()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import structlog
 
 from annulet import __version__
+from annulet.broker import descriptors
 from annulet.broker.admission import Admission
 from annulet.broker.amqp_listener import AmqpListenerProtocol
 from annulet.broker.authentication import Authenticator
@@ -122,7 +123,7 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.admission = Admission(configuration.limits)
+        self.admission = Admission(descriptors.fit(configuration.limits))
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()

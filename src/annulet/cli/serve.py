@@ -14,6 +14,7 @@ import structlog
 
 from annulet.application import build_broker, listener_urls
 from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
+from annulet.broker.descriptors import raise_limit
 from annulet.broker.logging import set_up
 from annulet.cli.collector import settle_collector
 from annulet.store.errors import StoreError
@@ -87,6 +88,7 @@ def command_line_document(options: Mapping[str, Any]) -> dict[str, Any]:
 
 async def run(configuration: BrokerConfiguration) -> int:
     """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises."""
+    raise_limit(configuration.limits)
     broker = build_broker(configuration)
     stop = asyncio.Event()
     restore_signals = handle_signals(stop)
