@@ -11,7 +11,6 @@ from annulet.wire.amqp10.conditions import (
     ILLEGAL_STATE,
     INTERNAL_ERROR,
     INVALID_FIELD,
-    NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
 )
 from annulet.wire.amqp10.errors import ConnectionFault, LocalProtocolError
@@ -21,6 +20,7 @@ from annulet.wire.amqp10.limits import MAX_SENT_FRAME_SIZE, MIN_REMOTE_IDLE_TIME
 from annulet.wire.amqp10.output import make_error
 from annulet.wire.amqp10.performatives import Close, Error, Open, encode_performative
 from annulet.wire.amqp10.sasl import (
+    SASL_AUTHENTICATION_FAILED,
     SASL_OK,
     SASL_TEMPORARY_SYSTEM_ERROR,
     SaslChallenge,
@@ -114,12 +114,10 @@ class ConnectionLifecycle(SessionLifecycle):
     def _receive_sasl(self, performative: object) -> None:
         if isinstance(performative, SaslInit):
             target = self._transition("sasl-init")
-            if performative.mechanism not in self._mechanisms:
-                raise ConnectionFault(
-                    NOT_IMPLEMENTED,
-                    f"sasl-init.mechanism is {performative.mechanism!r}; offered were {', '.join(self._mechanisms)}",
-                )
             self._enter(target)
+            if performative.mechanism not in self._mechanisms:
+                self.sasl_outcome(SASL_AUTHENTICATION_FAILED)  # §5.3.3.2
+                return
             self.hostname = performative.hostname or ""
             self.handler.sasl_init(performative.mechanism, performative.initial_response or b"", self.hostname)
         elif isinstance(performative, SaslResponse):
