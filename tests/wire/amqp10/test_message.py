@@ -195,16 +195,16 @@ def test_keys_that_are_no_texts_and_long_forms_of_keys() -> None:
     assert split_incoming(section + BODY).due_at(0) == 3000
 
 
-def test_facts_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FACTS_MAX", 2)
+def test_facts_are_remembered_within_a_bound() -> None:
     module._remembered.clear()
-    payloads = [encode_properties(Properties(message_id=f"m{number}")) + BODY for number in range(3)]
+    payloads = [encode_properties(Properties(message_id=f"m{number}")) + BODY for number in range(FACTS_MAX + 1)]
     first = split_incoming(payloads[0])
-    assert split_incoming(payloads[0]).facts is first.facts
-    for payload in payloads:
+    for payload in payloads[1:-1]:
         split_incoming(payload)
-    assert len(module._remembered) <= 2
-    assert FACTS_MAX == 1024
+    assert len(module._remembered) == FACTS_MAX == 1024
+    assert split_incoming(payloads[0]).facts is first.facts
+    split_incoming(payloads[-1])
+    assert len(module._remembered) == 1
 
 
 def test_headers_too_long_or_with_a_duplicate_id_are_not_remembered() -> None:
