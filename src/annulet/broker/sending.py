@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.core.addresses import parse_address_name
 from annulet.core.errors import AccessRefused, CoreError, NotFound
 from annulet.core.exchanges import Address
@@ -81,7 +82,8 @@ class SendingSession(Session):
         connection = self.connection
         if not connection.allowed(kind, name):
             raise AccessRefused(
-                f"{kind} access to '{name}' in vhost '{self.host.name}' refused for user '{connection.user_name}'"
+                f"{kind} access to '{name or DEFAULT_EXCHANGE_IN_PERMISSIONS}' in vhost '{self.host.name}' refused for "
+                f"user '{connection.user_name}'"
             )
 
     def resolve(self, name: str, routing_type: str = "", *, create: bool = True) -> NodeReference:
