@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.broker import Broker
+from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.message import PropertyValue
+from annulet.core.queue import Queue
 from annulet.wire.amqp10 import sections
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
 from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
@@ -30,6 +32,7 @@ from tests.broker.amqp091.peer import RecordingTransport, turns
 Kind = TypeVar("Kind")
 ACCEPTED = Accepted()
 WINDOW = 10_000
+PATIENCE = 5  # seconds for what a thread does: a login, the disk
 MAX_FRAME_SIZE = 1 << 20
 
 
@@ -178,7 +181,7 @@ class Peer:
     async def until(self, kind: type[object]) -> list[Received]:
         """Return what comes up to the first frame of a kind: logins are checked in a thread."""
         found: list[Received] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not any(isinstance(item.performative, kind) for item in found):
                 found += await self.take()
         return found
@@ -283,13 +286,35 @@ class Peer:
         values = {"settled": False, **fields}
         return frame(Transfer(link.handle, number, tag, 0, **values), link.channel, payload)
 
+    def transfer_as(
+        self, link: PeerLink, number: int | None, payload: bytes, *, message_format: int | None = 0, **fields: Any
+    ) -> bytes:
+        """Return the frame of a transfer with this delivery id."""
+        tag = None if number is None else b"%d" % number
+        return frame(Transfer(link.handle, number, tag, message_format, **fields), link.channel, payload)
+
+    def continued(self, link: PeerLink, payload: bytes, **fields: Any) -> bytes:
+        """Return a further frame of the message that was begun."""
+        return self.transfer_as(link, None, payload, message_format=None, **fields)
+
     async def publish(self, link: PeerLink, payload: bytes, **fields: Any) -> Any:
-        """Send a message; returns the state of the broker's disposition, ``None`` without one."""
-        await self.take()
+        """Send a message; returns the state of the broker's disposition, which may have to wait for the disk.
+
+        A settled message has none. What else came is kept.
+        """
+        assert link.answer is not None
+        assert link.answer.target is not None, "the broker refused the link"
         number = self.transfers_sent[link.channel]
-        await self.send(self.transfer(link, payload, **fields))
-        states = outcomes(await self.take())
-        return states.get(number)
+        await self.send(self.transfer(link, payload, **fields), channel=link.channel)
+        if fields.get("settled"):
+            return None
+        seen: list[Received] = []
+        async with asyncio.timeout(PATIENCE):
+            while number not in (told := outcomes(seen, link.channel)):
+                await asyncio.sleep(0)
+                seen += await self.take()
+        self.kept = seen
+        return told[number]
 
     async def settle(self, state: object, *deliveries: Delivery, settled: bool = True, channel: int = 0) -> None:
         """Tell the outcome of deliveries, one by one."""
@@ -377,12 +402,12 @@ def _delivery(first: Transfer, last: Transfer, payload: bytes) -> Delivery:
     )  # fmt: skip
 
 
-def outcomes(frames: list[Received]) -> dict[int, Any]:
-    """Return what the broker said of deliveries to it, by delivery id."""
+def outcomes(frames: list[Received], channel: int = 0) -> dict[int, Any]:
+    """Return what the broker said of deliveries to it in a session, by delivery id."""
     found: dict[int, Any] = {}
     for item in frames:
         told = item.performative
-        if isinstance(told, Disposition) and told.role:
+        if isinstance(told, Disposition) and told.role and item.channel == channel:
             for number in range(told.first, (told.first if told.last is None else told.last) + 1):
                 found[number] = told.state
     return found
@@ -396,3 +421,12 @@ def permit(broker: Broker, host: str = "/", *, configure: str = ".*", write: str
     """Let guest do this in a virtual host."""
     broker.catalogue.set_permission("guest", host, configure, write, read)
     broker.authenticator.reload()
+
+
+def queue_of(broker: Broker, name: str, arguments: dict[str, Any] | None = None, *, durable: bool = True) -> Queue:
+    """Declare a queue in the default virtual host, as an operator does."""
+    host = broker.hosts["/"]
+    declarations = DurableDeclarations(host, broker.catalogue)
+    return declarations.queue(
+        name, now=broker.clock(), durable=durable, auto_delete=False, arguments=arguments or {}, server_named=False
+    )
