@@ -10,6 +10,7 @@ import structlog
 import uvicorn
 
 from annulet.admin.application import build_application
+from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.listening import bound_endpoint, open_listening_socket
 
 if TYPE_CHECKING:
@@ -101,10 +102,12 @@ class AdminService:
             access_log=False,
             lifespan="off",
             http="h11",
-            ws="none",
+            ws="wsproto",
+            ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
+            ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one
             server_header=False,
-            limit_concurrency=CONCURRENT_REQUESTS_MAX,
+            limit_concurrency=CONCURRENT_REQUESTS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task
             h11_max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,

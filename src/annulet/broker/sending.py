@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.core.addresses import parse_address_name
-from annulet.core.errors import AccessRefused, CoreError, NotFound
+from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
+from annulet.core.nodes import NodeReference
 from annulet.core.session import Session
 from annulet.store.errors import StoreError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.blocked import BlockedTarget
     from annulet.broker.transport import ClientConnection
-    from annulet.core.nodes import NodeReference
     from annulet.core.queue import Queue
     from annulet.core.routing import Route
     from annulet.core.transaction import Transaction
@@ -110,7 +110,11 @@ class SendingSession(Session):
         known = self._destinations.get(key)
         if known is not None and known.generation == self.host.generation:
             return known
-        node = self.resolve(name, routing_type)
+        try:
+            node = self.resolve(name, routing_type)
+        except ResourceLocked:  # only its owner may consume from it, but anybody may send there: replies go to such
+            parsed = parse_address_name(name)
+            node = NodeReference("", name if parsed.address else parsed.name)
         self.require("write", node.exchange)
         route_key = node.routing_key
         key_from_message = False

@@ -24,6 +24,18 @@ async def test_a_socket_is_served_and_closed_after_an_error() -> None:
         assert running.broker.connections_accepted == 1
 
 
+async def test_the_reason_arrives_however_much_was_sent_behind_the_mistake() -> None:
+    async with testing.broker(stomp=True, http=False) as running:
+        reader, writer = await asyncio.open_connection(*running.stomp_address)
+        writer.write(CONNECT)
+        assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED\n")
+        writer.write(b"JUMP\n\n\0" + b"SEND\ndestination:/queue/q\n\nx\0" * 100_000)
+        received = await reader.read()
+        assert received.startswith(b"ERROR\nmessage:unknown command 'JUMP'")
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_many_small_pieces_and_a_half_closed_socket() -> None:
     async with testing.broker(stomp=True, http=False) as running:
         reader, writer = await asyncio.open_connection(*running.stomp_address)

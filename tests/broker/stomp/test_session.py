@@ -36,6 +36,17 @@ async def test_a_message_of_another_protocol_is_converted(broker: Broker) -> Non
     assert message.body == b"hi"
 
 
+async def test_replies_reach_a_queue_that_only_its_owner_may_read(broker: Broker) -> None:
+    host = broker.hosts["/"]
+    queue = host.declare_queue("replies", now=broker.clock(), owner=object())
+    peer = await Peer(broker).open()
+    for destination in ("replies", "/queue/replies", "/reply-queue/replies"):
+        await peer.request("SEND", {"destination": destination}, b"42")
+    assert queue.order.count == 3
+    await peer.send("SUBSCRIBE", id="s", destination="replies")
+    assert "belongs to another connection" in await peer.error()
+
+
 @pytest.mark.parametrize("mode", ["auto", "client"])
 async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
     broker: Broker, mode: str, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
 from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import ClientConnection
+from annulet.broker.transport import CLOSE_GRACE_SECONDS, ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
 
@@ -54,6 +54,7 @@ class StompConnection(ClientConnection):
         )
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
+        self._half_closed = False
 
     @property
     def protocol_name(self) -> str:  # type: ignore[override] # the version is negotiated
@@ -159,6 +160,23 @@ class StompConnection(ClientConnection):
     def force_close(self, text: str) -> None:
         """End the connection politely, if ERROR can be called so: there is nothing else."""
         self.fail(text)
+
+    def _close_transport(self, transport: asyncio.Transport) -> None:
+        """End our half, and read on until the peer has ended its own, or does not within the grace.
+
+        A socket that is closed with input unread is reset, and the ERROR that says why would be lost with it.
+        """
+        if transport.is_closing() or self._half_closed:
+            return
+        can_end_half = getattr(transport, "can_write_eof", None)  # a WebSocket has no halves
+        if can_end_half is None or not can_end_half():
+            super()._close_transport(transport)
+            return
+        self._half_closed = True
+        transport.write_eof()
+        if self.reading_paused:
+            transport.resume_reading()
+        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""
