@@ -222,7 +222,9 @@ def test_a_tls_listener_without_certificate_names_the_setting(tmp_path: Path) ->
     with pytest.raises(ConfigurationError, match=r"tls.verify: .*known here: none, optional, required"):
         load(file)
     file = write(tmp_path, '[tls.amqps]\nminimum_versions = "x"')
-    with pytest.raises(ConfigurationError, match=r"unknown setting 'tls.amqps.minimum_versions'; did you mean 'minimum_version'"):
+    with pytest.raises(
+        ConfigurationError, match=r"unknown setting 'tls.amqps.minimum_versions'; did you mean 'minimum_version'"
+    ):
         load(file)
 
 

@@ -98,7 +98,7 @@ def test_a_message_in_delivery_is_revised_for_its_queue_alone():
 
 def test_a_stored_message_in_delivery_is_stored_anew_and_counts_on():
     effects = RecordingEffects()
-    queue, entry, _ = delivered(effects, record=7)
+    _, entry, _ = delivered(effects, record=7)
     entry.delivery_count = 2
     effects.calls.clear()
     revise_delivering(entry, {"why": "because"})
