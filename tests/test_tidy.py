@@ -45,7 +45,7 @@ WITHOUT_OWN_TEST: dict[str, str] = {
     "broker/sending.py": "tests/broker/stomp and tests/broker/amqp10 publish through it",
     "broker/subscriptions.py": "tests/clients/test_amqp10_subscriptions.py and test_stomp_py.py subscribe",
     "broker/transport.py": "tests/broker/stomp and tests/broker/amqp10 drive it with a memory transport",
-    "broker/amqp10/dynamic_nodes.py": "tests/clients/test_amqp10_queues.py and test_amqp10_lifecycle.py make and lose them",
+    "broker/amqp10/dynamic_nodes.py": "tests/clients/test_amqp10_queues.py and _lifecycle.py make and lose them",
     "broker/amqp10/service.py": "passes calls on; tests/broker/amqp10/test_connection.py goes through it",
     "broker/amqp10/session.py": "tests/broker/amqp10/test_outcomes.py and test_targets.py go through it",
     "broker/amqp10/sources.py": "tests/clients/test_amqp10_messaging.py and test_amqp10_subscriptions.py attach",
