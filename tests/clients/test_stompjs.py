@@ -21,6 +21,19 @@ pytestmark = [
 ]
 
 
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    page = (NODE.parent.parent / "docs" / "stomp.md").read_text()
+    (example,) = re.findall(r"^```javascript\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    browser = 'import { WebSocket } from "ws";\nglobalThis.WebSocket = WebSocket;\n'
+    with BrokerProcess(tmp_path / "data") as process:
+        code = browser + example.replace("127.0.0.1:8161", f"127.0.0.1:{process.http_port}")
+        command = ["node", "--input-type=module", "--eval", code]
+        with subprocess.Popen(command, cwd=NODE, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "hello\n"
+            program.kill()
+
+
 @pytest.mark.parametrize("path", ["/ws", "/stomp"])
 def test_stompjs(tmp_path: Path, path: str) -> None:
     test_file = NODE / "stomp.test.mjs"

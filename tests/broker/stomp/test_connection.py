@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.broker.limits import Limits
 from annulet.broker.stomp import connection
 from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
 from tests.broker.stomp.peer import Peer
@@ -76,6 +78,19 @@ async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(broker: Broker)
     assert not peer.transport.closing
     client._heartbeat_due(0.5)
     assert peer.transport.closing
+
+
+async def test_a_peer_that_promised_nothing_is_given_up_after_the_idle_timeout() -> None:
+    async with testing.broker(http=False, limits=Limits(idle_timeout=4.0)) as running:
+        peer = await Peer(running.broker).open()
+        assert peer.connection._intervals() == (0.0, 2.0)
+        peer.connection.engine.received_since_check = False
+        for _ in range(4):
+            peer.connection._heartbeat_due(1.0)
+        assert not peer.transport.closing
+        peer.connection._heartbeat_due(1.0)
+        assert peer.transport.closing
+        await peer.settle()
 
 
 async def test_a_heartbeat_from_the_peer_counts(broker: Broker) -> None:

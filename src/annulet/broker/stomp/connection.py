@@ -124,8 +124,10 @@ class StompConnection(ClientConnection):
     # ------------------------------------------------------------------ heart-beats
 
     def _intervals(self) -> tuple[float, float]:
-        """Seconds within which we speak, and within which the peer has to; 0 for no such promise."""
-        return self.engine.sending_interval / 1000, self.engine.receiving_interval / 1000
+        """Seconds within which we speak, and within which the peer has to; 0 for never."""
+        receiving = self.engine.receiving_interval / 1000
+        idle = self.broker.configuration.limits.idle_timeout  # for who promised nothing
+        return self.engine.sending_interval / 1000, receiving or idle / HEARTBEAT_MISSES_MAX
 
     def _start_heartbeat(self) -> None:
         promised = [seconds for seconds in self._intervals() if seconds]

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from wsproto import ConnectionType, WSConnection, events
+
+from annulet import testing
+from annulet.admin import web_socket
+from annulet.admin.web_socket import SUBPROTOCOLS, WebSocketTransport, is_local_name
+from annulet.testing.in_process import RunningBroker
+
+CONNECT = "CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
+
+
+class Page:
+    """A WebSocket client on asyncio streams."""
+
+    def __init__(self, running: RunningBroker) -> None:
+        self.port = int(running.http_url.rpartition(":")[2])
+        self.protocol = WSConnection(ConnectionType.CLIENT)
+
+    async def open(self, path: str = "/ws", *, subprotocols: tuple[str, ...] = SUBPROTOCOLS, **headers: str) -> Any:
+        """Open, and return the answer to the hand-shake."""
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        host = headers.pop("host", f"127.0.0.1:{self.port}")
+        given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        request = events.Request(host=host, target=path, subprotocols=list(subprotocols), extra_headers=given)
+        self.send(request)
+        return await self.next()
+
+    def send(self, event: Any) -> None:
+        self.writer.write(self.protocol.send(event))
+
+    async def next(self) -> Any:
+        """Return the next event of the WebSocket."""
+        while True:
+            for event in self.protocol.events():
+                return event
+            data = await asyncio.wait_for(self.reader.read(65_536), 10)
+            self.protocol.receive_data(data or None)
+
+    async def connect(self, **headers: str) -> Page:
+        """Open and log in."""
+        assert isinstance(await self.open(**headers), events.AcceptConnection)
+        self.send(events.TextMessage(CONNECT))
+        message = await self.next()
+        assert isinstance(message, events.TextMessage)
+        assert message.data.startswith("CONNECTED\nversion:1.2\n")
+        return self
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+async def test_text_is_answered_with_text_and_binary_with_binary() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.TextMessage("BEGIN\ntransaction:t\nreceipt:1\n\n\0"))
+        assert (await page.next()).data == "RECEIPT\nreceipt-id:1\n\n\0"
+        page.send(events.BytesMessage(b"ABORT\ntransaction:t\nreceipt:2\n\n\0"))
+        assert bytes((await page.next()).data) == b"RECEIPT\nreceipt-id:2\n\n\0"
+        page.close()
+
+
+async def test_a_body_that_is_no_text_comes_in_a_binary_message() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.TextMessage("SUBSCRIBE\nid:1\ndestination:/queue/q\n\n\0"))
+        page.send(events.BytesMessage(b"SEND\ndestination:/queue/q\ncontent-length:2\n\n\xff\x00\0"))
+        page.send(events.TextMessage("\n"))
+        message = await page.next()
+        assert isinstance(message, events.BytesMessage)
+        assert bytes(message.data).endswith(b"\n\n\xff\x00\0")
+        page.close()
+
+
+async def test_frames_may_be_split_and_joined() -> None:
+    async with testing.broker() as running:
+        page = Page(running)
+        assert (await page.open("/stomp")).subprotocol == "v12.stomp"
+        for start in range(0, len(CONNECT), 9):
+            page.send(events.TextMessage(CONNECT[start : start + 9]))
+        assert (await page.next()).data.startswith("CONNECTED")
+        page.send(events.TextMessage("BEGIN\ntransaction:t\n\n\0ABORT\ntransaction:t\nreceipt:3\n\n\0"))
+        assert (await page.next()).data == "RECEIPT\nreceipt-id:3\n\n\0"
+        page.close()
+
+
+async def test_an_error_is_sent_and_the_web_socket_closed() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.TextMessage("JUMP\n\n\0"))
+        assert (await page.next()).data.startswith("ERROR\nmessage:unknown command 'JUMP'")
+        closing = await page.next()
+        assert isinstance(closing, events.CloseConnection)
+        page.close()
+
+
+async def test_a_page_that_leaves_returns_what_it_held() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.TextMessage("SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client\n\n\0"))
+        page.send(events.TextMessage("SEND\ndestination:/queue/q\n\nx\0"))
+        assert (await page.next()).data.startswith("MESSAGE")
+        queue = running.broker.hosts["/"].queues["q"]
+        assert len(queue.delivering) == running.broker.web_sockets == 1
+        page.close()
+        async with asyncio.timeout(10):
+            while running.broker.web_sockets:  # noqa: ASYNC110 - a counter tells nobody
+                await asyncio.sleep(0.01)
+        assert (queue.order.count, len(queue.delivering)) == (1, 0)
+
+
+async def test_a_ping_is_answered() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.Ping(b"hi"))
+        pong = await page.next()
+        assert isinstance(pong, events.Pong)
+        page.close()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://rebound.example", "host": "rebound.example"},  # a name made to mean this machine
+    ],
+)
+async def test_pages_of_other_sites_are_refused(headers: dict[str, str]) -> None:
+    async with testing.broker() as running:
+        page = Page(running)
+        answer = await page.open(**headers)
+        assert isinstance(answer, events.RejectConnection)
+        assert answer.status_code == 403
+        assert running.broker.web_sockets == 0
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://localhost:3000", ()),
+        ("http://127.0.0.1", ()),
+        ("http://[::1]:80", ()),
+        ("https://app.example", ("https://app.example",)),
+        ("http://any.example", ("*",)),
+    ],
+)
+async def test_pages_of_this_machine_and_listed_origins_are_served(origin: str, allowed: tuple[str, ...]) -> None:
+    async with testing.broker(web_socket_origins=allowed) as running:
+        (await Page(running).connect(origin=origin)).close()
+
+
+async def test_the_same_site_is_served_to_another_machine() -> None:
+    async with testing.broker() as running:
+        page = Page(running)
+        headers = {"origin": "https://broker.example", "host": "broker.example", "x_forwarded_for": "192.0.2.1"}
+        assert isinstance(await page.open(**headers), events.AcceptConnection)
+        page.send(events.TextMessage(CONNECT))  # guest may not come from another machine, whatever the proxy's address
+        assert (await page.next()).data.startswith("ERROR\nmessage:login refused")
+        page.close()
+
+
+async def test_an_unknown_subprotocol_is_refused_and_none_accepted() -> None:
+    async with testing.broker() as running:
+        page = Page(running)
+        assert isinstance(await page.open(subprotocols=("mqtt",)), events.RejectConnection)
+        page.close()
+        plain = Page(running)
+        assert (await plain.open(subprotocols=())).subprotocol is None
+        plain.close()
+        old = Page(running)
+        assert (await old.open(subprotocols=("v10.stomp", "v11.stomp"))).subprotocol == "v11.stomp"
+        old.close()
+
+
+async def test_web_sockets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_socket, "WEB_SOCKETS_MAX", 1)
+    async with testing.broker() as running:
+        first = await Page(running).connect()
+        second = Page(running)
+        assert isinstance(await second.open(), events.RejectConnection)
+        first.close()
+        second.close()
+
+
+async def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.admin.service.WEB_SOCKET_MESSAGE_BYTES_MAX", 2000)
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        page.send(events.TextMessage("\n" * 2000))
+        page.send(events.TextMessage("BEGIN\ntransaction:t\nreceipt:1\n\n\0"))
+        assert (await page.next()).data.startswith("RECEIPT")
+        page.send(events.TextMessage("\n" * 2001))
+        closing = await page.next()
+        assert isinstance(closing, events.CloseConnection)
+        assert closing.code == 1009
+        page.close()
+
+
+class Protocol:
+    """What a transport tells its protocol."""
+
+    name = "peer"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause_writing(self) -> None:
+        self.calls.append("pause")
+
+    def resume_writing(self) -> None:
+        self.calls.append("resume")
+
+
+class Socket:
+    """A WebSocket that sends when it is told to."""
+
+    def __init__(self) -> None:
+        self.may_send = asyncio.Event()
+        self.sent: list[str] = []
+        self.closed = False
+
+    async def receive(self) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def send_text(self, text: str) -> None:
+        await self.may_send.wait()
+        self.sent.append(text)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_slow_page_holds_its_writer_back_and_gets_everything_before_the_end() -> None:
+    socket, protocol = Socket(), Protocol()
+    transport = WebSocketTransport(socket, protocol)  # type: ignore[arg-type] # stand-ins
+    transport.set_write_buffer_limits(high=10)
+    running = asyncio.create_task(transport.run())
+    transport.write(b"x" * 10)
+    assert protocol.calls == []
+    await asyncio.sleep(0)
+    transport.write(b"y")
+    assert (protocol.calls, transport.get_write_buffer_size()) == (["pause"], 11)
+    transport.close()
+    transport.write(b"z")
+    assert transport.is_closing()
+    socket.may_send.set()
+    await asyncio.wait_for(running, 10)
+    assert ("".join(socket.sent), socket.closed, protocol.calls) == ("x" * 10 + "y", True, ["pause", "resume"])
+
+
+def test_names_of_this_machine() -> None:
+    assert [is_local_name(name) for name in ("localhost", "127.0.0.1", "::1", "example.org", "")] == [True] * 3 + [
+        False
+    ] * 2
