@@ -18,13 +18,22 @@ import stomp
 from pamqp import decode, encode
 
 from tests.clients import amqp10
-from tests.clients.driven import DriverProcess, Refused, from_line, to_line
+from tests.clients.driven import DriverProcess, Refused, Typed, from_line, to_line
 from tests.clients.support import PATIENCE_SECONDS, Peer
 
 BYTES, TEXT, MAP, LIST = "bytes", "text", "map", "list"
 RECORD = "x-annulet-content"
 CONTENT_TYPES = {MAP: "amqp/map", LIST: "amqp/list", TEXT: "text/plain"}
 FIELDS = ("message_id", "correlation_id", "reply_to", "subject", "content_type", "group_id", "group_sequence")
+
+
+LENGTH_BYTES = 4
+"""Of a field table or array (AMQP 0-9-1 §4.2.5.5); a body goes without, its own length says it."""
+
+
+def with_length(body: bytes) -> bytes:
+    """Return the body of a map or list as a whole field table or array."""
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 @dataclass
@@ -86,8 +95,8 @@ class PikaClient:
         if message.kind == TEXT:
             return str(message.body).encode()
         if message.kind == MAP:  # pika has no floating point numbers
-            return encode.field_table(message.body)
-        return encode.field_array(message.body) if message.kind == LIST else bytes(message.body)
+            return encode.field_table(message.body)[LENGTH_BYTES:]
+        return encode.field_array(message.body)[LENGTH_BYTES:] if message.kind == LIST else bytes(message.body)
 
     def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
         received: list[Told] = []
@@ -111,9 +120,9 @@ class PikaClient:
         told = Told(BYTES, body)
         content_type = properties.content_type
         if content_type == CONTENT_TYPES[MAP]:
-            told.kind, told.body = MAP, decode.field_table(body)[1]
+            told.kind, told.body = MAP, decode.field_table(with_length(body))[1]
         elif content_type == CONTENT_TYPES[LIST]:
-            told.kind, told.body = LIST, decode.field_array(body)[1]
+            told.kind, told.body = LIST, decode.field_array(with_length(body))[1]
         elif content_type is not None and content_type.startswith("text/"):
             told.kind, told.body = TEXT, body.decode()
         told.content_type = content_type
@@ -155,7 +164,7 @@ class AmqplibClient:
         if message.group_id is not None:
             headers["JMSXGroupID"] = message.group_id
         if message.group_sequence is not None:
-            headers["JMSXGroupSeq"] = message.group_sequence
+            headers["JMSXGroupSeq"] = Typed("int", message.group_sequence)  # the JMS type; amqplib would pick a byte
         try:
             self.driver.ask(
                 "publish", queue=queue, kind=message.kind, body=to_line(message.body),

@@ -15,6 +15,7 @@ function fromLine(value) {
   if (kind === "binary") return Buffer.from(content, "base64");
   if (kind === "map") return Object.fromEntries(content.map(([key, one]) => [key, fromLine(one)]));
   if (kind === "double") return { "!": "double", value: content };
+  if (kind === "int") return { "!": "int", value: content };
   if (kind === "long") return { "!": "long", value: Number(content) };
   throw new CommandError(`amqplib has no ${kind}`);
 }
@@ -35,16 +36,18 @@ function encoded(kind, body) {
   if (kind === "text") return Buffer.from(body);
   const buffer = Buffer.alloc(65536);
   const value = fromLine(body);
-  if (kind === "map") return buffer.subarray(0, codec.encodeTable(buffer, value, 0));
-  // amqplib writes no bare array: it is a table's value without name and type
+  if (kind === "map") return buffer.subarray(4, codec.encodeTable(buffer, value, 0));
+  // amqplib writes no bare array: it is a table's value without name, type and length
   const size = codec.encodeTable(buffer, { a: value }, 0);
-  return buffer.subarray(7, size);
+  return buffer.subarray(11, size);
 }
 
 function decoded(contentType, content) {
-  if (contentType === "amqp/map") return ["map", toLine(codec.decodeFields(content.subarray(4)))];
+  if (contentType === "amqp/map") return ["map", toLine(codec.decodeFields(content))];
   if (contentType === "amqp/list") {
-    const table = Buffer.concat([Buffer.from([1, 0x61, 0x41]), content]);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(content.length);
+    const table = Buffer.concat([Buffer.from([1, 0x61, 0x41]), length, content]);
     return ["list", toLine(codec.decodeFields(table).a)];
   }
   if (contentType?.startsWith("text/")) return ["text", content.toString()];

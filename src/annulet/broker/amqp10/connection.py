@@ -63,6 +63,7 @@ class Amqp10Connection(ClientConnection):
             handle_max=limits.max_links_per_session - 1,
             idle_time_out=configuration.heartbeat * 1000,
             max_message_size=limits.max_message_bytes,
+            max_assembling_bytes=2 * limits.max_message_bytes,
             max_unauthenticated_bytes=limits.max_unauthenticated_bytes,
             offered_capabilities=list(OFFERED_CAPABILITIES),
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
