@@ -114,7 +114,8 @@ def test_a_rejected_message_has_a_death_record_for_clients_of_amqp_0_9_1(
     assert body == b"bad"
     (death,) = properties.headers["x-death"]
     assert (death["queue"], death["reason"], death["count"]) == (queue, "rejected", 1)
-    assert properties.headers["x-opt-rejected-condition"] == "app:wrong"
+    (_, annotations) = properties.headers["x-annulet-content"]["fields"]["annotations"]  # docs/conversion.md
+    assert annotations == {"x-opt-rejected-condition": "app:wrong", "x-opt-rejected-description": "no"}
 
 
 def test_failed_deliveries_end_at_the_dead_letter_queue(client: Client, scene: Scene, ours: Peer) -> None:
