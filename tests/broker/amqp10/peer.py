@@ -13,7 +13,7 @@ from annulet.core.queue import Queue
 from annulet.wire.amqp10 import sections
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
 from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
-from annulet.wire.amqp10.outcomes import Accepted, Error
+from annulet.wire.amqp10.outcomes import Accepted, DeliveryState, Error
 from annulet.wire.amqp10.performatives import (
     Attach,
     Begin,
@@ -254,9 +254,10 @@ class Peer:
         """Return why the broker refused a link: its attach has no terminus, a detach with the error follows."""
         assert link.answer is not None
         assert (link.answer.source if link.receiver else link.answer.target) is None
-        error = (await self.one(Detach)).error
-        assert error is not None
-        return error
+        (detach,) = [item for item in await self.all(Detach) if item.handle == link.answer.handle]
+        assert detach.closed
+        assert detach.error is not None
+        return detach.error
 
     async def credit(self, link: PeerLink, credit: int, *, drain: bool = False, echo: bool = False) -> None:
         """Grant credit."""
@@ -316,11 +317,17 @@ class Peer:
         self.kept = seen
         return told[number]
 
-    async def settle(self, state: object, *deliveries: Delivery, settled: bool = True, channel: int = 0) -> None:
+    async def settle(
+        self, state: DeliveryState | None, *deliveries: Delivery, settled: bool = True, channel: int = 0
+    ) -> None:
         """Tell the outcome of deliveries, one by one."""
         await self.send(
             *(Disposition(True, item.number, item.number, settled, state) for item in deliveries), channel=channel
         )
+
+    def settled_by_sender(self, number: int) -> bytes:
+        """Return the frame by which a sender forgets a delivery whose outcome it has seen."""
+        return frame(Disposition(False, number, None, True, ACCEPTED))
 
     async def deliveries(self) -> list[Delivery]:
         """Return the messages that came since the last look; what else came is dropped."""

@@ -116,8 +116,8 @@ class Outcomes:
 
     def return_unsent(self, now: int) -> None:
         """Return what was handed in and never left: no attempt of anybody, so it does not count (§2.6.12)."""
-        for link in list(self._session.engine_session.links.values()):
-            for entry in self.take(self.held(link.unsent)):
+        for source in self._session.sources.values():  # the engine has let go of its links already
+            for entry in self.take(self.held(source.link.unsent)):
                 entry.queue.return_entries([entry], now, counted=False)
 
     def _settle(self, numbers: list[int], state: object) -> None:

@@ -69,8 +69,8 @@ class Amqp10Session(SendingSession):
         """A link that was accepted is gone."""
         owner = link.owner
         if isinstance(owner, SourceLink):
-            if not link.session.mapped:  # the session ends: what comes back is not for its other links
-                self.writable = False
+            if not link.session.mapped:
+                self._serve_no_more()
             owner.detached(closed=closed)
         elif isinstance(owner, TargetLink):
             owner.detached(closed=closed)
@@ -211,11 +211,19 @@ class Amqp10Session(SendingSession):
 
     # ------------------------------------------------------------------ end
 
+    def _serve_no_more(self) -> None:
+        """What comes back is not for the links of this session, nor of others that end with the connection."""
+        if self.writable:
+            for session in self.client.channels.values():
+                if isinstance(session, Amqp10Session) and not session.engine_session.mapped:
+                    session.writable = False
+        self.writable = False
+
     def end(self, now: int) -> None:
         """End with the session: transactions are rolled back, everything unsettled goes back."""
         if self.closed:
             return
-        self.writable = False
+        self._serve_no_more()
         self.transactions.rollback_all(settled_too=False)
         self.outcomes.return_unsent(now)
         self.close(now)
