@@ -209,6 +209,10 @@ class Peer:
         await self.send(End(), channel=channel)
         assert (await self.one(End)).error is None
 
+    def ended(self, channel: int) -> bytes:
+        """Return the frame that ends a session."""
+        return frame(End(), channel)
+
     async def lose(self) -> None:
         """Cut the connection."""
         self.transport.abort()
