@@ -40,15 +40,6 @@ WITHOUT_OWN_TEST: dict[str, str] = {
     "core/content.py": "a plain record; every converter's tests build it",
     "core/effects.py": "an interface; its implementations are tested",
     "wire/amqp10/handler.py": "an interface; the engine's tests implement it",
-    "admin/web_socket.py": "tests/clients/test_stompjs.py talks through it to a broker process",
-    "broker/amqp_listener.py": "tests/clients/test_bad_input.py sends it every kind of header",
-    "broker/sending.py": "tests/broker/stomp and tests/broker/amqp10 publish through it",
-    "broker/subscriptions.py": "tests/clients/test_amqp10_subscriptions.py and test_stomp_py.py subscribe",
-    "broker/transport.py": "tests/broker/stomp and tests/broker/amqp10 drive it with a memory transport",
-    "broker/amqp10/dynamic_nodes.py": "tests/clients/test_amqp10_queues.py and _lifecycle.py make and lose them",
-    "broker/amqp10/service.py": "passes calls on; tests/broker/amqp10/test_connection.py goes through it",
-    "broker/amqp10/session.py": "tests/broker/amqp10/test_outcomes.py and test_targets.py go through it",
-    "broker/amqp10/sources.py": "tests/clients/test_amqp10_messaging.py and test_amqp10_subscriptions.py attach",
 }
 """Source modules without a test module of their own, each with the reason."""
 

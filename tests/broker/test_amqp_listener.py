@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet import testing
+from annulet.broker.amqp091.connection import AmqpConnection
+from annulet.broker.amqp10.connection import Amqp10Connection
+from annulet.broker.amqp_listener import NEWEST, VERSIONS_0_X, VERSIONS_1_0, AmqpListenerProtocol
+from annulet.broker.broker import Broker
+from annulet.broker.limits import Limits
+from tests.broker.amqp091.peer import RecordingTransport, turns
+from tests.broker.conftest import leave
+
+
+class SwitchingTransport(RecordingTransport):
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+
+def connected(broker: Broker) -> tuple[AmqpListenerProtocol, SwitchingTransport]:
+    listener, transport = AmqpListenerProtocol(broker), SwitchingTransport()
+    transport.protocol = listener
+    listener.connection_made(transport)  # type: ignore[arg-type]
+    return listener, transport
+
+
+@pytest.mark.parametrize("header", [*VERSIONS_1_0, *VERSIONS_0_X], ids=repr)
+@pytest.mark.parametrize("size", [8, 1, 3])
+async def test_a_header_decides_however_it_is_cut(broker: Broker, header: bytes, size: int) -> None:
+    listener, transport = connected(broker)
+    assert broker.undecided == {listener}
+    for start in range(0, 8, size):
+        assert transport.protocol is listener
+        assert transport.written == b""
+        listener.data_received(header[start : start + size])
+    kind = Amqp10Connection if header in VERSIONS_1_0 else AmqpConnection
+    assert type(transport.protocol) is kind
+    assert broker.connections == {transport.protocol}
+    assert broker.undecided == set()
+    await turns()
+    assert transport.written  # it is served: a header, or connection.start
+
+
+async def test_what_follows_the_header_in_the_same_read_is_not_lost(broker: Broker) -> None:
+    listener, transport = connected(broker)
+    listener.data_received(VERSIONS_1_0[0] + b"\x00\x00\x00\x08\x02\x00\x00\x00")
+    assert transport.protocol.bytes_received == 16
+
+
+@pytest.mark.parametrize(
+    "received",
+    [b"GET / HTTP/1.1\r\n", b"A", b"AMQP\x00\x02\x00\x00", b"AMQP\x02\x01\x00\x00", b"AMQX", b"\x16\x03\x01\x02\x00"],
+)
+async def test_anything_else_is_answered_with_the_newest_header(broker: Broker, received: bytes) -> None:
+    listener, transport = connected(broker)
+    listener.data_received(received)
+    if received == b"A":  # it may become one
+        assert (transport.closing, bytes(transport.written)) == (False, b"")
+        return
+    assert bytes(transport.written) == NEWEST == VERSIONS_1_0[0]
+    assert transport.closing
+    await turns()
+    assert (broker.undecided, broker.connections) == (set(), set())
+
+
+async def test_who_says_nothing_is_cut_and_counted(broker: Broker) -> None:
+    listener, transport = connected(broker)
+    assert listener._timer is not None
+    assert 0 < listener._timer.when() - broker.loop.time() <= broker.configuration.handshake_timeout
+    listener._expired()
+    assert (transport.closing, broker.admission.handshakes_timed_out) == (True, 1)
+    await turns()
+    assert broker.undecided == set()
+    assert listener._timer is None
+
+
+async def test_there_is_a_limit_on_who_has_not_decided() -> None:
+    async with testing.broker(http=False, limits=Limits(max_handshakes=2)) as running:
+        undecided = [connected(running.broker)[1] for _ in range(2)]
+        _, refused = connected(running.broker)
+        assert [transport.closing for transport in (*undecided, refused)] == [False, False, True]
+        undecided[0].abort()
+        await turns()
+        assert not connected(running.broker)[1].closing
+        for transport in undecided:
+            transport.abort()
+        await turns()
+        for listener in list(running.broker.undecided):
+            listener.abort()
+        await turns()
+        leave(running.broker)
+
+
+async def test_an_end_of_input_closes(broker: Broker) -> None:
+    listener, _ = connected(broker)
+    assert listener.eof_received() is False

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.core.consumer import Consumer
+from annulet.core.errors import AccessRefused, InvalidArgument, ResourceLocked
+from annulet.core.queue import Queue
+from tests.broker.amqp10.peer import message, permit, queue_of
+from tests.broker.test_sending import Session, session_on
+
+
+def topic(broker: Broker, name: str = "news", *types: str) -> None:
+    broker.hosts["/"].declare_address(name, types or ("multicast",), durable=False)
+
+
+def subscribed(session: Session, name: str, subscription: Subscription, **options: object) -> Queue:
+    return subscribe(session, session.resolve(name), subscription, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "queue"),
+    [
+        ("client", "s", "client.s"),
+        ("", "s", "s"),
+        ("a.b", "s", "a%2Eb.s"),
+        ("a", "b.s", "a.b.s"),
+        ("a%2Eb", "s", "a%252Eb.s"),
+    ],
+)
+def test_names_of_queues_do_not_collide(client: str, name: str, queue: str) -> None:
+    assert Subscription(name, client).queue_name == queue
+
+
+async def test_without_a_name_it_belongs_to_the_connection(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    first, second = (subscribed(session, "news", Subscription()) for _ in range(2))
+    assert first is not second
+    assert (first.durable, first.name.startswith("amq.subscription-")) == (False, True)
+    assert session.put("news") == 2
+    broker.hosts["/"].connection_closed(session.connection, session.connection.now)
+    assert broker.hosts["/"].queues == {}
+
+
+async def test_a_durable_one_is_found_again(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    wanted = Subscription("s", "client", durable=True)
+    queue = subscribed(session, "news", wanted)
+    assert (queue.name, queue.durable) == ("client.s", True)
+    session.put("news")
+    assert subscribed(session, "news", wanted) is queue
+    assert queue.order.count == 1
+    assert find_subscription(session, "s", "client") is queue
+    assert find_subscription(session, "s", "other") is None
+    unsubscribe(session, queue)
+    assert find_subscription(session, "s", "client") is None
+
+
+async def test_another_source_or_selector_replaces_an_idle_one(broker: Broker) -> None:
+    topic(broker)
+    topic(broker, "sports")
+    session = session_on(broker)
+    queue = subscribed(session, "news", Subscription("s", "client", durable=True))
+    session.put("news")
+    replaced = subscribed(session, "sports", Subscription("s", "client", durable=True))
+    assert replaced is not queue
+    assert queue.deleted
+    assert replaced.order.count == 0
+    again = subscribed(session, "sports", Subscription("s", "client", durable=True, selector="a = 1"))
+    assert again is not replaced
+    assert broker.hosts["/"].bindings_of_queue(again)[0].source.name == "sports"
+
+
+async def test_one_in_use_is_locked(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    queue = subscribed(session, "news", Subscription("s", "client", durable=True))
+    session.attach(Consumer(session, queue, "c"), session.connection.now)
+    with pytest.raises(ResourceLocked, match=r"'client\.s' in vhost '/' is in use with another address or selector"):
+        subscribed(session, "news", Subscription("s", "client", durable=True, selector="a = 1"))
+    assert subscribed(session, "news", Subscription("s", "client", durable=True)) is queue
+
+
+async def test_a_selector_keeps_out_what_does_not_match(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    queue = subscribed(session, "news", Subscription(selector="colour = 'red'"))
+    colours = ("red", "blue", "red")
+    routed = [session.put("news", payload=message(application={"colour": colour})) for colour in colours]
+    assert (routed, queue.order.count) == ([1, 0, 1], 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "sent", "arrives"),
+    [
+        ("amq.topic", "/exchanges/amq.topic/a.b", True),
+        ("/exchanges/amq.topic/a.*", "/exchanges/amq.topic/a.b", True),
+        ("/exchanges/amq.topic/a.*", "/exchanges/amq.topic/b.a", False),
+        ("/exchanges/amq.direct/k", "/exchanges/amq.direct/k", True),
+        ("amq.direct", "/exchanges/amq.direct/k", False),
+        ("amq.fanout", "/exchanges/amq.fanout/any", True),
+    ],
+)
+async def test_exchanges_are_bound_by_the_key_of_the_name(
+    broker: Broker, source: str, sent: str, arrives: bool
+) -> None:
+    session = session_on(broker)
+    queue = subscribed(session, source, Subscription())
+    session.put(sent)
+    assert (queue.order.count == 1) is arrives
+
+
+async def test_a_headers_exchange_is_bound_by_arguments(broker: Broker) -> None:
+    session = session_on(broker)
+    queue = subscribed(session, "amq.headers", Subscription(), binding_arguments={"x-match": "all", "a": 1})
+    (binding,) = broker.hosts["/"].bindings_of_queue(queue)
+    assert binding.arguments == {"x-match": "all", "a": 1}
+
+
+async def test_an_address_of_both_types_is_subscribed_to_as_multicast(broker: Broker) -> None:
+    topic(broker, "mixed", "anycast", "multicast")
+    broker.hosts["/"].attach_queue(queue_of(broker, "work"), "mixed", "anycast")
+    session = session_on(broker)
+    queue = subscribed(session, "mixed", Subscription())
+    session.put("mixed")
+    assert queue.order.count == 1
+
+
+async def test_an_anycast_address_has_no_subscriptions(broker: Broker) -> None:
+    topic(broker, "work", "anycast")
+    session = session_on(broker)
+    with pytest.raises(InvalidArgument, match="'work::queue'"):
+        subscribed(session, "work", Subscription())
+    assert broker.hosts["/"].queues == {}
+
+
+async def test_permissions_are_to_read_the_source_and_to_configure_a_name(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    permit(broker, read="^$")
+    with pytest.raises(AccessRefused, match="read access to 'news'"):
+        subscribed(session, "news", Subscription())
+    permit(broker, configure=r"^client\.mine$")
+    with pytest.raises(AccessRefused, match=r"configure access to 'client\.theirs'"):
+        subscribed(session, "news", Subscription("theirs", "client", durable=True))
+    assert subscribed(session, "news", Subscription("mine", "client", durable=True)).durable
+
+
+async def test_a_queue_that_cannot_be_bound_does_not_stay(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(broker)
+    session = session_on(broker)
+
+    def fail(*_: object) -> None:
+        raise InvalidArgument("no")
+
+    monkeypatch.setattr("annulet.broker.subscriptions.DurableDeclarations.bind_queue", fail)
+    with pytest.raises(InvalidArgument):
+        subscribed(session, "news", Subscription())
+    assert broker.hosts["/"].queues == {}

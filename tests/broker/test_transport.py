@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.broker.limits import Limits
+from annulet.broker.sending import SendingSession
+from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX, ClientConnection
+from annulet.wire.amqp10.view import VIEW
+from tests.broker.amqp091.peer import RecordingTransport, turns
+from tests.broker.conftest import leave
+
+
+class EchoEngine:
+    """An engine that answers what it gets, in the pieces it got it; ``quit`` closes, ``crash`` is a defect."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.received_since_check = False
+        self.lost = 0
+        self.output: list[bytes] = []
+
+    @property
+    def output_size(self) -> int:
+        return sum(map(len, self.output))
+
+    def receive(self, data: bytes) -> None:
+        self.received_since_check = True
+        if data == b"crash":
+            self.closed = True  # as the engines do, which tell the peer and let the transport log it
+            raise ZeroDivisionError
+        if data == b"quit":
+            self.closed = True
+        self.output.append(data)
+
+    def take_output(self) -> list[bytes]:
+        output, self.output = self.output, []
+        return output
+
+    def connection_lost(self) -> None:
+        self.lost += 1
+
+
+class EchoConnection(ClientConnection):
+    protocol_name = "echo"
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.engine: EchoEngine = EchoEngine()
+        self.endings = 0
+        self.forced = ""
+        self.credit = False
+
+    def obeys_credit(self) -> bool:
+        return self.credit
+
+    def force_close(self, text: str) -> None:
+        self.forced = text
+        self.engine.closed = True
+        self.mark_dirty()
+
+    def ended(self) -> None:
+        self.endings += 1
+
+    def open(self) -> EchoConnection:
+        assert self.log_in("guest") == ""
+        self.host = self.broker.hosts["/"]
+        self.opened = True
+        return self
+
+
+class EchoSession(SendingSession):
+    def __init__(self, connection: ClientConnection) -> None:
+        super().__init__("session", connection, VIEW)
+        self.woken: list[bool] = []
+        self.flushed = 0
+
+    def wake(self, now: int) -> None:
+        self.woken.append(self.writable)
+        super().wake(now)
+
+    def flush_answers(self) -> None:
+        self.flushed += 1
+
+
+def connected(broker: Broker) -> tuple[EchoConnection, RecordingTransport]:
+    connection, transport = EchoConnection(broker), RecordingTransport()
+    transport.protocol = connection
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    return connection, transport
+
+
+# ---------------------------------------------------------------------- coming in
+
+
+async def test_a_connection_has_a_name_and_is_known_while_it_lasts(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    assert connection.name == "127.0.0.1:50000 -> 127.0.0.1:5672"
+    assert broker.connections == {connection}
+    connection.open()
+    assert (connection.user_name, connection.publisher) == ("guest", "guest@127.0.0.1:50000")
+    transport.abort()
+    await turns()
+    assert broker.connections == set()
+    assert (connection.engine.lost, connection.endings, connection.lost) == (1, 1, True)
+
+
+async def test_connections_of_a_user_are_counted_and_given_back() -> None:
+    async with testing.broker(http=False, limits=Limits(max_connections_per_user=1)) as running:
+        first, transport = connected(running.broker)
+        first.open()
+        second, _ = connected(running.broker)
+        assert "max_connections_per_user" in second.log_in("guest")
+        transport.abort()
+        await turns()
+        assert second.log_in("guest") == ""
+        leave(running.broker)
+
+
+async def test_who_may_not_come_in_is_told_when_he_logs_in() -> None:
+    async with testing.broker(http=False, limits=Limits(max_connections=1)) as running:
+        connected(running.broker)
+        second, transport = connected(running.broker)
+        assert second.refusal
+        assert not transport.closing
+        assert second.log_in("guest") == second.refusal
+        leave(running.broker)
+
+
+async def test_a_handshake_that_takes_too_long_is_cut_and_an_open_connection_is_not(broker: Broker) -> None:
+    slow, transport = connected(broker)
+    slow._handshake_expired()
+    assert (transport.closing, broker.admission.handshakes_timed_out) == (True, 1)
+    opened, transport = connected(broker)
+    opened.open()._handshake_expired()
+    assert (transport.closing, broker.admission.handshakes_timed_out) == (False, 1)
+
+
+# ---------------------------------------------------------------------- input and output
+
+
+async def test_output_of_a_turn_leaves_in_one_write(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    writes: list[bytes] = []
+    transport.write = writes.append  # type: ignore[method-assign]
+    for piece in (b"a", b"b", b"c"):
+        connection.data_received(piece)
+    assert writes == []
+    await turns()
+    assert writes == [b"abc"]
+    assert (connection.bytes_received, connection.bytes_sent) == (3, 3)
+
+
+async def test_answers_are_given_before_the_write_once_a_turn(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    for _ in range(3):
+        connection.answer_later(session)
+    assert session.flushed == 0
+    await turns()
+    assert session.flushed == 1
+
+
+async def test_a_defect_ends_one_connection_and_is_logged(broker: Broker) -> None:
+    (crashing, crashed), (other, transport) = connected(broker), connected(broker)
+    with capture_logs() as events:
+        crashing.data_received(b"crash")
+    other.data_received(b"fine")
+    await turns()
+    assert (crashed.closing, transport.closing, transport.written) == (True, False, b"fine")
+    assert broker.connections == {other}
+    (event,) = [event for event in events if event["log_level"] == "error"]
+    assert (event["peer"], event["protocol"], event["exc_info"]) == (crashing.name, "echo", True)
+
+
+async def test_what_is_written_last_is_written_before_the_socket_closes(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    connection.data_received(b"quit")
+    await turns()
+    assert transport.written == b"quit"
+    assert transport.closing
+
+
+async def test_nothing_is_written_to_a_lost_socket(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    transport.abort()
+    await turns()
+    connection.engine.output.append(b"late")
+    connection.flush()
+    assert transport.written == b""
+    assert connection.engine.output_size == 0
+
+
+async def test_an_end_of_input_closes_soon_even_when_the_peer_reads_nothing(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    assert connection.eof_received() is False
+    timer = connection._timer
+    assert timer is not None
+    assert 0 < timer.when() - broker.loop.time() <= CLOSE_GRACE_SECONDS
+    timer._run()  # type: ignore[attr-defined]
+    assert transport.closing
+    connection.stop_timer()
+    assert connection._timer is None
+    assert timer.cancelled()
+
+
+# ---------------------------------------------------------------------- holding back
+
+
+async def test_enough_output_stops_deliveries_for_the_turn(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.engine.output.append(b"x" * (OUTPUT_BYTES_MAX - 1))
+    connection.output_added()
+    assert session.writable
+    connection.engine.output.append(b"x")
+    connection.output_added()
+    assert not session.writable
+    await turns()
+    assert session.writable
+    assert session.woken == [True]
+
+
+async def test_a_full_socket_stops_deliveries_until_it_has_room(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.pause_writing()
+    connection.data_received(b"x")
+    await turns()
+    assert not session.writable
+    connection.resume_writing()
+    assert (session.writable, session.woken) == (True, [True])
+
+
+async def test_sessions_are_woken_in_turn(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    connection.open()
+    order: list[int] = []
+
+    class Numbered(EchoSession):
+        def wake(self, now: int) -> None:
+            order.append(list(connection.channels.values()).index(self))
+
+    for number in range(3):
+        connection.channels[number] = Numbered(connection)
+    for _ in range(3):
+        connection.pause_writing()
+        connection.resume_writing()
+    assert order == [1, 2, 0, 2, 0, 1, 0, 1, 2]
+
+
+async def test_who_reads_no_answers_is_not_read(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    connection.open().pause_writing()
+    transport.buffered = ANSWER_BYTES_MAX
+    connection.flush()
+    assert transport.reading
+    transport.buffered += 1
+    connection.flush()
+    assert not transport.reading
+    assert connection.reading_paused
+    transport.buffered = 0
+    connection.flush()
+    assert transport.reading
+
+
+@pytest.mark.parametrize(("publishes", "opened", "reading"), [(True, True, False), (False, True, True)])
+async def test_publishers_are_not_read_during_the_memory_alarm(
+    broker: Broker, publishes: bool, opened: bool, reading: bool
+) -> None:
+    connection, transport = connected(broker)
+    connection.open().publishes = publishes
+    broker.memory_blocked = True
+    connection.flush()
+    assert transport.reading is reading
+    broker.memory_blocked = False
+    connection.flush()
+    assert transport.reading
+
+
+@pytest.mark.parametrize(
+    ("credit", "consumes", "reading"), [(False, False, False), (False, True, True), (True, False, True)]
+)
+async def test_who_only_publishes_into_a_full_queue_is_not_read_unless_credit_holds_him(
+    broker: Broker, credit: bool, consumes: bool, reading: bool
+) -> None:
+    connection, transport = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.credit = credit
+    session.held_by = {object(): None}  # type: ignore[dict-item]
+    if consumes:
+        session.consumers = {"c": object()}  # type: ignore[dict-item]
+    connection.flush()
+    assert transport.reading is reading
+    session.held_by.clear()
+    session.consumers = {}
+    connection.flush()
+    assert transport.reading
