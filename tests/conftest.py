@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cheap_passwords import use_cheap_passwords
 from tests.hypothesis_profiles import load_profile
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 load_profile()
+use_cheap_passwords()  # before test modules are imported: some take the hasher by its name
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from typing import cast
 
+import argon2
 import pytest
 import structlog
 
@@ -22,6 +23,7 @@ from annulet.broker.listening import PeerFacts
 from annulet.broker.scram import derive_verifier
 from annulet.store.catalogue import Catalogue
 from annulet.wire.amqp091.values import encode_table
+from tests.cheap_passwords import PRODUCT_HASHER
 
 SECRET = HASHER.hash("secret")
 LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)
@@ -58,6 +60,12 @@ def first(catalogue: Catalogue) -> Authenticator:
 def declared(**permissions: PermissionDeclaration) -> BrokerConfiguration:
     hosts = {name.replace("root", "/"): permission for name, permission in permissions.items()}
     return BrokerConfiguration(users={"alice": UserDeclaration(SECRET, ("monitoring",), hosts)})
+
+
+def test_users_get_hashes_of_the_documented_cost() -> None:
+    parameters = argon2.extract_parameters(PRODUCT_HASHER.hash("secret"))
+    assert parameters.type is argon2.Type.ID
+    assert (parameters.memory_cost, parameters.time_cost, parameters.parallelism) == (12 * 1024, 3, 1)  # KiB, passes
 
 
 async def test_the_first_start_makes_guest_for_loopback_only(first: Authenticator) -> None:
