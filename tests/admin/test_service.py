@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import signal
+from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
 from annulet.admin.service import AdminService
 from annulet.broker.configuration import LOOPBACK, Endpoint
@@ -39,6 +42,46 @@ async def test_an_address_in_use_is_refused_by_name(site: Site) -> None:
     with pytest.raises(ListenerError, match="in use by another program; set --http"):
         await AdminService(first.endpoint).start(site.broker)
     await first.stop()
+
+
+async def test_a_stop_waits_for_nobody_but_running_requests(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        began.set()
+        await may_answer.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    monkeypatch.setattr("annulet.admin.service.build_application", lambda _: answer)
+    idle = AdminService(Endpoint(LOOPBACK, 0))
+    await idle.start(site.broker)
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "sleep", lambda seconds: pytest.fail(f"a stop slept for {seconds} s"))
+        await idle.stop()
+    service = AdminService(Endpoint(LOOPBACK, 0))
+    await service.start(site.broker)
+    async with httpx.AsyncClient() as client:
+        asking = asyncio.create_task(client.get(service.url))
+        await began.wait()
+        stopping = asyncio.create_task(service.stop())
+        await asyncio.sleep(0)
+        may_answer.set()
+        assert (await asking).text == "done"
+    await stopping
+
+
+async def test_the_date_is_renewed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.admin.service.DATE_SECONDS", 0.001)
+    service = AdminService(Endpoint(LOOPBACK, 0))
+    await service.start(site.broker)
+    assert service._server is not None
+    state = service._server.server_state
+    state.default_headers = []
+    async with asyncio.timeout(10):
+        while not state.default_headers:  # noqa: ASYNC110 - a list tells nobody
+            await asyncio.sleep(0.001)
+    assert [name for name, _ in state.default_headers] == [b"date"]
+    await service.stop()
 
 
 async def test_stop_without_start_is_harmless() -> None:

@@ -31,6 +31,9 @@ REQUEST_HEAD_BYTES_MAX: Final = 16 * 1024
 IDLE_SECONDS: Final = 30
 """How long an idle keep-alive connection is held: two scrapes of the usual 15 s interval."""
 
+DATE_SECONDS: Final = 1
+"""How old the ``Date`` header of an answer may be: it has no finer unit."""
+
 STOP_SECONDS: Final = 3
 """How long a stop waits for running requests."""
 
@@ -41,6 +44,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._ending = asyncio.Event()
         self.secure: tuple[socket.socket, Callable[[], asyncio.BaseProtocol]] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -50,6 +54,30 @@ class _Server(uvicorn.Server):
             loop = asyncio.get_running_loop()
             self.servers.append(await loop.create_server(accept, sock=listening, backlog=self.config.backlog))
         self.listening.set()
+
+    def end(self) -> None:
+        """Have :meth:`serve` return soon, at once when nobody is connected."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        # uvicorn's own looks ten times a second whether it is to end, and each stop waits for that
+        while not await self.on_tick(0):  # renews the date header
+            with contextlib.suppress(TimeoutError):  # the usual case: it goes on
+                await asyncio.wait_for(self._ending.wait(), DATE_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)  # gives them a tenth of a second, and more if they need it
+            return
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        with contextlib.suppress(TimeoutError):  # somebody is in the middle of a TLS hand-shake
+            async with asyncio.timeout(STOP_SECONDS):
+                for server in self.servers:
+                    await server.wait_closed()
 
     def make_protocol(self) -> asyncio.Protocol:
         """Return what serves one connection whose TLS hand-shake is done."""
@@ -137,5 +165,5 @@ class AdminService:
         server, task = self._server, self._task
         self._server = self._task = None
         if server is not None and task is not None:
-            server.should_exit = True
+            server.end()
             await task
