@@ -1,7 +1,8 @@
 """Compiles the hot modules with mypyc into ``.setup/compiled``. Optional: without a compiler Annulet runs pure.
 
 The list is ``[tool.annulet] compiled`` in pyproject.toml. All modules are compiled as one group, because calls between
-compiled classes are direct. The folder gets a manifest of the source hashes; ``annulet._build`` refuses a build whose
+compiled classes are direct, but into a C file each: one file of all of them costs the C compiler several times as long and
+uses one core. The folder gets a manifest of the source hashes; ``annulet._build`` refuses a build whose
 sources have changed since, so an edited module is never shadowed by its old machine code.
 Run with the Python of ``.venv``. Exit status 0 also when nothing could be compiled, with one line that says so.
 """
@@ -25,6 +26,37 @@ os.environ["ANNULET_PURE"] = "1"  # this process must never run on the build it 
 
 from annulet import _build  # noqa: E402  (the path above has to come first)
 
+# What runs in the scratch folder. setuptools compiles the files of an extension one after the other; `compile` is the method
+# a compiler class may override as a whole.
+SETUP_FILE = '''
+import functools
+from concurrent.futures import ThreadPoolExecutor
+
+from mypyc.build import mypycify
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+
+
+def compile_side_by_side(compiler, sources, output_dir=None, macros=None, include_dirs=None, debug=0, extra_preargs=None,
+                         extra_postargs=None, depends=None):
+    macros, objects, extra_postargs, preprocessor, build = compiler._setup_compile(
+        output_dir, macros, include_dirs, sources, depends, extra_postargs)
+    arguments = compiler._get_cc_args(preprocessor, debug, extra_preargs)
+    with ThreadPoolExecutor({jobs}) as pool:
+        list(pool.map(lambda name: compiler._compile(name, *build[name], arguments, extra_postargs, preprocessor), build))
+    return objects
+
+
+class SideBySide(build_ext):
+    def build_extensions(self):
+        self.compiler.compile = functools.partial(compile_side_by_side, self.compiler)
+        super().build_extensions()
+
+
+extensions = mypycify({options!r}, opt_level="3", debug_level="0", group_name="annulet", multi_file=True)
+setup(name="annulet-compiled", packages=[], py_modules=[], ext_modules=extensions, cmdclass={{"build_ext": SideBySide}})
+'''
+
 
 def hot_modules() -> list[str]:
     """Return the names of the modules to compile."""
@@ -42,12 +74,7 @@ def compile_into(folder: Path, modules: list[str]) -> str:
     """Compile ``modules`` into ``folder``; return an empty string, or the compiler's output when it failed."""
     setup_file = folder / "setup.py"
     sources = [str(_build.source_of(name)) for name in modules]
-    setup_file.write_text(
-        "from mypyc.build import mypycify\n"
-        "from setuptools import setup\n"
-        f"extensions = mypycify({['--strict', *sources]!r}, opt_level='3', debug_level='0', group_name='annulet')\n"
-        "setup(name='annulet-compiled', packages=[], py_modules=[], ext_modules=extensions)\n"
-    )
+    setup_file.write_text(SETUP_FILE.format(options=["--strict", *sources], jobs=os.cpu_count() or 1))
     command = [sys.executable, str(setup_file), "--quiet", "build_ext", "--build-lib", str(folder / "lib")]
     command += ["--build-temp", str(folder / "objects")]
     environment = {**os.environ, "MYPYPATH": str(SOURCE), "MYPY_CACHE_DIR": str(folder / "cache")}
