@@ -304,3 +304,42 @@ async def test_rejected_in_a_transaction_says_why_only_once_it_is_committed(brok
     await peer.receiver("dead", credit=1)
     (dead,) = [item for item in await peer.deliveries() if item.body == b"a"]
     assert {**dead.application, **dead.annotations}[REJECTED_CONDITION] == "com.example:broken"
+
+
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize("state", ["the same", "released, outside of the transaction"])
+async def test_what_is_settled_after_it_was_enlisted_comes_to_the_enlisted_outcome(
+    broker: Broker, state: str, fail: bool
+) -> None:
+    peer, link, _ = await prepared(broker, b"a")
+    await peer.receiver("q", credit=1)
+    found = await peer.deliveries()
+    identifier = await declare(peer, link)
+    if state == "the same":
+        await enlist(peer, identifier, Accepted(), *found, settled=False)
+        await enlist(peer, identifier, Accepted(), *found)
+    else:
+        await enlist(peer, identifier, Accepted(), *found)
+        await peer.settle(Released(), *found)
+    assert await discharge(peer, link, identifier, fail=fail) == ACCEPTED
+    assert (count(broker), held(broker)) == (int(fail), 0)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize("gone", ["link", "queue"])
+async def test_what_is_enlisted_outlives_its_link(broker: Broker, gone: str, fail: bool, settled: bool) -> None:
+    peer, link, _ = await prepared(broker, b"a")
+    receiver = await peer.receiver("q", credit=1)
+    found = await peer.deliveries()
+    identifier = await declare(peer, link)
+    await enlist(peer, identifier, Accepted(), *found, settled=settled)
+    host = broker.hosts["/"]
+    if gone == "link":
+        await peer.detach(receiver)
+    else:
+        host.delete_queue(host.queues["q"], broker.clock())
+    assert await discharge(peer, link, identifier, fail=fail) == ACCEPTED
+    if gone == "link":
+        assert (count(broker), held(broker)) == (int(fail), 0)
+    assert len(peer.connection.channels[0].outcomes) == 0  # type: ignore[attr-defined]

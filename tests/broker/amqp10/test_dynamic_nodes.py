@@ -213,3 +213,52 @@ def test_plain_values_have_no_wire_types() -> None:
     bare = plain(typed)
     assert bare == {"k": [1, 1.5, "s", True, None, b"b"]}
     assert [type(item) for item in bare["k"]] == [int, float, str, bool, type(None), bytes]
+
+
+@pytest.mark.parametrize("code", [DELETE_ON_NO_MESSAGES, DELETE_ON_NO_LINKS_OR_MESSAGES])
+async def test_what_a_lost_connection_left_in_a_node_can_still_be_fetched(broker: Broker, code: int) -> None:
+    peer, other = await Peer(broker).open(), await Peer(broker).open()
+    link = await dynamic(peer, policy(code))
+    await peer.credit(link, 0)
+    await peer.publish(await peer.sender(link.source.address), message(b"left"))
+    await peer.lose()
+    reader = await other.receiver(link.source.address, credit=1)
+    found = await other.deliveries()
+    assert bodies(found) == [b"left"]
+    await other.settle(ACCEPTED, *found)
+    await other.detach(reader)
+    look(peer)
+    assert not exists(broker, link)
+
+
+@pytest.mark.parametrize("code", [DELETE_ON_NO_LINKS, DELETE_ON_NO_MESSAGES, DELETE_ON_NO_LINKS_OR_MESSAGES])
+async def test_a_node_that_was_never_used_goes_with_its_connection(broker: Broker, code: int) -> None:
+    peer = await Peer(broker).open()
+    link = await dynamic(peer, policy(code))
+    await peer.lose()
+    assert not exists(broker, link)
+    assert broker.dynamic_nodes["/"] == {}
+
+
+async def test_a_scheduled_message_is_a_message(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    link = await dynamic(peer, policy(DELETE_ON_NO_LINKS_OR_MESSAGES))
+    sender = await peer.sender(link.source.address)
+    await peer.publish(sender, message(annotations={"x-opt-delivery-delay": 60_000}))
+    await peer.detach(sender)
+    await peer.detach(link)
+    look(peer)
+    assert exists(broker, link)
+
+
+async def test_a_topic_that_goes_without_messages_stays_while_it_is_linked(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    target = Target(
+        dynamic=True, dynamic_node_properties=policy(DELETE_ON_NO_MESSAGES), capabilities=["temporary-topic"]
+    )
+    link = await peer.sender(None, target=target)
+    look(peer)
+    assert exists(broker, link)
+    await peer.detach(link)
+    look(peer)
+    assert not exists(broker, link)

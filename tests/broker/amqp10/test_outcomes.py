@@ -10,6 +10,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Disposition
 from annulet.wire.amqp10.outcomes import Accepted, Error, Modified, Received, Rejected, Released
+from annulet.wire.amqp10.terminus import Source
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, frame, message, queue_of
 
 
@@ -175,3 +176,34 @@ async def test_what_belongs_to_a_deleted_queue_may_still_be_settled(broker: Brok
     assert not peer.transport.closing
     assert not peer.connection.engine.closed
     await peer.send(frame(Disposition(True, delivery.number, None, True, ACCEPTED)))
+
+
+@pytest.mark.parametrize("durable", [0, 2])
+async def test_links_that_come_and_go_leave_no_delivery_ids_behind(broker: Broker, durable: int) -> None:
+    peer = await waiting(broker, b"a", b"b")
+    for _ in range(5):
+        link = await peer.receiver(None, source=Source("q", durable=durable), name="again", credit=5)
+        assert len(await peer.deliveries()) == 2
+        await peer.detach(link)
+        assert len(broker.hosts["/"].queues["q"].delivering) == (2 if durable else 0)
+    kept = 2 if durable else 0  # a suspended link holds them
+    assert len(peer.connection.channels[0].outcomes) == kept  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("default", "left", "attempts"),
+    [(Released(), 1, 0), (Modified(delivery_failed=True), 1, 1), (None, 1, 1), (ACCEPTED, 0, 0), (Rejected(), 0, 0)],
+    ids=repr,
+)
+async def test_settled_without_an_outcome_is_the_default_of_the_source(
+    broker: Broker, default: Any, left: int, attempts: int
+) -> None:
+    """§3.5.3."""
+    peer = await waiting(broker, b"a")
+    link = await peer.receiver(None, source=Source("q", default_outcome=default), credit=1)
+    assert link.source.default_outcome == (default or Modified(delivery_failed=True))
+    await peer.settle(None, *await peer.deliveries())
+    queue = broker.hosts["/"].queues["q"]
+    assert (queue.order.count, len(queue.delivering)) == (left, 0)
+    await peer.credit(link, 1)
+    assert [item.header.delivery_count or 0 for item in await peer.deliveries()] == [attempts] * left

@@ -11,7 +11,7 @@ from annulet.broker.limits import Limits
 from annulet.core.typed_values import UnsignedLong
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.link_frames import Disposition, Flow
 from annulet.wire.amqp10.outcomes import Rejected
 from annulet.wire.amqp10.performatives import Detach, Source, Target
 from tests.broker.amqp10.peer import ACCEPTED, MAX_FRAME_SIZE, Peer, bodies, message, permit, queue_of, value
@@ -124,7 +124,10 @@ async def test_what_reaches_no_queue_is_accepted_unless_the_sender_asked(broker:
     strict = await peer.sender("/exchanges/amq.direct/nowhere", desired_capabilities=[REJECT_UNROUTABLE])
     assert strict.answer is not None
     assert strict.answer.offered_capabilities == [REJECT_UNROUTABLE]
-    assert "no queue takes" in rejection(await peer.publish(strict, message()))[1]
+    condition, text = rejection(await peer.publish(strict, message()))
+    assert condition == conditions.NOT_FOUND
+    assert "no queue takes" in text
+    assert broker.limit_refusals == 0
 
 
 # ---------------------------------------------------------------------- messages
@@ -361,3 +364,32 @@ async def test_a_closed_link_is_not_remembered(broker: Broker) -> None:
     await peer.send(peer.transfer(sender, message(), delivery_tag=b"tag"))
     await peer.detach(sender, closed=True)
     assert broker.remembered_outcomes == {}
+
+
+async def test_who_attaches_while_a_queue_blocks_gets_credit_when_there_is_room(broker: Broker) -> None:
+    queue_of(broker, "small", {"x-max-length": 2, "x-overflow": "block"})
+    peer, late, consumer = [await Peer(broker).open() for _ in range(3)]
+    first = await peer.sender("small")
+    for _ in range(5):
+        await peer.publish(first, message())
+    sender = await late.sender("small")
+    assert await late.all(Flow) == []
+    await consumer.receiver("small", credit=10)
+    await consumer.settle(ACCEPTED, *await consumer.deliveries())
+    (flow,) = await late.all(Flow)
+    assert (flow.handle, flow.link_credit) == (sender.handle, LINK_CREDIT)
+
+
+async def test_a_refused_link_forgets_no_outcomes(broker: Broker) -> None:
+    queue_of(broker, "q")
+    peer = await Peer(broker).open()
+    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0)
+    await peer.send(peer.transfer(sender, message(), delivery_tag=b"tag"))
+    await peer.lose()
+    again = await Peer(broker).open()
+    permit(broker, write="")
+    await again.refusal(await again.sender("q", name="link", rcv_settle_mode=1))
+    permit(broker)
+    sender = await again.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0, unsettled={b"tag": None})
+    assert sender.answer is not None
+    assert sender.answer.unsettled == {b"tag": ACCEPTED}

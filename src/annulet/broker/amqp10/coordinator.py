@@ -153,23 +153,28 @@ class Coordinator:
         session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
-        """Forget the sends; what the peer had settled goes back to its queue, the rest is unsettled as before."""
+        """Forget the sends; what the peer had settled, or whose link is gone, goes back to its queue.
+
+        The rest is unsettled as before.
+        """
         session = self._session
         del self._open[identifier]
         transaction.core.rollback()
-        forgotten = [number for number in transaction.outcomes if number in transaction.settled]
-        if forgotten and not session.closed:
-            session.outcomes.give_back(session.outcomes.take(forgotten), DEFAULT_OUTCOME)
+        if session.closed:
+            return
+        orphans = [
+            number
+            for number in transaction.outcomes
+            if number in transaction.settled or not session.outcomes.linked(number)
+        ]
+        if orphans:
+            session.outcomes.give_back(session.outcomes.take(orphans), DEFAULT_OUTCOME)
 
-    def rollback_all(self, *, settled_too: bool = True) -> None:
-        """Roll back every open transaction; without ``settled_too`` the session's end returns the deliveries."""
-        for transaction in self._open.values():
-            transaction.core.rollback()
+    def rollback_all(self) -> None:
+        """Roll back every open transaction as the session ends, which then returns the deliveries."""
         transactions, self._open = self._open, {}
-        if settled_too:
-            for transaction in transactions.values():
-                taken = self._session.outcomes.take(list(transaction.settled))
-                self._session.outcomes.give_back(taken, DEFAULT_OUTCOME)
+        for transaction in transactions.values():
+            transaction.core.rollback()
 
     def _answer(self, delivery: IncomingDelivery, state: Outcome) -> None:
         session = self._session
@@ -177,6 +182,10 @@ class Coordinator:
             session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
 
     # ------------------------------------------------------------------ work inside
+
+    def holds(self, number: int) -> bool:
+        """Say whether a delivery is to come to its outcome with one of the open transactions."""
+        return any(number in transaction.outcomes for transaction in self._open.values())
 
     def find(self, identifier: bytes) -> OpenTransaction | None:
         """Return an open transaction."""
@@ -188,23 +197,26 @@ class Coordinator:
         transaction = self.find(state.txn_id)
         if transaction is None:
             raise SessionFault(conditions.TRANSACTION_UNKNOWN_ID, unknown(state.txn_id).description or "")
-        outcome = state.outcome if isinstance(state.outcome, Outcome) else DEFAULT_OUTCOME
-        core = transaction.core
         for number in numbers:
             for tag in session.outcomes.tags([number]):
-                entry = session.unacknowledged[tag]
-                if isinstance(outcome, Accepted):
-                    core.acknowledge(tag)
-                elif isinstance(outcome, Rejected):
-                    transaction.rejections.append((entry, outcome))
-                    core.reject(tag, requeue=False)
-                else:
-                    here = isinstance(outcome, Modified) and outcome.undeliverable_here
-                    failed = isinstance(outcome, Modified) and outcome.delivery_failed
-                    core.give_back(tag, counted=failed, exclude=entry.consumer if here else None)
+                given = state.outcome
+                outcome = given if isinstance(given, Outcome) else session.outcomes.default_of(number)
+                self._enlist_one(transaction, tag, outcome)
                 transaction.outcomes[number] = outcome
-                if settled:
-                    transaction.settled.add(number)
+            if settled and number in transaction.outcomes:  # perhaps by an earlier disposition
+                transaction.settled.add(number)
+
+    def _enlist_one(self, transaction: OpenTransaction, tag: int, outcome: Outcome) -> None:
+        core = transaction.core
+        entry = self._session.unacknowledged[tag]
+        if isinstance(outcome, Accepted):
+            core.acknowledge(tag)
+        elif isinstance(outcome, Rejected):
+            transaction.rejections.append((entry, outcome))
+            core.reject(tag, requeue=False)
+        else:
+            failed = isinstance(outcome, Modified) and outcome.delivery_failed
+            core.give_back(tag, counted=failed, exclude=self._session.outcomes.excluded(entry, outcome))
 
 
 def read_command(payload: bytes) -> object:

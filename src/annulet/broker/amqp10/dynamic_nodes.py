@@ -54,7 +54,7 @@ class DynamicNode:
         self.name = name
         self.queue = queue  # None: an address
         self.policy = policy
-        self.creator: Link | None = creator
+        self.creator: Link | None = creator  # None once its connection has ended
         self.links: dict[Link, None] = {}  # of all connections, while they are attached to it
         self.was_linked = False
 
@@ -132,17 +132,21 @@ class DynamicNodes:
         """Delete what is left, but what waits for other links to go or to be emptied by them."""
         for node in list(self._nodes.values()):
             node.creator = None
-            if node.policy in {0, terminus.DELETE_ON_CLOSE} or not node.links:
+            if node.policy in {0, terminus.DELETE_ON_CLOSE}:
                 self._delete(node)
+            else:
+                self._look_at(node)
 
     def _look_at(self, node: DynamicNode) -> None:
-        empty = node.queue is None or (node.queue.order.count + len(node.queue.delivering)) == 0
-        unlinked = node.was_linked and not node.links
+        queue = node.queue
+        empty = queue is None or queue.order.count + len(queue.delivering) + queue.schedule.count == 0
+        orphaned = node.creator is None and not node.links
+        unlinked = orphaned or (node.was_linked and not node.links)
         if node.policy == terminus.DELETE_ON_NO_LINKS:
             gone = unlinked
-        elif node.policy == terminus.DELETE_ON_NO_MESSAGES:
-            gone = empty and (node.queue is None or node.queue.counters.messages_added > 0)
-        else:
+        elif node.policy == terminus.DELETE_ON_NO_MESSAGES and queue is not None:
+            gone = empty and (queue.counters.messages_added > 0 or orphaned)  # it may wait for its first message
+        else:  # an address never has messages
             gone = unlinked and empty
         if gone:
             self._delete(node)
@@ -154,6 +158,8 @@ class DynamicNodes:
 
     def _check(self) -> None:
         self._checking = False
+        if self._connection.broker.stopping:
+            return
         for node in list(self._nodes.values()):
             if node.policy in {terminus.DELETE_ON_NO_MESSAGES, terminus.DELETE_ON_NO_LINKS_OR_MESSAGES}:
                 self._look_at(node)

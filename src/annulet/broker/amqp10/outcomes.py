@@ -26,7 +26,8 @@ REJECTED_DESCRIPTION: Final = "x-opt-rejected-description"
 """What a dead letter carries of the error it was rejected with (§3.4.3)."""
 
 DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
-"""What becomes of a message whose receiver settles it without an outcome: it is delivered again (Broker-J)."""
+"""What becomes of a message whose receiver settles it without an outcome, unless its source names another default: it
+is delivered again (Broker-J)."""
 
 
 class Outcomes:
@@ -52,13 +53,40 @@ class Outcomes:
         if isinstance(state, TransactionalState):
             self._session.transactions.enlist(numbers, state, settled=settled)
             return
+        transactions = self._session.transactions
+        if transactions.count:  # what a transaction holds has its outcome there
+            numbers = [number for number in numbers if not transactions.holds(number)]
         if not isinstance(state, Outcome):
-            if not settled:
-                return  # received (§3.4.1): the peer goes on
-            state = DEFAULT_OUTCOME
+            if settled:
+                self._carry_out_defaults(numbers)
+            return  # else received (§3.4.1): the peer goes on
         self.carry_out(numbers, state)
         if not settled:
             self._settle(numbers, state)
+
+    def default_of(self, number: int) -> Outcome:
+        """Return the default outcome of the source a delivery came from (§3.5.3)."""
+        session = self._session
+        entry = session.unacknowledged.get(self._tags[number])
+        source = None if entry is None else session.source_of(entry.consumer)
+        return DEFAULT_OUTCOME if source is None else source.source.default_outcome or DEFAULT_OUTCOME
+
+    def linked(self, number: int) -> bool:
+        """Say whether a delivery is held, and the link it went out over is still there."""
+        session = self._session
+        entry = session.unacknowledged.get(self._tags.get(number, 0))
+        return entry is not None and session.source_of(entry.consumer) is not None
+
+    def _carry_out_defaults(self, numbers: list[int]) -> None:
+        groups: list[tuple[Outcome, list[int]]] = []  # neighbours of one default are carried out together
+        for number in numbers:
+            default = self.default_of(number)
+            if groups and groups[-1][0] == default:
+                groups[-1][1].append(number)
+            else:
+                groups.append((default, [number]))
+        for default, group in groups:
+            self.carry_out(group, default)
 
     def carry_out(self, numbers: list[int], outcome: object) -> None:
         """Let deliveries come to an outcome."""
@@ -80,19 +108,26 @@ class Outcomes:
         now = session.connection.now
         counted = isinstance(outcome, Modified) and outcome.delivery_failed
         for entry in entries:
-            consumer = entry.consumer
+            exclude = self.excluded(entry, outcome)
             if isinstance(outcome, Modified) and outcome.message_annotations:
                 annotations: dict[str, Any] = {str(name): value for name, value in outcome.message_annotations.items()}
                 revise_delivering(entry, annotations)
-            entry.queue.return_entries([entry], now, counted=counted, exclude=_excluded(consumer, outcome))
+            entry.queue.return_entries([entry], now, counted=counted, exclude=exclude)
         session.wake(now)
+
+    def excluded(self, entry: QueueEntry, outcome: object) -> Consumer | None:
+        """Return who may not get a message again (§3.4.5, undeliverable-here), ``None`` for nobody."""
+        if not (isinstance(outcome, Modified) and outcome.undeliverable_here):
+            return None
+        source = self._session.source_of(entry.consumer)
+        return None if source is None or source.consumer.cancelled else source.consumer
 
     def take(self, numbers: list[int]) -> list[QueueEntry]:
         """Take deliveries out of the session; those of a queue that was deleted are gone already."""
         held = self._session.unacknowledged
         entries: list[QueueEntry] = []
         for number in numbers:
-            entry = held.pop(self._tags.pop(number), None)
+            entry = held.pop(self._tags.pop(number, 0), None)
             if entry is not None:
                 entries.append(entry)
         return entries
@@ -109,6 +144,17 @@ class Outcomes:
     def forget(self, number: int) -> None:
         """A delivery is settled in another way."""
         self._tags.pop(number, None)
+
+    def forget_tags(self, tags: list[int]) -> None:
+        """Deliveries go on under other ids. O(unsettled) when there are any."""
+        if tags:
+            gone = set(tags)
+            self._tags = {number: tag for number, tag in self._tags.items() if tag not in gone}
+
+    def forget_returned(self) -> None:
+        """Forget the ids of deliveries that went back with their link: nobody will settle them. O(unsettled)."""
+        held, transactions = self._session.unacknowledged, self._session.transactions
+        self._tags = {number: tag for number, tag in self._tags.items() if tag in held or transactions.holds(number)}
 
     def number_of(self, tag: int) -> int:
         """Return the delivery id of a tag, -1 when it is none. O(unsettled)."""
@@ -142,9 +188,3 @@ def revise_for_rejection(entry: QueueEntry, outcome: Rejected) -> None:
     if error.description:
         headers[REJECTED_DESCRIPTION] = str(error.description)
     revise_delivering(entry, headers, stored=False)
-
-
-def _excluded(consumer: Consumer | None, outcome: object) -> Consumer | None:
-    if consumer is None or consumer.cancelled:
-        return None
-    return consumer if isinstance(outcome, Modified) and outcome.undeliverable_here else None

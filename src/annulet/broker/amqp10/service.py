@@ -93,11 +93,11 @@ class Amqp10Service(Amqp10Handler):
             fault = detach_for(error)
             engine.refuse_attach(link, fault.condition, fault.description)
 
-    def detached(self, link: Link, *, closed: bool, error: Error | None, by_peer: bool) -> None:  # noqa: ARG002
+    def detached(self, link: Link, *, closed: bool, error: Error | None, by_peer: bool) -> None:
         """The link is gone."""
         if error is not None:
             logger.info("link detached with an error", peer=self.connection.name, link=link.name, error=repr(error))
-        session_of(link.session).link_detached(link, closed=closed)
+        session_of(link.session).link_detached(link, closed=closed, by_peer=by_peer)
 
     def credit_changed(self, link: Link) -> None:
         """The consumer has other credit."""

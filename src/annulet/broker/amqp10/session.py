@@ -44,10 +44,9 @@ class Amqp10Session(SendingSession):
         self.transactions = Coordinator(self)
         self.sources: dict[str, SourceLink] = {}  # by consumer tag
         self.targets: dict[Link, TargetLink] = {}
-        self._suspended: dict[str, list[int]] = {}  # tags held by links that may be resumed, by the link's name
+        self._suspended: dict[str, list[Consumer]] = {}  # who holds what of links that may be resumed, by their names
         self._consumers_started = 0
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
-        self._unencodable: list[QueueEntry] = []
 
     # ------------------------------------------------------------------ links
 
@@ -65,33 +64,53 @@ class Amqp10Session(SendingSession):
         self._consumers_started += 1
         return str(self._consumers_started)
 
-    def link_detached(self, link: Link, *, closed: bool) -> None:
+    def link_detached(self, link: Link, *, closed: bool, by_peer: bool) -> None:
         """A link that was accepted is gone."""
         owner = link.owner
         if isinstance(owner, SourceLink):
             if not link.session.mapped:
                 self._serve_no_more()
-            owner.detached(closed=closed)
+            owner.detached(closed=closed, by_peer=by_peer)
         elif isinstance(owner, TargetLink):
             owner.detached(closed=closed)
         elif isinstance(owner, Coordinator):
             owner.detached(link)
 
-    def suspend(self, name: str, consumer: Consumer) -> None:
-        """End a consumer whose link may be resumed; what it holds stays with the session (§2.6.13)."""
-        self.detach(consumer.tag, self.connection.now)
-        held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
-        self._suspended[name] = self._suspended.get(name, []) + held
+    def suspend(self, source: SourceLink) -> None:
+        """End the consumer of a link that may be resumed; what the link holds stays with the session (§2.6.13)."""
+        self.detach(source.consumer.tag, self.connection.now)
+        self._suspended[source.link.name] = self._suspended.get(source.link.name, []) + source.holders()
 
-    def resumed(self, name: str, queue: Queue) -> list[int]:
-        """Return the tags a suspended link of this name holds of a queue; those of another queue go back to it."""
-        tags = self._suspended.pop(name, [])
-        kept = [tag for tag in tags if tag in self.unacknowledged and self.unacknowledged[tag].queue is queue]
-        others = [tag for tag in tags if tag in self.unacknowledged and self.unacknowledged[tag].queue is not queue]
-        for tag in others:
-            entry = self.unacknowledged.pop(tag)
-            entry.queue.return_entries([entry], self.connection.now)
-        return kept
+    def resumed(self, name: str, queue: Queue) -> list[Consumer]:
+        """Return who holds messages of a queue for a suspended link of this name; those of others go back to theirs."""
+        holders = self._suspended.pop(name, [])
+        self._return(self._taken_from([holder for holder in holders if holder.queue is not queue]), self.connection.now)
+        return [holder for holder in holders if holder.queue is queue]
+
+    def close_source(self, source: SourceLink) -> None:
+        """End the consumer of a link, and return what the link holds, since before it was resumed as well."""
+        now = self.connection.now
+        self.detach(source.consumer.tag, now, serve=False)
+        returned = self._taken_from(source.holders())
+        self._return(returned, now)
+        self._wake_after(returned, now)
+        if not source.queue.deleted:
+            source.queue.wake(now)
+
+    def _taken_from(self, holders: list[Consumer]) -> list[QueueEntry]:
+        if not holders:
+            return []
+        tags = [tag for tag, entry in self.unacknowledged.items() if entry.consumer in holders]
+        return [self.unacknowledged.pop(tag) for tag in tags]
+
+    def source_of(self, consumer: Consumer | None) -> SourceLink | None:
+        """Return the link that a consumer's deliveries belong to, also those from before it was resumed."""
+        if consumer is None:
+            return None
+        source = self.sources.get(consumer.tag)
+        if source is None:
+            source = next((found for found in self.sources.values() if consumer in found.former), None)
+        return source
 
     def credit_changed(self, link: Link) -> None:
         """The peer granted other credit to an outgoing link, or wants it drained."""
@@ -153,7 +172,10 @@ class Amqp10Session(SendingSession):
         now = self.connection.broker.clock()
         for consumer, entry in withheld:
             if entry.state == DELIVERING and entry.consumer is consumer:
-                exclude = None if consumer.cancelled else consumer
+                source = self.source_of(consumer)
+                exclude = None if source is None or source.consumer.cancelled else source.consumer
+                if source is not None:
+                    source.renew_window()  # nothing was sent, so no credit was used
                 entry.queue.return_entries([entry], now, counted=False, exclude=exclude)
         self.connection.mark_dirty()
 
@@ -178,6 +200,9 @@ class Amqp10Session(SendingSession):
 
     def wake(self, now: int) -> None:
         """Serve this session's links, then give back the credit of those that are drained."""
+        if self.writable:
+            for source in list(self.sources.values()):
+                source.go_on_resuming()
         super().wake(now)
         self.finish_drains()
 
@@ -224,7 +249,7 @@ class Amqp10Session(SendingSession):
         if self.closed:
             return
         self._serve_no_more()
-        self.transactions.rollback_all(settled_too=False)
+        self.transactions.rollback_all()
         self.outcomes.return_unsent(now)
         self.close(now)
         for source in self.sources.values():

@@ -10,6 +10,7 @@ import structlog
 
 from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
 from annulet.broker.amqp10.filters import SourceFilters, read_filters
+from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
 from annulet.broker.views import ConversionError, converted
 from annulet.core.consumer import Consumer, LinkCredit
@@ -21,7 +22,7 @@ from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
 from annulet.wire.amqp10.message import encode_delivery
-from annulet.wire.amqp10.outcomes import Modified, Outcome
+from annulet.wire.amqp10.outcomes import Outcome
 from annulet.wire.amqp10.performatives import SENDER_SETTLED
 from annulet.wire.amqp10.terminus import Source
 from annulet.wire.amqp10.view import VIEW
@@ -70,6 +71,7 @@ class SourceLink:
             priority=settings.priority,
             settings=settings,
         )
+        self.former: list[Consumer] = []  # who holds deliveries from before the link was resumed
         self._withheld_told = False
         self._to_resume: deque[tuple[int, QueueEntry]] = deque()  # tag and entry, since the link was suspended
 
@@ -81,16 +83,28 @@ class SourceLink:
         policy = self.source.expiry_policy
         return self.source.durable == standard.DURABLE_UNSETTLED_STATE and policy != standard.EXPIRE_LINK_DETACH
 
-    def take_over(self, tags: list[int]) -> dict[bytes, object]:
-        """Go on with what an earlier attachment of this link held. Returns our unsettled map."""
+    def holders(self) -> list[Consumer]:
+        """Return the consumers that hold deliveries of this link."""
+        return [holder for holder in (*self.former, self.consumer) if holder.held]
+
+    def take_over(self, former: list[Consumer]) -> dict[bytes, object]:
+        """Go on with what earlier attachments of this link held. Returns our unsettled map."""
         session = self.session
+        self.former = former
         unsettled: dict[bytes, object] = {}
-        for tag in tags:
-            entry = session.unacknowledged.get(tag)
-            if entry is not None:
-                self._to_resume.append((tag, entry))
-                unsettled[_delivery_tag(tag)] = None
+        if former:
+            for tag, entry in session.unacknowledged.items():
+                if entry.consumer in former:
+                    self._to_resume.append((tag, entry))
+                    unsettled[_delivery_tag(tag)] = None
+            session.outcomes.forget_tags([tag for tag, _ in self._to_resume])  # they get other delivery ids
         return unsettled
+
+    def go_on_resuming(self) -> None:
+        """Send what of the resumed deliveries is still to be sent, now that there is room for output."""
+        if self._to_resume:
+            self._resume()
+            self.renew_window()
 
     def _resume(self) -> None:
         """Send again what the peer did not settle; carry out what it told when it attached."""
@@ -110,7 +124,7 @@ class SourceLink:
             payload = self.payload_of(entry)
             if payload is None:
                 del session.unacknowledged[tag]
-                session.withhold(self.consumer, entry)
+                session.withhold(entry.consumer or self.consumer, entry)
                 continue
             number = session.engine.send_transfer(link, name, payload, settled=False, resume=known)
             session.outcomes.note(number, tag)
@@ -165,13 +179,17 @@ class SourceLink:
     def credit_changed(self) -> None:
         """Serve the queue with the credit there is now, after what is resumed."""
         self._resume()
-        window = self.consumer.window
-        assert isinstance(window, LinkCredit)
-        window.grant(self.link.credit)
+        self.renew_window()
         if not self.consumer.cancelled:
             self.queue.wake(self.session.connection.now)
         if self.session.writable:
             self.finish_drain()
+
+    def renew_window(self) -> None:
+        """Let the queue use the credit there is."""
+        window = self.consumer.window
+        assert isinstance(window, LinkCredit)
+        window.grant(self.link.credit)
 
     def finish_drain(self) -> None:
         """Give back what credit is left after everything there was went out."""
@@ -197,8 +215,8 @@ class SourceLink:
             )
             self.session.connection.mark_dirty()
 
-    def detached(self, *, closed: bool) -> None:
-        """The link is gone: what it held goes back, a durable subscription stays unless it was closed."""
+    def detached(self, *, closed: bool, by_peer: bool) -> None:
+        """The link is gone: what it held goes back, a durable subscription stays unless the client closed its link."""
         session = self.session
         now = session.connection.now
         consumer = self.consumer
@@ -213,10 +231,12 @@ class SourceLink:
             for entry in session.outcomes.take(session.outcomes.held(unsent)):
                 entry.queue.return_entries([entry], now, counted=False)
         if not closed and self.keeps_unsettled and not self.queue.deleted:
-            session.suspend(self.link.name, consumer)
+            session.suspend(self)
         else:
-            session.close_consumer(consumer.tag, now)
-        if closed and self.subscription and not self.queue.deleted and not self.queue.users:
+            session.close_source(self)
+            if self.link.unsettled:
+                session.outcomes.forget_returned()
+        if closed and by_peer and self.subscription and not self.queue.deleted and not self.queue.users:
             unsubscribe(session, self.queue)
         elif not self.queue.deleted:
             session.host.consumer_removed(self.queue, now)
@@ -288,7 +308,7 @@ def _attach(
         link.owner = None
         raise
     if not session.engine.accept_attach(link, source=granted, target=link.target, unsettled=unsettled or None):
-        owner.detached(closed=False)
+        owner.detached(closed=False, by_peer=False)
 
 
 def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
@@ -390,7 +410,7 @@ def _echo(wanted: Source, filters: SourceFilters) -> Source:
         timeout=wanted.timeout,
         distribution_mode=wanted.distribution_mode or standard.DISTRIBUTION_MOVE,
         filter=filters.echo,
-        default_outcome=Modified(delivery_failed=True),
+        default_outcome=wanted.default_outcome or DEFAULT_OUTCOME,
         outcomes=list(OUTCOMES),
         capabilities=list(wanted.capabilities),
     )

@@ -10,7 +10,7 @@ from annulet.broker.amqp10.dynamic_nodes import owner_of
 from annulet.broker.amqp10.errors import error_for
 from annulet.broker.amqp10.sources import routing_type_of
 from annulet.core.cancelling import cancel_scheduled
-from annulet.core.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded
+from annulet.core.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
 from annulet.core.message import DEFAULT_PRIORITY, Message
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError, SessionFault
@@ -47,8 +47,8 @@ class TargetLink:
         self.name = name
         self.routing_type = routing_type
         self._rejects_unroutable = rejects
-        self._known = session.client.remembered(link)  # outcomes the peer had not seen when it was suspended
         self._route = None if not name else session.destination(name, routing_type).route
+        self._known = session.client.remembered(link)  # outcomes the peer had not seen when it was suspended
 
     # ------------------------------------------------------------------ credit, §2.6.7
 
@@ -59,12 +59,14 @@ class TargetLink:
             self.session.engine.grant_credit(link, LINK_CREDIT)
 
     def _blocked(self) -> bool:
-        blocked = self.session.blocked
-        if not blocked.any:
+        session = self.session
+        if not session.blocked.any:
             return False
         if self._route is None:
-            return bool(self.session.held_by)
-        return bool(blocked.on_way(self._route))
+            return bool(session.held_by)
+        targets = session.blocked.on_way(self._route)
+        session.hold(targets)  # also who has not published yet has to be told when there is room
+        return bool(targets)
 
     # ------------------------------------------------------------------ messages
 
@@ -129,7 +131,7 @@ class TargetLink:
         if self._route is not None:
             self._route = destination.route
         if routed == 0 and self._rejects_unroutable:
-            raise LimitExceeded(f"no queue takes messages to '{incoming.to if not self.name else self.name}'; bind one")
+            raise NotFound(f"no queue takes messages to '{incoming.to if not self.name else self.name}'; bind one")
         return message.record != 0
 
     def _destination(self, incoming: IncomingMessage) -> Destination:

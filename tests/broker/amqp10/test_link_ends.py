@@ -1,0 +1,96 @@
+"""What ends a link, suspends it or leaves a message out, and what may not follow from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10.link_frames import Flow
+from annulet.wire.amqp10.outcomes import Modified, Released
+from annulet.wire.amqp10.performatives import Detach, Source
+from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
+from tests.broker.amqp091.peer import turns
+from tests.broker.amqp10.peer import ACCEPTED, WINDOW, Peer, bodies
+from tests.broker.amqp10.test_sources import prepared, subscribe, tell, topic
+
+
+async def test_a_fault_ends_the_link_and_not_its_durable_subscription(broker: Broker) -> None:
+    """Closing a link unsubscribes; being thrown out does not."""
+    topic(broker)
+    peer = await Peer(broker).open()
+    link = await subscribe(peer, durable=2)
+    await tell(broker, b"kept")
+    await peer.deliveries()
+    await peer.send(Flow(0, WINDOW, 0, WINDOW, link.handle, delivery_count=77, link_credit=5))
+    (detach,) = await peer.all(Detach)
+    assert (detach.closed, detach.error.condition) == (True, conditions.INVALID_FIELD)  # type: ignore[union-attr]
+    await peer.send(Detach(link.handle, True))
+    await subscribe(peer, durable=2)
+    assert bodies(await peer.deliveries()) == [b"kept"]
+
+
+@pytest.mark.parametrize("settle_mode", [0, 1], ids=["unsettled", "settled"])
+async def test_a_message_that_is_withheld_uses_no_credit(broker: Broker, settle_mode: int) -> None:
+    peer = await prepared(broker, b"x" * 1000, b"y" * 1000, b"small")
+    link = await peer.receiver("q", credit=1, max_message_size=100, snd_settle_mode=settle_mode)
+    await turns()
+    assert bodies(await peer.deliveries()) == [b"small"]
+    await peer.detach(link)
+    await peer.receiver("q", credit=5)
+    assert [body for body in bodies(await peer.deliveries()) if body != b"small"] == [b"x" * 1000, b"y" * 1000]
+
+
+async def test_resuming_goes_on_when_the_window_opens(broker: Broker) -> None:
+    """§2.6.13: what did not fit into the peer's window at first."""
+    peer = await prepared(broker, b"1", b"2", b"3", b"new")
+    source = Source("q", durable=DURABLE_UNSETTLED_STATE)
+    link = await peer.receiver(None, source=source, name="resumed", credit=3)
+    held = await peer.deliveries()
+    await peer.detach(link)
+    link = await peer.receiver(None, source=source, name="resumed", unsettled={item.tag: None for item in held})
+    await peer.send(Flow(3, 1, 0, WINDOW, link.handle, link.delivery_count, 5))
+    first = await peer.deliveries()
+    await peer.send(Flow(4, WINDOW, 0, WINDOW))
+    rest = await peer.deliveries()
+    assert bodies(first + rest) == [b"1", b"2", b"3", b"new"]
+    assert [item.resume for item in first + rest] == [True, True, True, False]
+    await peer.settle(ACCEPTED, *first, *rest)
+    queue = broker.hosts["/"].queues["q"]
+    assert (queue.order.count, len(queue.delivering)) == (0, 0)
+
+
+@pytest.mark.parametrize("outcome", ["closed", "released", "not for this link", "too large"])
+async def test_what_a_resumed_link_holds_goes_where_it_belongs(broker: Broker, outcome: str) -> None:
+    """Also what it holds since before it was suspended, and was suspended again."""
+    peer = await prepared(broker, b"x" * 200)
+    source = Source("q", durable=DURABLE_UNSETTLED_STATE)
+    unsettled: dict[bytes, Any] = {}
+    item: Any = None
+    for _ in range(2):
+        link = await peer.receiver(None, source=source, name="resumed", credit=1, unsettled=unsettled)
+        (item,) = await peer.deliveries()
+        unsettled = {item.tag: None}
+        await peer.detach(link)
+    most = 100 if outcome == "too large" else 0
+    link = await peer.receiver(
+        None, source=source, name="resumed", credit=1, unsettled=unsettled, max_message_size=most
+    )
+    if outcome != "too large":
+        (item,) = await peer.deliveries()
+        assert item.resume
+    other = await peer.receiver("q")
+    if outcome == "closed":
+        await peer.detach(link, closed=True)
+    elif outcome == "released":
+        await peer.settle(Released(), item)
+    elif outcome == "not for this link":
+        await peer.settle(Modified(undeliverable_here=True), item)
+        await peer.credit(link, 1)
+    await turns()
+    assert len(broker.hosts["/"].queues["q"].delivering) == 0
+    assert bodies(await peer.deliveries()) == []
+    await peer.credit(other, 1)
+    assert bodies(await peer.deliveries()) == [b"x" * 200]
