@@ -13,6 +13,7 @@ from annulet.admin.application import build_application
 from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.limits import Limits
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.testing import VirtualClock, broker
@@ -24,6 +25,7 @@ REMOTE = ("192.0.2.7", 40_000)
 
 ALL = PermissionDeclaration(".*", ".*", ".*")
 PASSWORD_HASH = HASHER.hash("pass")
+IMPATIENT = Limits(login_delay_first=0)  # a wrong password makes nobody wait, which other tests are about
 USERS = {
     "guest": UserDeclaration(HASHER.hash("guest"), ("administrator",), {"/": ALL}),
     "manager": UserDeclaration(PASSWORD_HASH, ("management",), {"other": ALL}),
@@ -97,5 +99,5 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     clock = VirtualClock()
-    async with broker(clock=clock, http=False, users=USERS) as running:
+    async with broker(clock=clock, http=False, users=USERS, limits=IMPATIENT) as running:
         yield Site(running.broker, clock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -90,10 +89,12 @@ def test_bytes_are_bounded_and_what_exceeds_them_alone_is_not_remembered() -> No
 
 def test_a_new_message_in_the_place_of_a_former_one_is_not_taken_for_it() -> None:
     conversions = Conversions(entries_max=4)
+    places = set()
     for number in range(50):
-        made = conversions.message_for(message(b"%d" % number), AMQP_0_9_1)
-        gc.collect()
-        assert made.body == b"%d" % number
+        new = message(b"%d" % number)
+        places.add(id(new))
+        assert conversions.message_for(new, AMQP_0_9_1).body == b"%d" % number
+    assert len(places) < 50, "no place was used twice, so nothing could have been mistaken"
 
 
 def test_a_failure_is_counted_logged_and_says_what_and_why(monkeypatch: pytest.MonkeyPatch) -> None:

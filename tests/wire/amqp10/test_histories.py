@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -20,6 +19,7 @@ from annulet.wire.amqp10.performatives import (
     Released,
     Transfer,
 )
+from tests.hypothesis_profiles import state_machine_settings
 from tests.wire.amqp10.recorder import attach_receiver, attach_sender, begin, frame, frames_with_payload, opened
 
 WINDOW = 8
@@ -203,4 +203,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestHistory.settings = state_machine_settings(examples=60, steps=40)
