@@ -25,6 +25,7 @@ def test_channel_max_at_its_bound(number: int, accepted: bool) -> None:
     engine.receive(frame.marshal(commands.Channel.Open(), number))
     assert (handler.named("open_channel") == [(number,)]) is accepted
     assert engine.running is accepted
+    assert engine.limit_hits == ({} if accepted else {"channel_max": 1})
 
 
 def test_a_failed_channel_discards_everything_until_close_ok() -> None:
@@ -61,6 +62,7 @@ def test_message_size_at_its_bound(size: int, accepted: bool, warm: bool) -> Non
     handler.calls.clear()
     engine.receive(publish(b"x" * size))
     assert [call[0] for call in handler.calls] == (["publish"] if accepted else ["close_channel"])
+    assert engine.limit_hits == ({} if accepted else {"max_message_size": 1})
 
 
 def test_a_channel_the_handler_refuses_was_never_open() -> None:
@@ -164,6 +166,7 @@ def test_unfinished_bodies_of_all_channels_are_bounded(limit: int, accepted: boo
         assert engine.running  # what the closed channel had collected no longer counts
     else:
         assert [method.reply_code for _, method in frames(engine)] == [506]
+        assert engine.limit_hits == {"max_assembling_bytes": 1}
 
 
 def test_the_route_cache_is_bounded_and_right() -> None:

@@ -212,6 +212,7 @@ def test_before_tuning_frames_are_small() -> None:
     engine.take_output()
     engine.receive(b"\x01\x00\x00" + (INITIAL_FRAME_MAX + 1).to_bytes(4, "big") + b"\x00")
     assert close_code(engine) == 501
+    assert engine.limit_hits == {"frame_max": 1}
 
 
 def test_octets_before_authentication_are_bounded() -> None:
@@ -224,6 +225,7 @@ def test_octets_before_authentication_are_bounded() -> None:
     engine.receive(b"\x08")
     assert close_code(engine) == 506
     assert engine.closed
+    assert engine.limit_hits == {"max_unauthenticated_bytes": 1}
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,31 @@ def test_what_comes_before_the_login_is_bounded() -> None:
     assert not peer.engine.closed
     peer.receive("\n")
     assert "more than 200 octets before authentication" in peer.sole("ERROR").headers["message"]
+    assert peer.engine.limit_hits == {"max_unauthenticated_bytes": 1}
+
+
+@pytest.mark.parametrize(
+    ("limits", "frame", "limit"),
+    [
+        ({"max_header_bytes": 100}, f"SEND\ndestination:/queue/{'a' * 100}\n\n\0", "max_header_bytes"),
+        ({"max_body_bytes": 10}, "SEND\ndestination:/queue/a\n\n12345678901\0", "max_body_bytes"),
+        ({}, "SEND\n" + "a:1\n" * 1001 + "\n\0", "max_headers"),
+    ],
+)
+def test_limits_that_end_a_connection_are_counted(limits: dict[str, int], frame: str, limit: str) -> None:
+    peer = Recorder(**limits).connect()
+    peer.receive("SEND\ndestination:/queue/a\n\n1234567890\0")
+    assert peer.engine.limit_hits == {}
+    peer.receive(frame)
+    assert peer.sole("ERROR")
+    assert peer.engine.limit_hits == {limit: 1}
+
+
+def test_a_limit_of_the_owner_is_counted_under_its_name() -> None:
+    peer = Recorder().connect()
+    peer.error = RemoteProtocolError("too many", limit="transactions")
+    peer.receive("BEGIN\ntransaction:t\n\n\0")
+    assert peer.engine.limit_hits == {"transactions": 1}
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ class ChannelLifecycle(ConnectionLifecycle):
     def _move_channel(self, number: int, channel: Channel | None, identifier: int) -> None:
         if channel is None:
             if number > self.channel_max:
+                self._count_hit("channel_max")
                 raise ConnectionFault(
                     NOT_ALLOWED, f"channel {number} exceeds the negotiated channel_max ({self.channel_max})"
                 )
@@ -163,6 +164,7 @@ class ChannelLifecycle(ConnectionLifecycle):
             )
         size = int.from_bytes(payload[4:12], "big")
         if size > self.max_message_size:
+            self._count_hit("max_message_size")
             raise ChannelError(
                 PRECONDITION_FAILED,
                 f"message size {size} is larger than configured max size {self.max_message_size}",
@@ -193,6 +195,7 @@ class ChannelLifecycle(ConnectionLifecycle):
         channel.add_fragment(payload)
         self._assembling_bytes += len(payload)
         if self._assembling_bytes > self.max_assembling_bytes:
+            self._count_hit("max_assembling_bytes")
             raise ConnectionFault(
                 RESOURCE_ERROR,
                 f"more than {self.max_assembling_bytes} octets of unfinished bodies; finish messages before new ones",

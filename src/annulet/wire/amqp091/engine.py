@@ -170,7 +170,10 @@ class ConnectionEngine(ChannelLifecycle):
         return self.closed  # asked through a call because serving a frame changes it
 
     def _check_unauthenticated(self) -> None:
-        if not self.authenticated and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
+        if self.authenticated or self._is_closed():
+            return
+        if self._unauthenticated_bytes > self.max_unauthenticated_bytes:
+            self._count_hit("max_unauthenticated_bytes")
             self.close_connection(
                 RESOURCE_ERROR, f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first"
             )
@@ -342,6 +345,7 @@ class ConnectionEngine(ChannelLifecycle):
         if kind not in {FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT}:
             return f"unknown frame type {kind} on channel {number}; send 1, 2, 3 or 8"
         if size + FRAME_OVERHEAD > self.frame_limit + FRAME_SIZE_TOLERANCE:
+            self._count_hit("frame_max")
             return f"frame of {size + FRAME_OVERHEAD} octets on channel {number}, frame_max is {self.frame_limit}"
         return None
 

@@ -134,7 +134,11 @@ class FrameWriter:
         self.frame_max = DEFAULT_FRAME_MAX  # bytes of a frame; negotiated
         self.running = False  # the connection is open, neither negotiating nor closing
         self.channels: dict[int, Channel] = {}
+        self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended something, by its name
         self._output: list[bytes] = []
+
+    def _count_hit(self, limit: str) -> None:
+        self.limit_hits[limit] = self.limit_hits.get(limit, 0) + 1
 
     def take_output(self) -> list[bytes]:
         """Return the buffers to be written, in order, and forget them."""

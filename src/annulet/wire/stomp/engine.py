@@ -82,6 +82,7 @@ class ConnectionEngine:
         self.received_since_check = False  # set by every receive; the owner clears it when it checks for silence
         self.output_size = 0
         self.closed = False
+        self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended the connection, by its name
         self._reader = FrameReader(max_header_bytes=max_header_bytes, max_body_bytes=max_body_bytes)
         self._output: list[bytes] = []
         self._unauthenticated_bytes = 0
@@ -111,6 +112,7 @@ class ConnectionEngine:
         self._reader.feed(data)
         self._serve()
         if unauthenticated and not self.running and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
+            self._count_hit("max_unauthenticated_bytes")
             self.close_with_error(
                 f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first"
             )
@@ -133,8 +135,13 @@ class ConnectionEngine:
         try:
             return self._reader.next_frame()
         except RemoteProtocolError as error:
+            self._count_hit(error.limit)
             self.close_with_error(error.text)
             return None
+
+    def _count_hit(self, limit: str) -> None:
+        if limit:
+            self.limit_hits[limit] = self.limit_hits.get(limit, 0) + 1
 
     def _serve_frame(self, frame: Frame) -> None:
         if self.trace is not None:
@@ -144,6 +151,7 @@ class ConnectionEngine:
             self._check(frame)
             self._dispatch(frame, receipt)
         except RemoteProtocolError as error:
+            self._count_hit(error.limit)
             self.close_with_error(error.text, receipt=receipt, headers=error.headers, frame=frame)
         except Exception:
             self.close_with_error("internal error; the broker's log says more", receipt=receipt, frame=frame)

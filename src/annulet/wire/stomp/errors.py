@@ -14,13 +14,15 @@ class LocalProtocolError(ProtocolError):
 class RemoteProtocolError(ProtocolError):
     """The peer broke the rule, or asked for what it cannot have.
 
-    ``text`` becomes the ``message`` header of the ERROR frame; ``headers`` are added to the frame.
+    ``text`` becomes the ``message`` header of the ERROR frame; ``headers`` are added to the frame. ``limit`` names the
+    limit that was met, empty when it is none: the engine counts it.
     """
 
-    def __init__(self, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, text: str, headers: dict[str, str] | None = None, limit: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.headers: dict[str, str] = {} if headers is None else headers
+        self.limit = limit
 
     def __str__(self) -> str:
         """Return the text."""

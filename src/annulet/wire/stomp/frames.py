@@ -206,7 +206,8 @@ class FrameReader:
         if stop < 0 or stop > limit:
             if end - position > self.max_header_bytes:
                 raise RemoteProtocolError(
-                    f"command and headers exceed {self.max_header_bytes} bytes; end them with an empty line, send less"
+                    f"command and headers exceed {self.max_header_bytes} bytes; end them with an empty line, send less",
+                    limit="max_header_bytes",
                 )
             nul = data.find(b"\0", position)
             if nul >= 0:
@@ -227,7 +228,9 @@ class FrameReader:
                 f"command or headers are not UTF-8 at octet {error.start}; encode them as UTF-8"
             ) from error
         if len(lines) - 1 > self.max_headers:
-            raise RemoteProtocolError(f"frame has {len(lines) - 1} headers, at most {self.max_headers} are allowed")
+            raise RemoteProtocolError(
+                f"frame has {len(lines) - 1} headers, at most {self.max_headers} are allowed", limit="max_headers"
+            )
         command = _without_return(lines[0])
         version = VERSION_1_0 if command in UNESCAPED_COMMANDS else self.version
         headers: dict[str, str] = {}
@@ -264,7 +267,9 @@ class FrameReader:
         return length
 
     def _too_large(self, length: int) -> RemoteProtocolError:
-        return RemoteProtocolError(f"body of {length} bytes or more, at most {self.max_body_bytes} are allowed")
+        return RemoteProtocolError(
+            f"body of {length} bytes or more, at most {self.max_body_bytes} are allowed", limit="max_body_bytes"
+        )
 
     # ---- body
 
