@@ -263,6 +263,34 @@ def test_messages_carry_their_length_and_any_octets(version: str, size: int) -> 
     assert message.body == b"\0" * size
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_a_name_with_a_nul_or_half_a_character_does_not_end_the_frame(version: str) -> None:
+    """Routing keys of AMQP clients may have a NUL."""
+    peer = Recorder().connect(version)
+    peer.engine.send_message(header_line("destination", "/queue/a\0b\ud800", version), b"", b"x")
+    message = peer.sole("MESSAGE")
+    assert (message.headers["destination"], message.body) == ("/queue/a\u2400b" + "\ufffd" * 3, b"x")
+
+
+def test_the_trace_of_a_message_is_one_line_of_its_own_headers() -> None:
+    peer = Recorder().connect()
+    peer.engine.send_message(b"subscription:1\n", "a:b\u2028redelivered:true\n".encode(), b"")
+    assert peer.lines[-1] == ("MESSAGE subscription='1' a='b\\u2028redelivered:true'", False)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    ["CONNECT\nlogin:me\npasscode:hunter2\0", "CONNECT\npasscode=hunter2\n\n\0", "STOMP\nhunter2\nlogin:me\n\n\0"],
+)
+def test_a_malformed_login_is_not_quoted(frame: str) -> None:
+    """What is wrong with it is told, and logged: the password with it would be in the log."""
+    peer = Recorder()
+    peer.receive(frame)
+    error = peer.sole("ERROR")
+    assert "CONNECT" in error.headers["message"] or "STOMP" in error.headers["message"]
+    assert "hunter2" not in repr((error.headers, error.body, peer.calls, peer.lines))
+
+
 def test_the_trace_shows_both_directions_and_no_passcode() -> None:
     peer = Recorder()
     peer.receive(CONNECT)

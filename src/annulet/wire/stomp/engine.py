@@ -23,6 +23,7 @@ from annulet.wire.stomp.constants import (
 from annulet.wire.stomp.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.stomp.frames import Frame, FrameReader, encode_frame, escape
 from annulet.wire.stomp.handler import ConnectionHandler
+from annulet.wire.stomp.header_block import header_octets
 from annulet.wire.stomp.states import (
     ACKNOWLEDGE_MODES,
     COMMANDS,
@@ -308,7 +309,7 @@ class ConnectionEngine:
     def _trace_message(self, lines: bytes, body: bytes) -> None:
         assert self.trace is not None
         headers: dict[str, str] = {}
-        for line in lines.decode("utf-8", "replace").splitlines():
+        for line in lines.decode("utf-8", "replace").split("\n")[:-1]:  # the last line ends too
             name, _, value = line.partition(":")
             headers.setdefault(name, value)
         self.trace(repr(Frame("MESSAGE", headers, body)), False)
@@ -366,8 +367,11 @@ class ConnectionEngine:
 
 
 def header_line(name: str, value: str, version: str) -> bytes:
-    """Return one header as a line of a version, for :meth:`ConnectionEngine.send_message`."""
-    return f"{escape(name, version)}:{escape(value, version)}\n".encode("utf-8", "surrogatepass")
+    """Return one header as a line of a version, for :meth:`ConnectionEngine.send_message`.
+
+    Names of queues and routing keys come from other protocols, whose texts may have NULs.
+    """
+    return header_octets(f"{escape(name, version)}:{escape(value, version)}\n")
 
 
 def _negotiated(accepted: str | None) -> str:

@@ -238,9 +238,10 @@ class FrameReader:
             line = _without_return(lines[number])
             name, colon, value = line.partition(":")
             if not colon or not name:
+                shown = "not shown" if command in UNESCAPED_COMMANDS else repr(_shortened(line))  # may be a passcode
                 raise RemoteProtocolError(
-                    f"line {number + 1} of {_shortened(command)!r} is {_shortened(line)!r}; write NAME:VALUE, and an "
-                    "empty line after the last header"
+                    f"line {number + 1} of {_shortened(command)!r} is {shown}; write NAME:VALUE, and an empty line "
+                    "after the last header"
                 )
             if "\\" in line:
                 name = unescape(name, version)
@@ -327,5 +328,6 @@ def _without_return(line: str) -> str:
 
 
 def _early_end(head: bytes) -> str:
-    shown = head[:SHOWN_OCTETS].decode("utf-8", "replace")
+    """Return what is wrong with a frame that ends too early. Only its command is quoted: a passcode may follow."""
+    shown = head.partition(b"\n")[0][:SHOWN_OCTETS].decode("utf-8", "replace")
     return f"frame that starts with {shown!r} ends within its headers; put an empty line before body and NUL"
