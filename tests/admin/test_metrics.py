@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pamqp import commands
 from prometheus_client.parser import text_string_to_metric_families
 
 from annulet.admin import metrics
@@ -155,3 +156,22 @@ async def test_admission_and_logins(site: Site) -> None:
     assert samples[key("annulet_handshakes")] == 0
     assert samples[key("annulet_bound", name="max_connections_per_user")] == 0
     assert samples[key("annulet_bound", name="login_delay_most")] == 4.0
+
+
+async def test_limits_that_peers_met_are_counted_while_they_are_connected_and_after(site: Site) -> None:
+    name = key("annulet_limit_hits_total", protocol="AMQP 0-9-1", limit="channel_max")
+    assert name not in await scrape(site)
+    peer = await Peer(site.broker).open()
+    await peer.send(3000, commands.Channel.Open())
+    assert (await scrape(site))[name] == 1
+    for connection in list(site.broker.connections):
+        connection.connection_lost(None)
+        connection.connection_lost(None)  # once more counts nothing
+    samples = await scrape(site)
+    assert samples[key("annulet_connections")] == 0
+    assert samples[name] == 1
+
+
+async def test_messages_refused_after_their_sender_settled_them(site: Site) -> None:
+    site.broker.note_settled_loss("q", "full")
+    assert (await scrape(site))[key("annulet_settled_losses_total")] == 1

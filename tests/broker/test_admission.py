@@ -90,3 +90,24 @@ def test_what_peers_cause_is_counted_and_logged() -> None:
     ]
     assert (logs[0]["limit"], logs[0]["peer"]) == ("max_connections", "10.0.0.1:1")
     assert (gate.handshakes_timed_out, gate.idle_closed) == (1, 1)
+
+
+def test_limits_that_ended_connections_met_are_added_up_under_their_settings_names() -> None:
+    made = admission()
+    made.note_limits("AMQP 1.0", {"max_frame_size": 1, "handle_max": 2})
+    made.note_limits("AMQP 1.0", {"max_frame_size": 1, "link_credit": 1})
+    made.note_limits("AMQP 0-9-1", {"frame_max": 1})
+    assert made.limit_hits == {
+        ("AMQP 1.0", "frame_max"): 2,
+        ("AMQP 1.0", "max_links_per_session"): 2,
+        ("AMQP 1.0", "link_credit"): 1,
+        ("AMQP 0-9-1", "frame_max"): 1,
+    }
+
+
+def test_http_connections_up_to_the_limit() -> None:
+    made = admission()
+    assert [made.may_ask(2) for _ in range(3)] == [True, True, False]
+    made.asked()
+    assert made.may_ask(2)
+    assert (made.http_connections, made.refused["http_connections_max"]) == (2, 1)

@@ -19,6 +19,7 @@ class EchoEngine:
     def __init__(self) -> None:
         self.closed = False
         self.received_since_check = False
+        self.limit_hits: dict[str, int] = {}
         self.lost = 0
         self.output: list[bytes] = []
 
@@ -255,8 +256,9 @@ async def test_sessions_are_woken_in_turn(broker: Broker) -> None:
 
 async def test_who_reads_no_answers_is_not_read(broker: Broker) -> None:
     connection, transport = connected(broker)
+    transport.buffered = 3 * ANSWER_BYTES_MAX  # one large delivery
     connection.open().pause_writing()
-    transport.buffered = ANSWER_BYTES_MAX
+    transport.buffered += ANSWER_BYTES_MAX
     connection.flush()
     assert transport.reading
     transport.buffered += 1

@@ -20,9 +20,11 @@ from starlette.responses import Response
 from annulet import __version__
 from annulet.admin.access import broker_of, peer_is_local, require_user
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
+from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
+from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.views import CONVERSIONS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
@@ -86,6 +88,7 @@ class Snapshot:
     bounds: dict[str, float] = dataclasses.field(default_factory=dict)
     log: dict[str, float] = dataclasses.field(default_factory=dict)
     refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
+    limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
 
 
 async def metrics(request: Request) -> Response:
@@ -133,6 +136,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.gauges = {
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
+        "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
@@ -167,6 +171,10 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
+        "settled_losses": (
+            "Messages refused after their sender had settled them (AMQP 1.0), so that nobody could be told",
+            broker.settled_losses,
+        ),
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
@@ -178,6 +186,10 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     }
     snapshot.bounds = _bounds(broker)
     snapshot.refused_connections = dict(admission.refused)
+    snapshot.limit_hits.update(admission.limit_hits)
+    for connection in connections:
+        for limit, count in connection.engine.limit_hits.items():
+            snapshot.limit_hits[connection.protocol_name, SETTINGS_OF_LIMITS.get(limit, limit)] += count
     snapshot.log = {
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
@@ -200,6 +212,7 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        "http_connections_max": HTTP_CONNECTIONS_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -230,6 +243,14 @@ class BrokerCollector(Collector):
         for name, count in self._snapshot.refused_connections.items():
             refused.add_metric([name], count)
         yield refused
+        hits = CounterMetricFamily(
+            "annulet_limit_hits",
+            "Times a peer met a limit that ended its connection, session, channel or link",
+            labels=["protocol", "limit"],
+        )
+        for (protocol, limit), count in sorted(self._snapshot.limit_hits.items()):
+            hits.add_metric([protocol, limit], count)
+        yield hits
         yield from self._hosts()
         yield from self._ledgers()
         yield from self._queues()

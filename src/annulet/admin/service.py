@@ -10,6 +10,7 @@ import structlog
 import uvicorn
 
 from annulet.admin.application import build_application
+from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
 from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.listening import bound_endpoint, open_listening_socket
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from annulet.broker.configuration import Endpoint
 
 logger = structlog.get_logger(__name__)
-
-CONCURRENT_REQUESTS_MAX: Final = 100
-"""Connections and running requests; further ones are answered 503. Management traffic never needs as many."""
 
 REQUEST_HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and headers together."""
@@ -129,13 +127,13 @@ class AdminService:
             log_config=None,
             access_log=False,
             lifespan="off",
-            http="h11",
+            http=protocol_of(broker),
             ws="wsproto",
             ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
             ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one
             server_header=False,
-            limit_concurrency=CONCURRENT_REQUESTS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task
+            limit_concurrency=HTTP_CONNECTIONS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task
             h11_max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,

@@ -22,7 +22,7 @@ import structlog
 from annulet.broker.limited_log import LimitedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from annulet.broker.limits import Limits
     from annulet.broker.listening import PeerFacts
@@ -37,7 +37,16 @@ LIMIT_CONNECTIONS: Final = "max_connections"
 LIMIT_HANDSHAKES: Final = "max_handshakes"
 LIMIT_ADDRESS: Final = "max_connections_per_address"
 LIMIT_USER: Final = "max_connections_per_user"
-COUNTED_LIMITS: Final = (LIMIT_CONNECTIONS, LIMIT_HANDSHAKES, LIMIT_ADDRESS, LIMIT_USER)
+LIMIT_HTTP: Final = "http_connections_max"
+COUNTED_LIMITS: Final = (LIMIT_CONNECTIONS, LIMIT_HANDSHAKES, LIMIT_ADDRESS, LIMIT_USER, LIMIT_HTTP)
+
+SETTINGS_OF_LIMITS: Final = {
+    "max_frame_size": "frame_max",
+    "max_message_size": "max_message_bytes",
+    "max_body_bytes": "max_message_bytes",
+    "handle_max": "max_links_per_session",
+}
+"""What engines call some limits, by the standards' names, and operators by those of the settings."""
 
 
 class Admission:
@@ -47,9 +56,11 @@ class Admission:
         self.limits = limits
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
+        self.http_connections = 0
         self.handshakes_timed_out = 0
         self.idle_closed = 0
         self.refused: Counter[str] = Counter(dict.fromkeys(COUNTED_LIMITS, 0))  # by the limit's name
+        self.limit_hits: Counter[tuple[str, str]] = Counter()  # of ended connections, by protocol and limit
         self.by_user: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()
         self._clock = clock
@@ -115,10 +126,27 @@ class Admission:
         """The socket is gone, or :meth:`may_connect` is asked next."""
         self.handshakes -= 1
 
+    def may_ask(self, most: int) -> bool:
+        """Count an HTTP connection; ``False``: there are ``most`` already, cut it, and do not call :meth:`asked`."""
+        if self.http_connections >= most:
+            self._refuse(LIMIT_HTTP, f"there are {most} HTTP connections", None)
+            return False
+        self.http_connections += 1
+        return True
+
+    def asked(self) -> None:
+        """An HTTP connection has ended, or has become a WebSocket."""
+        self.http_connections -= 1
+
     def note_timed_out(self, peer: str, seconds: float) -> None:
         """Count and log a connection that is cut because it was not open in time."""
         self.handshakes_timed_out += 1
         self._log.warning("handshake timed out", peer=peer, seconds=seconds)
+
+    def note_limits(self, protocol: str, hits: Mapping[str, int]) -> None:
+        """Keep how often a connection that has ended met which limits, as its engine counted (``limit_hits``)."""
+        for limit, count in hits.items():
+            self.limit_hits[protocol, SETTINGS_OF_LIMITS.get(limit, limit)] += count
 
     def note_never_open(self, peer: str, code: int, reason: str) -> None:
         """Log the end of a connection that never was open. Anybody can cause such, so not each has a line."""

@@ -299,7 +299,9 @@ class Broker:
 
     def connection_ended(self, connection: AmqpConnection | ClientConnection) -> None:
         """Forget a connection whose socket is gone."""
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
         if self._drained is not None and not self.connections:
             self._drained.set()
 

@@ -165,6 +165,26 @@ async def test_limits_are_announced_and_kept() -> None:
         leave(running.broker)
 
 
+@pytest.mark.parametrize(("channel", "accepted"), [(1, True), (2, False)])
+async def test_sessions_up_to_the_limit(channel: int, accepted: bool) -> None:
+    limits = Limits(max_sessions_per_connection=2)
+    async with testing.broker(http=False, limits=limits) as running:
+        peer = Peer(running.broker)
+        await peer.log_in()
+        await peer.send(AMQP_HEADER, Open("client"))
+        assert (await peer.one(Open)).channel_max == 1
+        if accepted:
+            await peer.begin(channel)
+        else:
+            peer.receive(frame(Begin(None, 0, 1, 1, 1), channel))
+            error = (await peer.one(Close)).error
+            assert error is not None
+            assert error.condition == conditions.CONNECTION_FRAMING_ERROR
+        hits = peer.connection.engine.limit_hits
+        assert hits == ({} if accepted else {"channel_max": 1})
+        leave(running.broker)
+
+
 # ---------------------------------------------------------------------- signs of life, §2.4.5
 
 

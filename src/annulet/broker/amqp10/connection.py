@@ -60,6 +60,7 @@ class Amqp10Connection(ClientConnection):
             self.service,
             container_id=CONTAINER_ID,
             max_frame_size=configuration.frame_max,
+            channel_max=limits.max_sessions_per_connection - 1,
             handle_max=limits.max_links_per_session - 1,
             idle_time_out=configuration.heartbeat * 1000,
             max_message_size=limits.max_message_bytes,

@@ -1,0 +1,146 @@
+"""The bounds of HTTP connections, at the limit, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from annulet import testing
+from annulet.admin import http_connection
+from annulet.broker.admission import LIMIT_HTTP
+from annulet.broker.broker import Broker
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+REQUEST = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while True:
+        await asyncio.sleep(0.005)
+        if condition():
+            return
+
+
+class Site:
+    """A broker and raw connections to its HTTP port."""
+
+    def __init__(self, broker: Broker, url: str) -> None:
+        self.broker = broker
+        self.port = int(url.rpartition(":")[2])
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, data: bytes = b"") -> Streams:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    async def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
+            with contextlib.suppress(OSError):  # the broker cut it
+                await writer.wait_closed()
+        await self.until(0)
+
+    async def until(self, connections: int) -> None:
+        """Return when so many are counted; a hang is ended by the test's own time-out."""
+        await until(lambda: self.broker.admission.http_connections == connections)
+
+
+@contextlib.asynccontextmanager
+async def site(seconds: float = 10.0) -> AsyncIterator[Site]:
+    async with testing.broker(handshake_timeout=seconds) as running:
+        made = Site(running.broker, running.http_url)
+        yield made
+        await made.close()
+
+
+async def head_of(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+async def test_connections_up_to_the_limit_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "HTTP_CONNECTIONS_MAX", 2)
+    async with site() as here:
+        await here.connect()
+        await here.until(1)
+        second, writer = await here.connect(REQUEST)
+        assert b"200 OK" in await head_of(second)
+        third, _ = await here.connect(REQUEST)
+        assert await ended(third)
+        assert here.broker.admission.refused[LIMIT_HTTP] == 1
+        writer.close()
+        await here.until(1)
+        fourth, _ = await here.connect(REQUEST)
+        assert b"200 OK" in await head_of(fourth)
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", REQUEST[:-1], b"GET /health/live HTTP/1.1\r\n"])
+async def test_a_request_that_does_not_come_ends_its_connection(begun: bytes) -> None:
+    async with site(0.2) as here:
+        reader, _ = await here.connect(begun)
+        assert await ended(reader)
+        assert here.broker.admission.handshakes_timed_out == 1
+
+
+async def test_dripping_octets_gives_no_more_time() -> None:
+    async with site(0.3) as here:
+        reader, writer = await here.connect()
+        for octet in REQUEST[:-1]:
+            writer.write(bytes([octet]))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    if await ended(reader):
+                        break
+        assert here.broker.admission.handshakes_timed_out == 1
+
+
+async def test_a_body_that_does_not_come_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "BODY_SECONDS", 0.2)
+    async with site() as here:
+        head = (
+            b"PUT /api/v1/address-settings/%2F/a HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n"
+            b"authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n{"
+        )
+        reader, _ = await here.connect(head)
+        assert await ended(reader)
+        assert here.broker.admission.handshakes_timed_out == 1
+
+
+async def test_a_kept_connection_waits_for_its_next_request() -> None:
+    async with site(0.1) as here:
+        reader, writer = await here.connect(REQUEST)
+        for _ in range(3):
+            head = await head_of(reader)
+            assert b"200 OK" in head
+            length = re.search(rb"content-length: (\d+)", head)
+            assert length is not None
+            await reader.readexactly(int(length[1]))
+            await asyncio.sleep(0.15)  # longer than a request may take to come
+            writer.write(REQUEST)
+        assert here.broker.admission.handshakes_timed_out == 0
+
+
+async def test_an_answer_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "ANSWER_SECONDS", 0.2)
+    async with site() as here:
+        with socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(peer, ("127.0.0.1", here.port))
+            await loop.sock_sendall(peer, b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 400)
+            await until(lambda: here.broker.admission.handshakes_timed_out == 1)
+            await here.until(0)
