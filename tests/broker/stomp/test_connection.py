@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import structlog
 
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
-from annulet.broker.stomp import connection
+from annulet.broker.stomp import commands, connection
 from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
+from annulet.wire.stomp.frames import Frame, encode_frame
 from tests.broker.stomp.peer import Peer
 
 
@@ -68,7 +70,7 @@ async def test_a_stop_of_the_broker_is_told(broker: Broker) -> None:
 async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
     peer = await Peer(broker).open(heart_beat="1000,1000")
     client = peer.connection
-    assert client._intervals() == (1.0, 1.0)
+    assert client._intervals() == (1.0, 1.0, 0.0)
     client.engine.received_since_check = False
     for _ in range(HEARTBEAT_MISSES_MAX * 2):
         client._heartbeat_due(0.5)
@@ -82,15 +84,35 @@ async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(broker: Broker)
 
 async def test_a_peer_that_promised_nothing_is_given_up_after_the_idle_timeout() -> None:
     async with testing.broker(http=False, limits=Limits(idle_timeout=4.0)) as running:
-        peer = await Peer(running.broker).open()
-        assert peer.connection._intervals() == (0.0, 2.0)
-        peer.connection.engine.received_since_check = False
-        for _ in range(4):
-            peer.connection._heartbeat_due(1.0)
+        peer = await Peer(running.broker).open(heart_beat="0,1000")
+        client = peer.connection
+        assert client._intervals() == (1.0, 0.0, 4.0)
+        client._heartbeat_due(1.0)
+        for _ in range(3):
+            client._heartbeat_due(1.0)
+            await peer.settle()
         assert not peer.transport.closing
-        peer.connection._heartbeat_due(1.0)
-        assert peer.transport.closing
-        await peer.settle()
+        assert running.broker.admission.idle_closed == 0
+        client._heartbeat_due(1.0)  # our heart-beats are no sign of the peer's
+        assert await peer.error() == "idle for 4 seconds; announce a heart-beat"
+        assert running.broker.admission.idle_closed == 1
+
+
+async def test_a_consumer_that_only_receives_is_not_idle() -> None:
+    async with testing.broker(http=False, limits=Limits(idle_timeout=4.0)) as running:
+        sender = await Peer(running.broker).open()
+        peer = await Peer(running.broker).open()
+        await peer.request("SUBSCRIBE", id="s", destination="/queue/q")
+        for _ in range(6):
+            await sender.send("SEND", destination="/queue/q")
+            await peer.messages(1)
+            peer.connection._heartbeat_due(2.0)
+        assert not peer.transport.closing
+        for _ in range(2):
+            peer.connection._heartbeat_due(2.0)
+        assert "idle for 4 seconds" in await peer.error()
+        sender.lose()
+        await sender.settle()
 
 
 async def test_a_heartbeat_from_the_peer_counts(broker: Broker) -> None:
@@ -111,7 +133,8 @@ async def test_a_peer_that_says_nothing_is_cut_after_the_handshake_time(broker: 
 
 async def test_a_peer_that_leaves_during_its_login_costs_nothing_more(broker: Broker) -> None:
     peer = Peer(broker)
-    await peer.send("CONNECT", host="/", accept_version="1.2", login="guest", passcode="guest")
+    connect = {"host": "/", "accept-version": "1.2", "login": "guest", "passcode": "guest"}
+    peer.connection.data_received(encode_frame(Frame("CONNECT", connect)))
     peer.lose()
     await peer.settle()
     task = peer.connection._login
@@ -119,6 +142,59 @@ async def test_a_peer_that_leaves_during_its_login_costs_nothing_more(broker: Br
     with pytest.raises(asyncio.CancelledError):
         await task
     assert peer.connection not in broker.connections
+
+
+async def test_a_login_that_comes_too_late_leaves_nothing_behind(broker: Broker) -> None:
+    peer = Peer(broker)
+    connect = {"host": "/", "accept-version": "1.2", "login": "guest", "passcode": "guest"}
+    peer.connection.data_received(encode_frame(Frame("CONNECT", connect)) + b"\n" * 65_536)
+    assert "octets before authentication" in await peer.error()
+    task = peer.connection._login
+    assert task is not None
+    await asyncio.wait([task])
+    assert peer.connection.session is None
+    assert broker.admission.by_user == {}
+
+
+async def test_a_defect_in_a_login_is_told_and_logged(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(self: object, *arguments: object, **named: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(connection.SaslExchange, "begin", fail)
+    peer = Peer(broker)
+    with structlog.testing.capture_logs() as lines:
+        await peer.send("CONNECT", host="/", accept_version="1.2", login="guest", passcode="guest")
+        assert await peer.error() == "login refused: internal error; the broker's log says more"
+    assert "defect while serving a connection" in [line["event"] for line in lines]
+
+
+async def test_a_defect_in_what_waited_for_the_login_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, *arguments: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(commands.StompCommands, "send", fail)
+    peer = Peer(broker)
+    connect = {"host": "/", "accept-version": "1.2", "login": "guest", "passcode": "guest"}
+    send = Frame("SEND", {"destination": "/queue/q"})
+    with structlog.testing.capture_logs():
+        peer.connection.data_received(encode_frame(Frame("CONNECT", connect)) + encode_frame(send))
+        for _ in range(2000):
+            frames = peer.take()
+            if frames:
+                break
+            await asyncio.sleep(0.001)
+    assert [frame.command for frame in frames] == ["CONNECTED", "ERROR"]
+    assert frames[1].headers["message"] == "internal error; the broker's log says more"
+
+
+async def test_who_never_logs_in_does_not_fill_the_log(broker: Broker) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(20):
+            peer = Peer(broker)
+            await peer.send("SEND", destination="/queue/q")
+            assert peer.transport.closing
+    assert 1 <= len(lines) <= 6
+    assert {line["event"] for line in lines} == {"connection closed before it was open"}
 
 
 async def test_a_connection_over_the_limit_is_told_why(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
+    from annulet.broker.sasl import Step
 
 logger = structlog.get_logger(__name__)
 
@@ -55,6 +56,9 @@ class StompConnection(ClientConnection):
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
         self._half_closed = False
+        self._bytes_checked = 0  # what had gone either way at the last look
+        self._heartbeat_bytes = 0  # of that, our heart-beats
+        self._expected = False  # the end is the broker's own wish
 
     @property
     def protocol_name(self) -> str:  # type: ignore[override] # the version is negotiated
@@ -75,25 +79,31 @@ class StompConnection(ClientConnection):
         self._login = self.broker.loop.create_task(self._log_in(login, passcode, host))
 
     async def _log_in(self, login: str | None, passcode: str | None, host: str) -> None:
+        try:
+            step = await self._check_login(login, passcode)
+            if self.lost or self.engine.closed:  # gave up, or said more than a stranger may
+                return
+            self.now = self.broker.clock()  # of what waited and is served now
+            if isinstance(step, Success):
+                refusal = self._enter(step.user.name, host)
+                if refusal:
+                    self.engine.refuse(refusal)
+                else:
+                    self.engine.authenticated(self.session_id)
+            else:
+                self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
+        except Exception:  # a defect of ours, or the catalogue: the peer is told and not left waiting
+            logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+            self.engine.refuse("login refused: internal error; the broker's log says more")
+        self.mark_dirty()
+
+    async def _check_login(self, login: str | None, passcode: str | None) -> Step:
         exchange = SaslExchange(self.broker.authenticator, PROTOCOL)
         if login is None:
             mechanism = EXTERNAL if self.peer.certificate_name else ANONYMOUS
-            step = await exchange.begin(mechanism, b"", peer=self.peer)
-        else:
-            response = f"\0{login}\0{passcode or ''}".encode("utf-8", "surrogatepass")
-            step = await exchange.begin(PLAIN, response, peer=self.peer)
-        if self.lost:
-            return
-        self.now = self.broker.clock()
-        if isinstance(step, Success):
-            refusal = self._enter(step.user.name, host)
-            if refusal:
-                self.engine.refuse(refusal)
-            else:
-                self.engine.authenticated(self.session_id)
-        else:
-            self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
-        self.mark_dirty()
+            return await exchange.begin(mechanism, b"", peer=self.peer)
+        response = f"\0{login}\0{passcode or ''}".encode("utf-8", "surrogatepass")
+        return await exchange.begin(PLAIN, response, peer=self.peer)
 
     def _enter(self, user_name: str, host: str) -> str:
         """Enter the virtual host; ``host`` that names none means ``/`` ("CONNECT": it may be the server's DNS name).
@@ -123,23 +133,25 @@ class StompConnection(ClientConnection):
 
     # ------------------------------------------------------------------ heart-beats
 
-    def _intervals(self) -> tuple[float, float]:
-        """Seconds within which we speak, and within which the peer has to; 0 for never."""
+    def _intervals(self) -> tuple[float, float, float]:
+        """Seconds: within which we speak, within which the peer has to, after which it is idle; 0 for never.
+
+        Idle is for those who promised nothing.
+        """
         receiving = self.engine.receiving_interval / 1000
-        idle = self.broker.configuration.limits.idle_timeout  # for who promised nothing
-        return self.engine.sending_interval / 1000, receiving or idle / HEARTBEAT_MISSES_MAX
+        idle = 0.0 if receiving else self.broker.configuration.limits.idle_timeout
+        return self.engine.sending_interval / 1000, receiving, idle
 
     def _start_heartbeat(self) -> None:
-        promised = [seconds for seconds in self._intervals() if seconds]
-        if promised:
-            seconds = min(promised) / 2
+        intervals = [seconds for seconds in self._intervals() if seconds]
+        if intervals:
+            seconds = min(intervals) / 2
             self.restart_timer(seconds, lambda: self._heartbeat_due(seconds))
 
     def _heartbeat_due(self, elapsed: float) -> None:
-        """Twice per interval: say something, and give up a peer that was silent for two intervals."""
-        sending, receiving = self._intervals()
-        if self.engine.received_since_check or self.reading_paused:
-            self.engine.received_since_check = False
+        """Twice per interval: say something, and give up a peer that was silent for two intervals, or idle."""
+        sending, receiving, idle = self._intervals()
+        if self._active(promised=receiving > 0):
             self._silent_seconds = 0.0
         else:
             self._silent_seconds += elapsed
@@ -147,10 +159,24 @@ class StompConnection(ClientConnection):
             logger.warning("missed heart-beats, closing", peer=self.name, interval=receiving)
             self.abort()
             return
+        if idle and self._silent_seconds >= idle:
+            self.broker.admission.note_idle(self.name, idle)
+            self.fail(f"idle for {idle:g} seconds; announce a heart-beat")
+            return
         if sending:
+            before = self.engine.output_size
             self.engine.heartbeat()
+            self._heartbeat_bytes += self.engine.output_size - before
             self.mark_dirty()
         self._start_heartbeat()
+
+    def _active(self, *, promised: bool) -> bool:
+        """Say whether there was a sign of life since the last look, from who promised one; else anything either way."""
+        moved = self.bytes_received + self.bytes_sent - self._heartbeat_bytes  # ours are no sign of theirs
+        active = self.engine.received_since_check if promised else moved != self._bytes_checked
+        self.engine.received_since_check = False
+        self._bytes_checked = moved
+        return active or self.reading_paused
 
     # ------------------------------------------------------------------ end
 
@@ -161,6 +187,7 @@ class StompConnection(ClientConnection):
 
     def force_close(self, text: str) -> None:
         """End the connection politely, if ERROR can be called so: there is nothing else."""
+        self._expected = True
         self.fail(text)
 
     def _close_transport(self, transport: asyncio.Transport) -> None:
@@ -182,8 +209,11 @@ class StompConnection(ClientConnection):
 
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""
-        log = logger.warning if text else logger.info
-        log("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+        if self.opened:
+            log = logger.warning if text and not self._expected else logger.info
+            log("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+        elif text:
+            self.broker.admission.note_never_open(self.name, 0, text)
         self._end_session()
 
     def _end_session(self) -> None:
