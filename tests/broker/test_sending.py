@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.broker import Broker
-from annulet.broker.sending import DESTINATIONS_MAX, TARGET_BYTES, Destination, DiskFull, SendingSession
+from annulet.broker.sending import (
+    DESTINATIONS_MAX,
+    REMEMBERED_CHARACTERS_MAX,
+    TARGET_BYTES,
+    Destination,
+    DiskFull,
+    SendingSession,
+)
 from annulet.core.errors import AccessRefused, LimitExceeded, NotFound, ResourceLocked
 from annulet.core.message import Message
 from annulet.core.transaction import Transaction
@@ -102,6 +109,14 @@ async def test_destinations_are_bounded(broker: Broker) -> None:
     assert len(session._destinations) == DESTINATIONS_MAX
     session.destination("q")
     assert len(session._destinations) == 1
+
+
+async def test_long_destinations_are_not_remembered(broker: Broker) -> None:
+    session = session_on(broker)
+    name = "/exchanges/amq.topic/".ljust(REMEMBERED_CHARACTERS_MAX, "k")
+    for given in (name, f"{name}k"):
+        assert session.destination(given).origin.routing_key == given.removeprefix("/exchanges/amq.topic/")
+    assert [known for known, _, _ in session._destinations] == [name]
 
 
 async def test_making_what_is_not_there_takes_permission_and_looking_does_not(broker: Broker) -> None:

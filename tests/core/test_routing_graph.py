@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.errors import AccessRefused, InvalidArgument, NotFound
-from annulet.core.routing_graph import ROUTES_MAX, RoutingGraph
+from annulet.core.routing_graph import REMEMBERED_KEY_CHARACTERS_MAX, ROUTES_MAX, RoutingGraph
 from annulet.core.virtual_host import VirtualHost
 from tests.core.helpers import NOW, RecordingEffects, make_message, pending
 
@@ -103,6 +103,16 @@ def test_remembered_routes_are_bounded(host):
     host.route("", "one more")
     assert list(host._routes) == [("", "one more")]
     assert host.route("", "0") is not remembered
+
+
+@pytest.mark.parametrize("routing_type", ["", "multicast"])
+def test_routes_of_keys_that_are_longer_than_any_name_are_not_remembered(host, routing_type):
+    longest = "k" * REMEMBERED_KEY_CHARACTERS_MAX
+    (queue,) = declare(host, "q")
+    host.bind_queue(queue, "amq.topic", "#")
+    assert host.route("amq.topic", longest, routing_type) is host.route("amq.topic", longest, routing_type)
+    assert host.route("amq.topic", f"{longest}k").queues == [queue]
+    assert len(host._routes) + len(host._typed_routes) == 1
 
 
 def test_reserved_and_missing_names(host):

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 DESTINATIONS_MAX: Final = 1024
 """Destinations a session remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
 
+REMEMBERED_CHARACTERS_MAX: Final = 1024
+"""Characters of a destination that is remembered: a path of names and a key, 255 each. Longer ones are looked up anew."""
+
 TARGET_BYTES: Final = 16
 """Bytes of the log for each queue a message goes to: its id and the message's sequence number in it."""
 
@@ -125,10 +128,11 @@ class SendingSession(Session):
         connection = self.connection
         origin = Origin(node.exchange, route_key, connection.publisher, self.view, connection.identity)
         queues_max = len(route.queues) if route.static else len(self.host.queues)
-        if len(self._destinations) >= DESTINATIONS_MAX:
-            self._destinations.clear()
         found = Destination(origin, route, self.host.generation, queues_max, key_from_message=key_from_message)
-        self._destinations[key] = found
+        if len(name) + len(routing_key) <= REMEMBERED_CHARACTERS_MAX:
+            if len(self._destinations) >= DESTINATIONS_MAX:
+                self._destinations.clear()
+            self._destinations[key] = found
         return found
 
     # ------------------------------------------------------------------ sending

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.selector.selector import Selector
 
+REMEMBERED_KEY_CHARACTERS_MAX: Final = 255
+"""Characters of a routing key whose route is remembered: any that AMQP 0-9-1 can say. AMQP 1.0 and STOMP have keys of 64
+KiB, and with such ones what is remembered would take 600 MB."""
+
 ROUTES_MAX: Final = 10_000
 """Routes remembered per virtual host, about 4 MB. When it is full all are forgotten: routing keys that never repeat
 would push out any better choice as well."""
@@ -238,6 +242,8 @@ class RoutingGraph:
         route.static = route.fixed = walk.static
         if walk.static:
             self.judge_route(route)
+        if len(routing_key) > REMEMBERED_KEY_CHARACTERS_MAX:
+            return route
         if len(self._routes) + len(self._typed_routes) >= ROUTES_MAX:
             self._routes.clear()
             self._typed_routes.clear()

@@ -78,6 +78,31 @@ async def test_destination_lines_are_remembered_within_a_bound(broker: Broker, m
     assert len(opened._lines) <= 2
 
 
+async def test_long_destination_lines_are_not_remembered(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination="/exchange/amq.topic/#")
+    for size in (20, session.REMEMBERED_BYTES_MAX):
+        destination = f"/exchange/amq.topic/{'k' * size}"
+        await peer.send("SEND", destination=destination)
+        (message,) = await peer.messages(1)
+        assert message.headers["destination"] == destination
+    opened = peer.connection.session
+    assert opened is not None
+    assert len(opened._lines) == 1
+
+
+async def test_a_routing_key_with_a_nul_breaks_no_frame(broker: Broker) -> None:
+    """AMQP clients may send one; STOMP's frames end with it."""
+    peer = await Peer(broker).open()
+    await peer.request("SUBSCRIBE", id="s", destination="/exchange/amq.topic/#")
+    host = broker.hosts["/"]
+    message = amqp_message(broker, b"hi")
+    message.origin = Origin("amq.topic", "a\0b", "guest@x", AMQP091_VIEW)
+    host.publish(message, host.route("amq.topic", "a\0b"), broker.clock())
+    (received,) = await peer.messages(1)
+    assert (received.headers["destination"], received.body) == ("/exchange/amq.topic/a\u2400b", b"hi")
+
+
 async def test_the_end_of_a_queue_ends_the_connection_with_the_reason(broker: Broker) -> None:
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE)

@@ -31,6 +31,9 @@ DELIVERY_COUNT: Final = "x-delivery-count"
 DESTINATIONS_MAX: Final = 1024
 """Destinations whose header line a connection remembers; then it starts afresh."""
 
+REMEMBERED_BYTES_MAX: Final = 2048
+"""Bytes of a destination that is remembered, both spellings; they may have 64 KiB, and 1024 of those are too many."""
+
 _DESTINATION_LINE: Final = b"destination:"
 _DIGITS_MAX: Final = 18
 
@@ -141,13 +144,14 @@ class StompSession(SendingSession):
         place = (origin.exchange, origin.routing_key, own)
         line = self._lines.get(place)
         if line is None:
-            if len(self._lines) >= DESTINATIONS_MAX:
-                self._lines.clear()
             given = find_header(own, DESTINATION)
             if given is None or not leads_to(given, origin):
                 given = destination_of(origin, self.host)
             line = header_line(DESTINATION, given, self.version)
-            self._lines[place] = line
+            if len(own) + len(line) <= REMEMBERED_BYTES_MAX:
+                if len(self._lines) >= DESTINATIONS_MAX:
+                    self._lines.clear()
+                self._lines[place] = line
         return line, block
 
     def send_browser_end(self, consumer: StompConsumer) -> None:
