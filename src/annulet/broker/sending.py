@@ -32,7 +32,7 @@ DESTINATIONS_MAX: Final = 1024
 """Destinations a session remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
 
 REMEMBERED_CHARACTERS_MAX: Final = 1024
-"""Characters of a destination that is remembered: a path of names and a key, 255 each. Longer ones are looked up anew."""
+"""Characters of a destination that is remembered: a path of names and a key, 255 each. Longer ones are looked up."""
 
 TARGET_BYTES: Final = 16
 """Bytes of the log for each queue a message goes to: its id and the message's sequence number in it."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from annulet.selector.selector import Selector
 
 REMEMBERED_KEY_CHARACTERS_MAX: Final = 255
-"""Characters of a routing key whose route is remembered: any that AMQP 0-9-1 can say. AMQP 1.0 and STOMP have keys of 64
-KiB, and with such ones what is remembered would take 600 MB."""
+"""Characters of a routing key whose route is remembered: any that AMQP 0-9-1 can say. AMQP 1.0 and STOMP have keys of
+64 KiB, and with such ones what is remembered would take 600 MB."""
 
 ROUTES_MAX: Final = 10_000
 """Routes remembered per virtual host, about 4 MB. When it is full all are forgotten: routing keys that never repeat
