@@ -30,8 +30,8 @@ def run(profile: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("profile", "lines"),
     [
-        ("", ["test 100 True True", "300 50 True None"]),
-        ("test", ["test 100 True True", "300 50 True None"]),
+        ("", ["test 25 True True", "300 50 True None"]),
+        ("test", ["test 25 True True", "300 50 True None"]),
         ("soak", ["soak 2000 False True", "2000 50 False None"]),
     ],
 )
