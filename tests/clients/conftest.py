@@ -18,6 +18,7 @@ from tests.clients.driven import DriverProcess
 from tests.clients.support import Peer, Scene
 
 PEER_VARIABLE = "ANNULET_TEST_PEER"
+HEARTBEAT_SECONDS = 2
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,16 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         return
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
         yield Peer(process.amqp_url, ours=True, stomp_port=process.stomp_port)
+
+
+@pytest.fixture(scope="session")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that tests kill and start again, impatient with silent clients."""
+    folder = tmp_path_factory.mktemp("mortal")
+    configuration = folder / "annulet.toml"
+    configuration.write_text(f"heartbeat = {HEARTBEAT_SECONDS}\n")
+    with BrokerProcess(folder / "data", "--config", str(configuration)) as process:
+        yield process
 
 
 @pytest.fixture

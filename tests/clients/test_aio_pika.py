@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import aio_pika
 import pytest
@@ -112,32 +111,31 @@ async def test_the_rpc_pattern_of_aio_pika(scene: Scene) -> None:
         await rpc.close()
 
 
-async def test_a_robust_connection_survives_a_restart(tmp_path: Path, ours: Peer) -> None:
+async def test_a_robust_connection_survives_a_restart(mortal: BrokerProcess, ours: Peer) -> None:
     """The broker is killed and started again: the client comes back by itself, with its queues and consumers."""
-    with BrokerProcess(tmp_path / "data") as process:
-        connection = await aio_pika.connect_robust(process.amqp_url, reconnect_interval=0.2)
-        async with connection:
-            channel = await connection.channel()
-            queue = await channel.declare_queue("kept", durable=True)
-            temporary = await channel.declare_queue("made again", auto_delete=True)
-            received: asyncio.Queue[bytes] = asyncio.Queue()
+    connection = await aio_pika.connect_robust(mortal.amqp_url, reconnect_interval=0.2)
+    async with connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue("kept", durable=True)
+        temporary = await channel.declare_queue("made again", auto_delete=True)
+        received: asyncio.Queue[bytes] = asyncio.Queue()
 
-            async def on_message(message: aio_pika.abc.AbstractIncomingMessage) -> None:
-                async with message.process():
-                    received.put_nowait(message.body)
+        async def on_message(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            async with message.process():
+                received.put_nowait(message.body)
 
-            message = aio_pika.Message(b"persistent", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
-            await channel.default_exchange.publish(message, routing_key=queue.name)
-            await temporary.consume(on_message)
-            lost, returned = asyncio.Event(), asyncio.Event()
-            connection.close_callbacks.add(lambda *_: lost.set())
-            connection.reconnect_callbacks.add(lambda *_: returned.set())
-            await asyncio.to_thread(process.kill)
-            await asyncio.to_thread(process.start)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await returned.wait()
-                await connection.connected.wait()
-                await queue.consume(on_message)
-                assert await received.get() == b"persistent"
-                await channel.default_exchange.publish(aio_pika.Message(b"after"), routing_key=temporary.name)
-                assert await received.get() == b"after"
+        message = aio_pika.Message(b"persistent", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+        await channel.default_exchange.publish(message, routing_key=queue.name)
+        await temporary.consume(on_message)
+        lost, returned = asyncio.Event(), asyncio.Event()
+        connection.close_callbacks.add(lambda *_: lost.set())
+        connection.reconnect_callbacks.add(lambda *_: returned.set())
+        await asyncio.to_thread(mortal.kill)
+        await asyncio.to_thread(mortal.start)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await returned.wait()
+            await connection.connected.wait()
+            await queue.consume(on_message)
+            assert await received.get() == b"persistent"
+            await channel.default_exchange.publish(aio_pika.Message(b"after"), routing_key=temporary.name)
+            assert await received.get() == b"after"

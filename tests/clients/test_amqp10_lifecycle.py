@@ -11,24 +11,13 @@ import pytest
 
 from tests.broker_process import BrokerProcess, free_ports
 from tests.clients.amqp10 import Client, Connection, data, proton_missing, proton_process, rhea_missing, texts
-from tests.clients.conftest import Drivers
+from tests.clients.conftest import HEARTBEAT_SECONDS, Drivers
 from tests.clients.driven import Refused
 from tests.clients.support import Peer, Scene
 
 pytestmark = pytest.mark.usefixtures("ours")
 
-HEARTBEAT_SECONDS = 2
 MISSING = {"proton": proton_missing, "rhea": rhea_missing}
-
-
-@pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that tests kill and start again, impatient with silent clients."""
-    folder = tmp_path_factory.mktemp("mortal")
-    configuration = folder / "annulet.toml"
-    configuration.write_text(f"heartbeat = {HEARTBEAT_SECONDS}\n")
-    with BrokerProcess(folder / "data", "--config", str(configuration)) as process:
-        yield process
 
 
 @pytest.fixture(params=[pytest.param("proton", marks=pytest.mark.debian), pytest.param("rhea", marks=pytest.mark.node)])

@@ -20,21 +20,16 @@ from tests.clients.support import PATIENCE_SECONDS, Peer
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-@pytest.fixture(scope="module", params=["solo", "prefork"])
-def pool(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def application(peer: Peer, pool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Celery]:
+def application(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Celery]:
     """The application with a worker that is ready."""
-    queue = f"celery-{pool}-{os.getpid()}"
+    queue = f"celery-{os.getpid()}"
     log = tmp_path_factory.mktemp("celery") / "worker.log"
     environment = {**os.environ, "CELERY_BROKER": peer.url, "CELERY_QUEUE": queue, "PYTHONPATH": str(ROOT)}
     application = celery_application.application
     application.conf.update(broker_url=peer.url, task_default_queue=queue)
     command = [sys.executable, "-m", "celery", "-A", "tests.clients.celery_application", "worker"]
-    command += ["--pool", pool, "--concurrency", "2", "--hostname", f"{pool}@%h", "--loglevel", "info"]
+    command += ["--pool", "prefork", "--concurrency", "2", "--hostname", "prefork@%h", "--loglevel", "info"]
     with log.open("wb") as output:
         worker = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=output, stderr=output)
     try:
@@ -81,18 +76,16 @@ def test_a_countdown_is_kept_by_the_worker(application: Celery) -> None:
     assert add.apply_async((2, 2), countdown=0.2).get(timeout=PATIENCE_SECONDS) == 4
 
 
-def test_the_worker_answers_remote_control(application: Celery, pool: str) -> None:
+def test_the_worker_answers_remote_control(application: Celery) -> None:
     inspect = application.control.inspect(timeout=PATIENCE_SECONDS, limit=1)
     registered = inspect.registered()
     (name,) = registered
-    assert name.startswith(f"{pool}@")
+    assert name.startswith("prefork@")
     assert "tests.clients.celery_application.add" in registered[name]
     (answer,) = application.control.inspect(timeout=PATIENCE_SECONDS, limit=1).stats().values()
     assert answer["broker"]["transport"] == "amqp"
 
 
-def test_a_task_whose_process_dies_runs_again(application: Celery, pool: str, tmp_path: Path) -> None:
+def test_a_task_whose_process_dies_runs_again(application: Celery, tmp_path: Path) -> None:
     """acks_late: the message of a lost child goes back to the queue and is delivered again."""
-    if pool == "solo":
-        pytest.skip("the solo pool runs tasks in the worker itself, which would be gone")
     assert once_then_die.delay(str(tmp_path / "marker")).get(timeout=PATIENCE_SECONDS) == "survived"

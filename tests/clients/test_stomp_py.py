@@ -6,14 +6,13 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from stomp.exception import ConnectFailedException
 
 from tests.broker_process import BrokerProcess
-from tests.clients.stomp_client import PATIENCE_SECONDS, StompClient, wait_until
+from tests.clients.stomp_client import PATIENCE_SECONDS, StompClient
 
 Connect = Callable[..., StompClient]
 
@@ -242,39 +241,35 @@ def test_heartbeats_keep_a_quiet_connection_and_silence_ends_it(process: BrokerP
     assert not client.heartbeat_lost.is_set()
 
 
-def test_what_is_durable_survives_a_kill(tmp_path: Path) -> None:
-    queue, topic = "/queue/kept", "/topic/kept"
+def test_what_is_durable_survives_a_kill(
+    process: BrokerProcess, connect: Connect, destination: str, topic: str
+) -> None:
     headers = {"durable-subscription-name": "n", "ack": "client"}
-    with BrokerProcess(tmp_path / "data") as process:
-        client = StompClient(process.stomp_port).connect(**{"client-id": "c"})
-        client.subscribe(topic, **headers)
-        client.connection.unsubscribe("s")
-        client.send(queue, "sent\0", persistent="true", priority=7, mine="a:b")
-        client.send(queue, "lost")
-        client.send(topic, "news", persistent="true")
-        process.restart()
-        assert client.disconnected.wait(PATIENCE_SECONDS)
-        again = StompClient(process.stomp_port).connect(**{"client-id": "c"})
-        again.subscribe(queue, "q")
-        frame = again.next()
-        assert (frame.body, frame.headers["mine"], frame.headers["priority"]) == ("sent\0", "a:b", "7")
-        assert frame.headers["destination"] == queue
-        again.subscribe(topic, **headers)
-        assert again.next().body == "news"
-        again.nothing_more("end")
-        wait_until(lambda: process.get("/api/v1/overview"), "the API")
-        again.close()
+    client = connect(headers={"client-id": "c"})
+    client.subscribe(topic, **headers)
+    client.connection.unsubscribe("s")
+    client.send(destination, "sent\0", persistent="true", priority=7, mine="a:b")
+    client.send(destination, "lost")
+    client.send(topic, "news", persistent="true")
+    process.restart()
+    assert client.disconnected.wait(PATIENCE_SECONDS)
+    again = connect(headers={"client-id": "c"})
+    again.subscribe(destination, "q")
+    frame = again.next()
+    assert (frame.body, frame.headers["mine"], frame.headers["priority"]) == ("sent\0", "a:b", "7")
+    assert frame.headers["destination"] == destination
+    again.subscribe(topic, **headers)
+    assert again.next().body == "news"
+    again.nothing_more("end")
 
 
-def test_a_client_that_reconnects_goes_on(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "data") as process:
-        client = StompClient(process.stomp_port, reconnect_attempts_max=5).connect()
-        client.send("/queue/q", "before", persistent="true")
-        process.restart()
-        assert client.disconnected.wait(PATIENCE_SECONDS)
-        client.connect()
-        client.subscribe("/queue/q")
-        assert client.next().body == "before"
-        client.send("/queue/q", "after")
-        assert client.next().body == "after"
-        client.close()
+def test_a_client_that_reconnects_goes_on(process: BrokerProcess, connect: Connect, destination: str) -> None:
+    client = connect(reconnect_attempts_max=5)
+    client.send(destination, "before", persistent="true")
+    process.restart()
+    assert client.disconnected.wait(PATIENCE_SECONDS)
+    client.connect()
+    client.subscribe(destination)
+    assert client.next().body == "before"
+    client.send(destination, "after")
+    assert client.next().body == "after"

@@ -157,6 +157,19 @@ def test_wrong_passwords_are_refused_logged_and_delayed(site: Site) -> None:
     assert "hunter2" not in site.process.log_end(1_000_000)
 
 
+async def test_a_user_has_so_many_connections(site: Site) -> None:
+    url = f"amqps://alice:secret@localhost:{site.port}/?cafile={site.certificates.authority_file}"
+    connections = await asyncio.gather(*(aio_pika.connect(url) for _ in range(3)))
+    parameters = site.parameters(site.certificates.client_context(), pika.PlainCredentials("alice", "secret"))
+    with pytest.raises((ConnectionClosedByBroker, AMQPConnectionError), match="user 'alice' has 3 connections"):
+        await asyncio.to_thread(BlockingConnection, parameters)
+    await connections[0].close()
+    replaced = await aio_pika.connect(url)
+    for connection in (*connections[1:], replaced):
+        await connection.close()
+
+
+# The last one: who logs in from the same address after it has to wait.
 def test_a_flood_of_wrong_passwords_leaves_other_clients_alone(site: Site) -> None:
     stop = threading.Event()
     refused: list[int] = []
@@ -186,15 +199,3 @@ def test_a_flood_of_wrong_passwords_leaves_other_clients_alone(site: Site) -> No
     assert published > len(refused), "publishing goes on while logins wait"
     assert channel.queue_declare(queue, passive=True).method.message_count == published
     connection.close()
-
-
-async def test_a_user_has_so_many_connections(site: Site) -> None:
-    url = f"amqps://alice:secret@localhost:{site.port}/?cafile={site.certificates.authority_file}"
-    connections = await asyncio.gather(*(aio_pika.connect(url) for _ in range(3)))
-    parameters = site.parameters(site.certificates.client_context(), pika.PlainCredentials("alice", "secret"))
-    with pytest.raises((ConnectionClosedByBroker, AMQPConnectionError), match="user 'alice' has 3 connections"):
-        await asyncio.to_thread(BlockingConnection, parameters)
-    await connections[0].close()
-    replaced = await aio_pika.connect(url)
-    for connection in (*connections[1:], replaced):
-        await connection.close()
