@@ -96,3 +96,15 @@ async def test_there_is_a_limit_on_who_has_not_decided() -> None:
 async def test_an_end_of_input_closes(broker: Broker) -> None:
     listener, _ = connected(broker)
     assert listener.eof_received() is False
+
+
+@pytest.mark.parametrize("header", [VERSIONS_1_0[1], VERSIONS_0_X[0]], ids=["1.0", "0-x"])
+async def test_waiting_for_the_header_uses_up_the_time_for_the_login(broker: Broker, header: bytes) -> None:
+    listener, transport = connected(broker)
+    listener._began -= 0.75 * broker.configuration.handshake_timeout  # as if it had come so late
+    listener.data_received(header)
+    (connection,) = broker.connections
+    assert connection._timer is not None
+    left = connection._timer.when() - broker.loop.time()
+    assert 0 < left <= 0.25 * broker.configuration.handshake_timeout
+    transport.abort()

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pika
+import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, bodies
 
 GROWTH_MAX_BYTES = 64 * 1024 * 1024
 """How much the broker may grow while it is attacked: a connection's buffers, and the heap's slack."""
+
+FLOOD_BYTES = 64 * 1024 * 1024
+"""What a peer that does not read tries to send."""
+
+UNREAD_GROWTH_MAX_BYTES = 24 * 1024 * 1024
+"""How much it may grow for one peer that asks and does not read: 2 MiB of answers, as much asked for by one read, 1 MiB
+of deliveries, the largest message, and copies of each on their way to the socket."""
 
 CONFIGURATION = """
 handshake_timeout = 1.5
@@ -24,10 +33,10 @@ max_message_bytes = 1048576
 MESSAGE_BYTES = 1_048_576
 
 
-def resident_bytes(pid: int) -> int:
-    """Return a process's resident memory."""
+def resident_bytes(pid: int, what: str = "VmRSS") -> int:
+    """Return a process's resident memory, or with ``VmHWM`` the most it ever was."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{what}:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"process {pid} has no memory")
 
@@ -95,3 +104,16 @@ class Bystander:
         self.channel.basic_nack(self.method.delivery_tag, requeue=True)
         assert bodies(self.channel, self.queue) == [b"held", b"pending", b"later"]
         self.scene.close()
+
+
+def flood(connected: socket.socket, question: bytes, fortress: Fortress) -> None:
+    """Ask and never read: the broker stops reading, and has grown by what is bounded."""
+    before = resident_bytes(fortress.process.pid)
+    peak = resident_bytes(fortress.process.pid, "VmHWM")
+    connected.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        connected.sendall(question * (1 + FLOOD_BYTES // len(question)))
+    grown = resident_bytes(fortress.process.pid) - before
+    assert grown < UNREAD_GROWTH_MAX_BYTES, f"grew by {grown:,} bytes"
+    peak = resident_bytes(fortress.process.pid, "VmHWM") - peak
+    assert peak < UNREAD_GROWTH_MAX_BYTES, f"grew by {peak:,} bytes for a while"

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from pika import spec
 
 from tests.broker_process import BrokerProcess
-from tests.clients.hostile import MESSAGE_BYTES, Bystander, Fortress, fortress_in
+from tests.clients.hostile import MESSAGE_BYTES, Bystander, Fortress, flood, fortress_in
+from tests.clients.raw import RawClient, method
 from tests.clients.raw10 import (
     ACCEPTED,
     AMQP_HEADER,
@@ -318,19 +320,25 @@ def test_dispositions_of_everything_there_could_be(client: RawAmqp10, bystander:
 
 
 def test_questions_whose_answers_nobody_reads(fortress: Fortress, bystander: Bystander) -> None:
-    """Flows with echo (§2.7.4): each asks for an answer."""
+    """An attach is answered with its own name (§2.6.3)."""
     queue = bystander.declare()
     with RawAmqp10(fortress.peer, receive_buffer=4096) as client:
         client.open().session()
-        client.link(0, RECEIVER, queue)
-        client.socket.settimeout(2)
-        asked = 0
-        try:
-            while asked < 100_000 and client.send(*[link_flow(0, 1, echo=True)] * 1000):
-                asked += 1000
-        except TimeoutError:
-            print(f"not read further after {asked} questions")  # the broker stops reading: good
-        fortress.check()
+        question = attach("n" * 100_000, 0, RECEIVER, queue) + performative(DETACH, Uint(0), True)
+        flood(client.socket, question * 10, fortress)
+
+
+def test_small_questions_with_large_answers(fortress: Fortress, bystander: Bystander) -> None:
+    """A hundred kilobytes of 0-9-1's basic.get and basic.nack ask for a gigabyte."""
+    queue = bystander.declare(b"large", size=MESSAGE_BYTES)
+    question = b"".join(
+        method(1, spec.Basic.Get(queue=queue)) + method(1, spec.Basic.Nack(delivery_tag=number, requeue=True))
+        for number in range(1, 100_000)
+    )
+    with RawClient(fortress.peer) as client:
+        client.open().open_channel()
+        flood(client.socket, question, fortress)
+    assert len(bystander.wait_for(queue, 1)) == 1
 
 
 def test_credit_of_four_billion(client: RawAmqp10, bystander: Bystander) -> None:

@@ -36,6 +36,7 @@ class AmqpListenerProtocol:
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._timer: asyncio.TimerHandle | None = None
+        self._began = 0.0  # time of the loop when the socket was accepted
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wait for the header, not for ever."""
@@ -44,6 +45,7 @@ class AmqpListenerProtocol:
             transport.abort()
             return
         self._broker.undecided.add(self)
+        self._began = self._broker.loop.time()
         seconds = self._broker.configuration.handshake_timeout
         self._timer = self._broker.loop.call_later(seconds, self._expired)
 
@@ -88,6 +90,11 @@ class AmqpListenerProtocol:
         self, transport: asyncio.Transport, connection: AmqpConnection | Amqp10Connection, received: bytes
     ) -> None:
         self._end()
+        waited = self._broker.loop.time() - self._began  # one deadline for the header and all that follows
+        if isinstance(connection, AmqpConnection):
+            connection.login.waited = waited
+        else:
+            connection.waited = waited
         # The connections have the methods of asyncio.Protocol; inheriting from it would keep them from being compiled.
         transport.set_protocol(cast("asyncio.BaseProtocol", connection))
         connection.connection_made(transport)

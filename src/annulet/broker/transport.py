@@ -28,8 +28,9 @@ logger = structlog.get_logger(__name__)
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
 
-ANSWER_BYTES_MAX: Final = 16 << 20
-"""Bytes waiting to be written above which a connection is not read either: answers to who asks and does not read."""
+ANSWER_BYTES_MAX: Final = 2 << 20
+"""Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
+(to echoes, basic.get, returns, receipts): more of them, and who asks and does not read is not read either."""
 
 CLOSE_GRACE_SECONDS: Final = 5.0
 """How long a peer may take to read our last bytes before the socket is cut."""
@@ -43,6 +44,7 @@ class ConnectionEngine(Protocol):
 
     closed: bool
     received_since_check: bool
+    limit_hits: dict[str, int]
 
     @property
     def output_size(self) -> int:
@@ -64,6 +66,9 @@ class ClientConnection:
     protocol_name: str = ""
     """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
 
+    tls_listener: str = "amqps"
+    """Whose ``tls.certificate_name`` says which user a client certificate names."""
+
     engine: ConnectionEngine
 
     def __init__(self, broker: Broker) -> None:
@@ -82,12 +87,14 @@ class ClientConnection:
         self.bytes_sent = 0
         self.channels: dict[int, SendingSession] = {}
         self.peer = PeerFacts()
+        self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
         self._counted = False  # by the admission
         self._counted_user = ""
         self.transport: asyncio.Transport | None = None
         self._dirty = False
         self._transport_paused = False
+        self._paused_at = 0  # bytes that waited when the socket took no more
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: dict[SendingSession, None] = {}  # sessions with answers to give at the end of this turn
@@ -102,7 +109,7 @@ class ClientConnection:
         self.transport = transport
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
         ours = transport.get_extra_info("sockname") or ("?", 0)
-        self.peer = peer_facts(transport, broker.configuration)
+        self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
         self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
         self.connected_at = broker.clock()
         broker.connections.add(self)
@@ -111,7 +118,7 @@ class ClientConnection:
         if self.refusal and not broker.admission.may_explain():
             transport.abort()
             return
-        seconds = broker.configuration.handshake_timeout
+        seconds = max(0.0, broker.configuration.handshake_timeout - self.waited)
         self.restart_timer(min(EXPLANATION_SECONDS, seconds) if self.refusal else seconds, self._handshake_expired)
 
     def log_in(self, user_name: str) -> str:
@@ -154,6 +161,7 @@ class ClientConnection:
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
         self._transport_paused = True
+        self._paused_at = 0 if self.transport is None else self.transport.get_write_buffer_size()
         self._set_writable(False)
 
     def resume_writing(self) -> None:
@@ -195,8 +203,9 @@ class ClientConnection:
             engine.take_output()
             return
         if engine.output_size:
-            self.bytes_sent += engine.output_size
-            transport.write(b"".join(engine.take_output()))
+            output = b"".join(engine.take_output())
+            self.bytes_sent += len(output)
+            transport.write(output)
         if engine.closed:
             self._close_transport(transport)
             return
@@ -235,7 +244,7 @@ class ClientConnection:
         paused = self.opened and (
             (self.broker.memory_blocked and self.publishes)
             or (held and not self.obeys_credit())
-            or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+            or (self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX)
         )
         if paused != self._reading_paused:
             self._reading_paused = paused

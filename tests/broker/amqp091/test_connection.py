@@ -10,6 +10,8 @@ from pamqp import body, commands, frame, header
 
 from annulet.broker.amqp091 import connection as module
 from annulet.broker.broker import Broker
+from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_ANSWER_SECONDS, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX
+from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, publish, turns
 
 BASIC, CHANNEL, CONNECTION = commands.Basic, commands.Channel, commands.Connection
@@ -65,7 +67,7 @@ async def test_backlog_is_handed_out_in_bounded_pieces_and_to_the_end(broker: Br
     await peer.send(1, BASIC.Consume(queue="deep", no_ack=True))
     assert queue.order.count == 13, "a peer that reads nothing gets nothing"
     peer.connection.resume_writing()
-    assert peer.connection.engine.output_size < module.OUTPUT_BYTES_MAX + 2 * len(LARGE)
+    assert peer.connection.engine.output_size < OUTPUT_BYTES_MAX + 2 * len(LARGE)
     await turns(20)
     assert queue.order.count == 0
 
@@ -82,7 +84,7 @@ async def test_deep_backlog_of_one_channel_does_not_starve_another(broker: Broke
 async def test_peer_that_asks_and_does_not_read_is_not_read(broker: Broker) -> None:
     peer = await Peer(broker).open(1)
     peer.connection.pause_writing()
-    peer.transport.buffered = module.ANSWER_BYTES_MAX + 1
+    peer.transport.buffered = ANSWER_BYTES_MAX + 1
     await peer.send(1, commands.Queue.Declare(queue="q"))
     assert not peer.transport.reading
     peer.transport.buffered = 0
@@ -149,7 +151,7 @@ async def test_peer_that_does_not_answer_connection_close_is_cut(
     peer.connection.force_close("test")
     await turns()
     assert not peer.transport.closing
-    assert timers.fire(peer.connection.abort) == module.CLOSE_ANSWER_SECONDS
+    assert timers.fire(peer.connection.abort) == CLOSE_ANSWER_SECONDS
     assert peer.transport.closing
 
 
@@ -157,7 +159,7 @@ async def test_peer_that_half_closes_and_reads_nothing_is_cut(broker: Broker, mo
     peer = await Peer(broker).open(1)
     timers = Timers(broker, monkeypatch)
     assert peer.connection.eof_received() is False
-    assert timers.fire(peer.connection.abort) == module.CLOSE_GRACE_SECONDS
+    assert timers.fire(peer.connection.abort) == CLOSE_GRACE_SECONDS
     assert peer.transport.closing
 
 
@@ -254,3 +256,32 @@ async def test_large_bodies_arrive_whole(broker: Broker) -> None:
 
 def _bytes(channel: int, method: commands.Basic.Consume) -> bytes:
     return frame.marshal(method, channel)
+
+
+async def test_a_burst_of_gets_is_answered_as_fast_as_it_is_read(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer may ask in one read for more than there is memory."""
+    peer = await Peer(broker).open(1)
+    monkeypatch.setattr(peer.transport, "get_write_buffer_size", lambda: len(peer.transport.written))
+    await peer.send(1, commands.Queue.Declare(queue="q"), publish(1, "q", b"x" * 100_000))
+    await peer.take()
+    count = 8 * HELD_OUTPUT_BYTES // 100_000
+    pairs = [
+        frame.marshal(what, 1)
+        for number in range(1, count + 1)
+        for what in (commands.Basic.Get(queue="q"), commands.Basic.Nack(number, False, True))
+    ]
+    peer.receive(b"".join(pairs))
+    peer.connection.pause_writing()
+    await turns(50)
+    assert HELD_OUTPUT_BYTES <= len(peer.transport.written) <= ANSWER_BYTES_MAX + 2 * HELD_OUTPUT_BYTES
+    assert not peer.transport.reading
+    taken = 0
+    async with asyncio.timeout(5):
+        while taken < count:
+            taken += sum(isinstance(item, commands.Basic.GetOk) for item in await peer.take())
+            peer.connection.resume_writing()
+    await turns()
+    assert peer.transport.reading
+    assert not peer.connection.engine.holding

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pamqp import commands, frame
 
 from annulet.wire.amqp091.constants import FRAME_SIZE_TOLERANCE, INITIAL_FRAME_MAX
-from annulet.wire.amqp091.engine import ConnectionEngine
+from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES, ConnectionEngine
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault, LocalProtocolError
+from annulet.wire.amqp091.output import encode_destination
 from tests.wire.amqp091.recorder import (
     PROTOCOL_HEADER,
     Recorder,
@@ -287,3 +288,32 @@ def test_receiving_is_noted_for_heartbeats() -> None:
     engine.heartbeat()
     assert engine.output_size == 8
     assert engine.take_output() == [b"\x08\x00\x00\x00\x00\x00\x00\xce"]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
+    engine, handler = opened()
+    body = b"x" * (HELD_OUTPUT_BYTES // 4)
+
+    def held() -> bool:
+        return engine.holding
+
+    handler.actions["get"] = lambda: engine.send_get_ok(1, 1, False, encode_destination("", "q"), 0, b"\0\0", body)
+    if traced:
+        engine.trace = [].append
+    gets = [frame.marshal(commands.Basic.Get(0, f"q{number}", True), 1) for number in range(10)]
+    engine.receive(b"".join(gets))
+    assert len(handler.named("get")) == 4
+    assert held()
+    engine.receive(gets[0])  # what comes meanwhile waits too, in its order
+    engine.go_on()
+    assert len(handler.named("get")) == 4
+    for expected in (8, 11):
+        engine.take_output()
+        engine.go_on()
+        assert len(handler.named("get")) == expected
+    assert not held()
+    assert [call[1] for call in handler.named("get")] == [*(f"q{number}" for number in range(10)), "q0"]
+    engine.take_output()
+    engine.receive(gets[1])
+    assert len(handler.named("get")) == 12

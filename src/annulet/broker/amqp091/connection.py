@@ -14,6 +14,7 @@ from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.login import ConnectionLogin
 from annulet.broker.amqp091.topology import Topology
+from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_ANSWER_SECONDS, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX
 from annulet.core import errors as core_errors
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
@@ -33,19 +34,6 @@ if TYPE_CHECKING:
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
-
-OUTPUT_BYTES_MAX: Final = 1 << 20
-"""Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
-
-CLOSE_GRACE_SECONDS: Final = 5.0
-"""How long a peer may take to read our last bytes before the socket is cut."""
-
-CLOSE_ANSWER_SECONDS: Final = 30.0
-"""How long a peer may take to answer connection.close before the socket is cut (RabbitMQ's closing timeout)."""
-
-ANSWER_BYTES_MAX: Final = 16 << 20
-"""Bytes waiting to be written above which a connection is not read either. Deliveries stop at ``OUTPUT_BYTES_MAX``;
-only answers to a peer that asks (basic.get, mandatory publishes) and does not read can grow beyond it."""
 
 HEARTBEAT_MISSES_MAX: Final = 2
 """Silent heartbeat intervals after which a peer is given up (AMQP 0-9-1 §4.2.7)."""
@@ -85,6 +73,7 @@ class AmqpConnection(DeclaringHandler):
         self._confirming: list[PublishingSession] = []
         self._dirty = False
         self._transport_paused = False
+        self._paused_at = 0  # bytes that waited when the socket took no more
         self._reading_paused = False
         self._blocked_told = False
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
@@ -112,8 +101,15 @@ class AmqpConnection(DeclaringHandler):
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
+        self._serve(data)
+
+    def _serve(self, data: bytes) -> None:
+        """Handle input; without any, what waited until its answers could be written."""
         try:
-            self.engine.receive(data)
+            if data:
+                self.engine.receive(data)
+            else:
+                self.engine.go_on()
         except Exception:  # a defect of ours: the engine has closed with 541, and the peer is to be told
             logger.exception("defect while serving a connection", peer=self.name)
         if self.login.refusal and self.engine.state is not ConnectionState.AWAITING_HEADER:  # now it can understand
@@ -139,6 +135,7 @@ class AmqpConnection(DeclaringHandler):
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
         self._transport_paused = True
+        self._paused_at = 0 if self._transport is None else self._transport.get_write_buffer_size()
         self._set_writable(False)
 
     def resume_writing(self) -> None:
@@ -192,6 +189,9 @@ class AmqpConnection(DeclaringHandler):
             self.now = self.broker.clock()
             self._set_writable(True)
         self._pace_reading(transport)
+        if engine.holding and not self._reading_paused:
+            self.now = self.broker.clock()
+            self._serve(b"")
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
@@ -246,7 +246,7 @@ class AmqpConnection(DeclaringHandler):
         paused = (
             alarmed
             or (held and not any(channel.consumers or channel.unacknowledged for channel in self.channels.values()))
-            or (self._transport_paused and transport.get_write_buffer_size() > ANSWER_BYTES_MAX)
+            or (self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX)
         )
         if paused != self._reading_paused:
             self._reading_paused = paused

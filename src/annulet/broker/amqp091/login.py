@@ -45,6 +45,7 @@ class ConnectionLogin:
         self._task: asyncio.Task[None] | None = None
         self._counted = False
         self._user = ""  # the connection is counted to
+        self.waited = 0.0  # seconds of the hand-shake's that are used up already
 
     def enter(self, transport: asyncio.Transport) -> float:
         """Learn who the peer is and ask for admission. Returns the seconds it has for its hand-shake."""
@@ -58,11 +59,12 @@ class ConnectionLogin:
             return UNEXPLAINED
         self._connection.engine.trace = frame_trace(broker.configuration, self._connection)
         self._connection.engine.mechanisms = mechanisms_text(broker.authenticator.mechanisms(self.peer, AMQP_0))
-        return min(EXPLANATION_SECONDS, self.timeout) if self.refusal else self.timeout
+        seconds = max(0.0, self.timeout - self.waited)
+        return min(EXPLANATION_SECONDS, seconds) if self.refusal else seconds
 
     @property
     def timeout(self) -> float:
-        """Seconds from the first octet to open."""
+        """Seconds from accept to open."""
         return self._broker.configuration.handshake_timeout
 
     def begin(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> None:

@@ -53,6 +53,9 @@ _ACK: Final = 60 << 16 | 80
 _CLASS_BASIC_NO_WEIGHT: Final = 60 << 16
 _ACK_FRAME_SIZE: Final = 21
 _ACK_PAYLOAD_SIZE: Final = 13
+HELD_OUTPUT_BYTES: Final = 2097152
+"""Octets of output above which input waits until they were taken: a basic.get of 30 octets may ask for 128 MiB."""
+
 _CHUNKS_JOINED: Final = 256  # chunks of an incomplete frame after which they are joined: bounds objects, not octets
 
 
@@ -70,6 +73,9 @@ class ConnectionEngine(ChannelLifecycle):
         max_message_size: largest body in bytes; larger ones close the channel with 406.
         max_assembling_bytes: announced bodies in arrival on all channels together; beyond it 506 closes the connection.
         max_unauthenticated_bytes: what a peer may send before it is authenticated.
+
+    While ``holding``, input waits because too much of what it asked for has not been taken: after ``take_output`` call
+    :meth:`go_on`.
 
     ``engine.trace`` may be set to what takes each frame as a line (``<-`` from the peer, ``->`` to it); all frames then
     take the general path.
@@ -101,6 +107,7 @@ class ConnectionEngine(ChannelLifecycle):
         self.received_since_check = False  # set by every receive; the owner clears it when it checks for silence
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self._unauthenticated_bytes = 0
+        self.holding = False  # input waits for output to be taken
         self._serving = False  # within _serve
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet
         self._pending = 0  # bytes in it
@@ -122,6 +129,10 @@ class ConnectionEngine(ChannelLifecycle):
             if self.state is ConnectionState.CHECKING:
                 self._hold(data)
                 return
+        if self.holding:
+            self._hold(data)
+            self.go_on()
+            return
         if self._chunks:
             self._chunks.append(data)
             self._pending += len(data)
@@ -133,6 +144,16 @@ class ConnectionEngine(ChannelLifecycle):
             data = b"".join(self._chunks)
             self._chunks = []
         self._serve(data)
+
+    def go_on(self) -> None:
+        """Serve the input that waited for output to be taken; nothing while there is still too much output.
+
+        Raises:
+            Exception: as :meth:`receive`.
+        """
+        if self.holding and self.output_size < HELD_OUTPUT_BYTES:
+            self.holding = False
+            self._go_on()
 
     def _serve(self, data: bytes) -> None:
         """Serve what is complete and keep the rest."""
@@ -159,7 +180,7 @@ class ConnectionEngine(ChannelLifecycle):
             self._serve(data)
 
     def _hold(self, data: bytes) -> None:
-        """Keep input while a response is checked."""
+        """Keep input while a response is checked, or output waits."""
         self._chunks.append(data)
         self._pending += len(data)
         if len(self._chunks) >= _CHUNKS_JOINED:
@@ -195,6 +216,9 @@ class ConnectionEngine(ChannelLifecycle):
             if following == position:
                 break
             position = following
+            if self.output_size >= HELD_OUTPUT_BYTES:
+                self.holding = True
+                break
         return position
 
     def _receive_protocol_header(self, data: bytes) -> int:
