@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from annulet.broker.amqp10.coordinator import COORDINATOR_CREDIT, TRANSACTIONS_MAX, Coordinator, read_command
-from annulet.broker.amqp10.outcomes import REJECTED_CONDITION
 from annulet.broker.broker import Broker
 from annulet.core.reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.names import REJECTED_CONDITION
 from annulet.wire.amqp10.outcomes import (
     Accepted,
     Declare,

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from annulet.broker.amqp10.outcomes import REJECTED_CONDITION, REJECTED_DESCRIPTION
 from annulet.broker.broker import Broker
 from annulet.core.reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
 from annulet.wire.amqp10.outcomes import Accepted, Error, Modified, Received, Rejected, Released
 from annulet.wire.amqp10.terminus import Source
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, frame, message, queue_of

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.core.entry import DeliveryCopy
 from annulet.core.revision import revise_delivering
+from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
 from annulet.wire.amqp10.outcomes import (
     Accepted,
     Modified,
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
-
-REJECTED_CONDITION: Final = "x-opt-rejected-condition"
-REJECTED_DESCRIPTION: Final = "x-opt-rejected-description"
-"""What a dead letter carries of the error it was rejected with (§3.4.3)."""
 
 DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
 """What becomes of a message whose receiver settles it without an outcome, unless its source names another default: it

@@ -26,6 +26,10 @@ DATA_SECTIONS: Final = "x-opt-annulet-data-sections"
 JMS_TYPE: Final = "x-opt-jms-msg-type"
 """AMQP JMS mapping §3.2: message 0, object 1, map 2, bytes 3, stream 4, text 5."""
 
+REJECTED_CONDITION: Final = "x-opt-rejected-condition"
+REJECTED_DESCRIPTION: Final = "x-opt-rejected-description"
+"""What a dead letter carries of the error it was rejected with (§3.4.3)."""
+
 ANNOTATIONS: Final[dict[str, str]] = {
     "_AMQ_ORIG_ADDRESS": "x-opt-ORIG-ADDRESS",
     "_AMQ_ORIG_QUEUE": "x-opt-ORIG-QUEUE",
@@ -37,7 +41,9 @@ ANNOTATIONS: Final[dict[str, str]] = {
     "x-last-death-queue": f"{LAST_DEATH}queue",
     "x-last-death-reason": f"{LAST_DEATH}reason",
     "x-last-death-exchange": f"{LAST_DEATH}exchange",
+    REJECTED_CONDITION: REJECTED_CONDITION,
+    REJECTED_DESCRIPTION: REJECTED_DESCRIPTION,
 }
-"""Headers of dead letters in other protocols (Artemis's, RabbitMQ's), and the annotations they are here."""
+"""Headers of dead letters in other protocols (Artemis's, RabbitMQ's, ours), and the annotations they are here."""
 
 HEADERS: Final[dict[str, str]] = {annotation: header for header, annotation in ANNOTATIONS.items()}
