@@ -106,6 +106,26 @@ def test_changed_files_are_read_again_and_broken_ones_left(
     assert listener.renewals == 2
 
 
+def test_files_that_go_away_while_they_are_read_leave_the_old_ones(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "RENEWAL_SECONDS", 0.0)
+    monkeypatch.setattr(tls, "_check_readable", lambda *_: None)  # it was there a moment before
+    certificate, key = certificates.issue("fleeting", "localhost")
+    listener = TlsListener("bulks", certificates.settings(certificate=certificate, key=key))
+    told: list[int] = []
+    listener.when_renewed = lambda: told.append(listener.renewals)
+    first = listener.context
+    certificate.unlink()
+    with structlog.testing.capture_logs() as logs:
+        listener.renew()
+    assert listener.context is first
+    assert "a file went away while it was read" in logs[0]["error"]
+    certificates.issue("fleeting", "localhost")
+    listener.renew()
+    assert told == [1]
+
+
 def test_files_are_not_looked_at_on_every_tick(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = TlsListener("amqps", certificates.settings())
     monkeypatch.setattr(listener, "_stamps", lambda: pytest.fail("looked too early"))

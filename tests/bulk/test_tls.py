@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 from pyarrow import flight
 
 from annulet import testing
+from annulet.broker import tls
 from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.bulk import protocol
 from annulet.bulk.client import AUTHORITIES_VARIABLE, BulkClient
 from annulet.bulk.errors import AuthenticationError, BulkError, UnavailableError
+from annulet.bulk.server import BulkService
 from annulet.bulk.url import parse_url
+from tests.bulk.helpers import Bench, away
 from tests.certificates import Certificates
 
 FREE = Endpoint(LOOPBACK, 0)
@@ -61,6 +65,70 @@ async def test_only_bulk_over_tls_with_certificates_of_clients(tmp_path: Path) -
         assert await asyncio.to_thread(listed, cert_chain=certificate, private_key=key) > 5
         with pytest.raises(pa.ArrowException):
             await asyncio.to_thread(listed)
+
+
+async def serial_number(certificates: Certificates, port: int) -> str:
+    context = certificates.client_context()
+    context.set_alpn_protocols(["h2"])
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    number: str = writer.get_extra_info("peercert")["serialNumber"]
+    writer.close()
+    with contextlib.suppress(OSError):  # gRPC hangs up on who says nothing
+        await writer.wait_closed()
+    return number
+
+
+async def renewed(certificates: Certificates, port: int, before: str) -> None:
+    while True:
+        with contextlib.suppress(ConnectionError):  # the moment in which nobody listens
+            if await serial_number(certificates, port) != before:
+                return
+        await asyncio.sleep(0.01)
+
+
+async def test_new_certificates_are_taken_and_streams_under_way_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "RENEWAL_SECONDS", 0.0)
+    certificates = Certificates(tmp_path)
+    monkeypatch.setenv(AUTHORITIES_VARIABLE, str(certificates.authority_file))
+    async with testing.broker(bulks=FREE, tls={"bulks": certificates.settings()}) as running:
+        (service,) = [one for one in running.broker.services if isinstance(one, BulkService)]
+        here = Bench(running.broker)
+        here.declare("q", durable=False)
+        await here.publish("q", [b"x" * 100_000] * 200, persistent=False)
+        before = await serial_number(certificates, service.port)
+        client = BulkClient(parse_url(url_of(running)), retry_seconds=0)
+        try:
+            opened = await away(lambda: client.act(protocol.OpenBrowse(queue="q")))
+            stream = client.get(protocol.BrowseTicket(snapshot=opened["snapshot"], after=0, upto=200))
+            rows = (await away(lambda: next(stream))).num_rows
+            certificates.issue("server", "localhost", "127.0.0.1")
+            running.broker.tls.renew()
+            async with asyncio.timeout(10):
+                await renewed(certificates, service.port, before)
+            assert len(service._servers) == 2, "the old one has a stream to finish"
+            await away(lambda: client.act(LIST))  # with the token it has, over a new connection
+            rows += await away(lambda: sum(batch.num_rows for batch in stream))
+            assert rows == 200
+            await asyncio.gather(*service._renewals)
+            assert len(service._servers) == 1
+        finally:
+            await away(client.close)
+
+
+async def test_certificates_that_cannot_be_used_leave_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "RENEWAL_SECONDS", 0.0)
+    certificates = Certificates(tmp_path)
+    async with testing.broker(bulks=FREE, tls={"bulks": certificates.settings()}) as running:
+        (service,) = [one for one in running.broker.services if isinstance(one, BulkService)]
+        before = await serial_number(certificates, service.port)
+        certificates.certificate.write_text("half written")
+        running.broker.tls.renew()
+        assert not service._renewals
+        assert await serial_number(certificates, service.port) == before
 
 
 async def test_an_unreadable_file_of_authorities_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,9 @@ class TlsListener:
         self.name = name  # in the configuration: amqps, stomps, https, bulks
         self.settings = settings
         self.renewals = 0
+        self.when_renewed: Callable[[], None] | None = None  # for who has a TLS of its own and takes the files
+        self._seen = self._stamps()  # before the files are read: what changes meanwhile is read again
         self.context = make_context(name, settings)
-        self._seen = self._stamps()
         self._looked_at = time.monotonic()
         self.warn_of_expiry()
 
@@ -86,6 +87,8 @@ class TlsListener:
             return
         self.renewals += 1
         logger.info("certificates renewed", listener=self.name, certificate=str(self.settings.certificate))
+        if self.when_renewed is not None:
+            self.when_renewed()
         self.warn_of_expiry()
 
     def warn_of_expiry(self) -> None:
@@ -138,6 +141,8 @@ def make_context(listener: str, settings: TlsSettings) -> ssl.SSLContext:
         context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
     except ssl.SSLError as error:
         raise TlsError(f"{where}: {_chain_error(settings, error)}") from error
+    except OSError as error:
+        raise _replaced_meanwhile(where, error) from error
     except _EncryptedKeyError as error:
         raise TlsError(
             f"{where}: key {settings.key} is encrypted; store it without: openssl pkey -in {settings.key} -out ..."
@@ -148,6 +153,8 @@ def make_context(listener: str, settings: TlsSettings) -> ssl.SSLContext:
             context.load_verify_locations(settings.client_ca)
         except ssl.SSLError as error:
             raise TlsError(f"{where}: client_ca {settings.client_ca} holds no PEM certificate") from error
+        except OSError as error:
+            raise _replaced_meanwhile(where, error) from error
     if settings.ciphers:
         try:
             context.set_ciphers(settings.ciphers)
@@ -167,6 +174,11 @@ def _check_readable(where: str, field: str, path: Path) -> None:
             f"{where}: {field} {path} cannot be read: {error.strerror}; "
             f"set tls.{field} to a PEM file that the broker may read"
         ) from error
+
+
+def _replaced_meanwhile(where: str, error: OSError) -> TlsError:
+    """A file was there a moment before: somebody replaces it, and it will be looked at again."""
+    return TlsError(f"{where}: a file went away while it was read: {error}")
 
 
 def _chain_error(settings: TlsSettings, error: ssl.SSLError) -> str:

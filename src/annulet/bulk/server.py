@@ -6,9 +6,11 @@ Flight's own threads take calls and stream; every decision is made on the broker
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
@@ -56,6 +58,12 @@ Longer than any disk pause; a call that takes longer is answered as unavailable.
 STOP_SECONDS: Final = 5.0
 """How long a clean stop waits for streams under way. They can be read again after the restart."""
 
+RENEWAL_PAUSE_SECONDS: Final = 0.02
+"""Between two attempts to listen with new certificates: gRPC closes the old socket at once, but in its own thread."""
+
+RENEWAL_SECONDS_MAX: Final = 10.0
+"""How long is tried to listen with new certificates."""
+
 UPKEEP_SECONDS: Final = 60.0
 """Between two looks at idle leases, old stages and old snapshots: their limits are an hour and more."""
 
@@ -76,7 +84,10 @@ class BulkService:
         self.snapshots: SnapshotStore
         self.stages: StageStore
         self._servers: list[_FlightServer] = []
+        self._tokens = TokenStore()  # outlives a server that makes room for one with other certificates
         self._upkeep: asyncio.Task[None] | None = None
+        self._renewing = asyncio.Lock()
+        self._renewals: set[asyncio.Task[None]] = set()
 
     @property
     def urls(self) -> dict[str, str]:
@@ -110,46 +121,100 @@ class BulkService:
         if self.endpoint is not None:
             self.endpoint = self._listen(broker, handler, self.endpoint, None)
         if self.tls_endpoint is not None:
-            self.tls_endpoint = self._listen(broker, handler, self.tls_endpoint, broker.tls.listeners["bulks"])
+            tls = broker.tls.listeners["bulks"]
+            self.tls_endpoint = self._listen(broker, handler, self.tls_endpoint, tls)
+            tls.when_renewed = partial(self._renew, broker, handler, tls)
         self._upkeep = broker.loop.create_task(self._maintain())
         logger.info("bulk listener", **self.urls)
 
     def _listen(self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None) -> Endpoint:
         """Open one listener and return its real address."""
-        location = f"{'grpc' if tls is None else 'grpc+tls'}://{endpoint}"
         try:
-            server = _FlightServer(location, broker.loop, handler, self.stages, tls)
+            server = self._make(broker, handler, endpoint, tls)
         except (pa.ArrowException, OSError) as error:
             raise StartError(f"cannot listen for bulk transfer on {endpoint}: {error}") from error
         self._servers.append(server)
         return Endpoint(endpoint.host, server.port)
 
+    def _make(
+        self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None
+    ) -> _FlightServer:
+        location = f"{'grpc' if tls is None else 'grpc+tls'}://{endpoint}"
+        return _FlightServer(location, broker.loop, handler, self.stages, self._tokens, tls)
+
+    def _renew(self, broker: Broker, handler: RequestHandler, tls: TlsListener) -> None:
+        """Have new connections get the new certificates; on the loop."""
+        task = broker.loop.create_task(self._replace(broker, handler, tls))
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+
+    async def _replace(self, broker: Broker, handler: RequestHandler, tls: TlsListener) -> None:
+        """Have the server end when its streams have, and open one with the new certificates on its port.
+
+        gRPC takes no other certificates while a server runs, and Flight lets no two share a port. Clients whose
+        connection ends, or that connect in the moment between, connect anew by themselves.
+        """
+        endpoint = self.tls_endpoint
+        assert endpoint is not None
+
+        def listen() -> _FlightServer:
+            _check_address(endpoint, "--bulks")
+            return self._make(broker, handler, endpoint, tls)
+
+        async with self._renewing:
+            old = [server for server in self._servers if server.tls is tls and server.ended is None]
+            endings = [self._shut_down(server).wait() for server in old]
+            deadline = broker.loop.time() + RENEWAL_SECONDS_MAX
+            while True:
+                try:
+                    self._servers.append(await asyncio.to_thread(listen))
+                    break
+                except (StartError, pa.ArrowException, OSError) as error:
+                    if broker.loop.time() > deadline:
+                        remedy = "it is tried again when the certificates change; or start the broker anew"
+                        logger.error("bulk transfer over TLS is not served", error=str(error), remedy=remedy)  # noqa: TRY400
+                        break
+                await asyncio.sleep(RENEWAL_PAUSE_SECONDS)
+        await asyncio.gather(*endings)
+        for server in old:
+            self._servers.remove(server)
+
     async def stop(self) -> None:
         """Refuse new calls, let running ones finish for a while, close."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-            self._upkeep = None
+        tasks = [*self._renewals] if self._upkeep is None else [self._upkeep, *self._renewals]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._upkeep = None
         servers, self._servers = self._servers, []
         if not servers:
             return
         for server in servers:
             server.stopping = True
-        # A stream whose client does not read would hold the stop for ever, so this thread may be left behind.
-        done = asyncio.Event()
+        endings = [self._shut_down(server).wait() for server in servers]
+        try:
+            await asyncio.wait_for(asyncio.gather(*endings), STOP_SECONDS)
+        except TimeoutError:
+            logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
+
+    @staticmethod
+    def _shut_down(server: _FlightServer) -> asyncio.Event:
+        """Have a server take no more connections and end when its streams have. The event is set then.
+
+        A stream whose client does not read would hold that for ever, so it happens in a thread that may be left behind.
+        """
+        if server.ended is not None:
+            return server.ended
+        server.ended = ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def shut_down() -> None:
-            for server in servers:
-                server.shutdown()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(done.set)
+            server.shutdown()
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+                loop.call_soon_threadsafe(ended.set)
 
         threading.Thread(target=shut_down, name="annulet-bulk-stop", daemon=True).start()
-        try:
-            await asyncio.wait_for(done.wait(), STOP_SECONDS)
-        except TimeoutError:
-            logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
+        return ended
 
     async def _maintain(self) -> None:
         while True:
@@ -163,10 +228,7 @@ class BulkService:
 
 
 def _check_address(endpoint: Endpoint, option: str) -> None:
-    """gRPC listens with SO_REUSEPORT.
-
-    Two brokers would share a port and each get some of the calls. Refuse that.
-    """
+    """Refuse an address that is taken, in our words: Flight says "Server did not start properly"."""
     if endpoint.port == 0:
         return
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
@@ -204,16 +266,19 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         loop: asyncio.AbstractEventLoop,
         handler: RequestHandler,
         stages: StageStore,
+        tokens: TokenStore,
         tls: TlsListener | None,
     ) -> None:
-        self.stopping = False
+        self.stopping = False  # the broker is
+        self.ended: asyncio.Event | None = None  # None: it takes calls; set once the last stream has ended
+        self.tls = tls
         self._loop = loop
         self._handler = handler
         self._stages = stages
-        self._tokens = TokenStore()
+        self._tokens = tokens
         self._actions = msgspec.json.Decoder(protocol.Action)
         options: dict[str, Any] = {}
-        if tls is not None:  # read once: gRPC takes no other certificates while it runs
+        if tls is not None:
             certificate, key, authority = tls.read_files()
             options["tls_certificates"] = [(certificate, key)]
             if tls.settings.verify == "required":  # gRPC knows no optional: who may come without is not asked

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from annulet import testing
 from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.listening import ListenerError
 from annulet.broker.stomp.listener import StompService
+from tests.certificates import Certificates
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
 
@@ -54,6 +56,25 @@ async def test_an_address_in_use_is_named() -> None:
         with pytest.raises(ListenerError, match=r"STOMP listener: cannot listen on .* in use.*--stomp"):
             await service.start(running.broker)
         await service.stop()
+
+
+@pytest.mark.parametrize(("verify", "which"), [("optional", "common-name"), ("required", "san-dns")])
+async def test_a_client_certificate_is_a_login_by_the_settings_of_this_listener(
+    tmp_path: Path, verify: str, which: str
+) -> None:
+    certificates = Certificates(tmp_path)
+    own = certificates.settings(verify=verify, certificate_name=which)
+    named = {"common-name": ("other", "guest"), "san-dns": ("guest", "other")}[which]
+    context = certificates.client_context(certificates.issue("client", named[0], common_name=named[1]))
+    for settings in ({"stomps": own}, {"stomps": own, "amqps": certificates.settings()}):
+        async with testing.broker(http=False, stomps=Endpoint(LOOPBACK, 0), tls=settings) as running:
+            host, _, port = running.urls["stomps"].rpartition("/")[2].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+            writer.write(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+            assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED\n")
+            (connection,) = running.broker.connections
+            assert (connection.user_name, connection.peer.certificate_name) == ("guest", "guest")
+            writer.close()
 
 
 def test_urls_name_what_listens() -> None:

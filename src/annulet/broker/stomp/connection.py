@@ -36,6 +36,8 @@ HEARTBEAT_MISSES_MAX: Final = 2
 class StompConnection(ClientConnection):
     """Handles one client, over a socket or a WebSocket."""
 
+    tls_listener = "stomps"
+
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         self.session_id = secrets.token_hex(8)
