@@ -12,7 +12,7 @@ from tests.clients.support import PATIENCE_SECONDS, Peer
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
-SASL_MECHANISMS, SASL_INIT, SASL_OUTCOME = 0x40, 0x41, 0x44
+SASL_MECHANISMS, SASL_INIT, SASL_CHALLENGE, SASL_RESPONSE, SASL_OUTCOME = range(0x40, 0x45)
 SOURCE, TARGET, ACCEPTED = 0x28, 0x29, 0x24
 SENDER, RECEIVER = False, True
 
@@ -52,6 +52,9 @@ def encode(value: Any) -> bytes:
             return b"\xb1" + struct.pack("!I", len(value.encode())) + value.encode()
         case bytes():
             return b"\xb0" + struct.pack("!I", len(value)) + value
+        case dict():
+            items = b"".join(encode(part) for pair in value.items() for part in pair)
+            return b"\xd1" + struct.pack("!II", len(items) + 4, 2 * len(value)) + items
         case int():
             return b"\x50" + bytes([value])  # ubyte
     raise TypeError(f"{value!r} has no encoding here")
