@@ -35,5 +35,5 @@ class QueueMachine(RuleBasedStateMachine):
         self.interpreter.runner.compare()
 
 
-QueueMachine.TestCase.settings = state_machine_settings(examples=100, steps=40)
+QueueMachine.TestCase.settings = state_machine_settings(examples=60, steps=40)
 TestQueueAgainstOracle = QueueMachine.TestCase
