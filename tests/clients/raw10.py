@@ -34,7 +34,7 @@ class Composite(NamedTuple):
     fields: list[Any]
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any) -> bytes:  # noqa: PLR0911 - one for each type
     """Return a value in its longest encoding (§1.6)."""
     match value:
         case None:

@@ -112,6 +112,17 @@ def test_annotating_changes_nothing_else() -> None:
     assert (content.time_to_live, content.absolute_expiry_time, content.priority) == (5000, 9000, 7)
 
 
+def test_sections_that_do_not_change_keep_their_octets() -> None:
+    """§3.2: the bare message is immutable, so also how its sender wrote it."""
+    pair = b"\xb1\x00\x00\x00\x01n\x70\x00\x00\x00\x01"
+    application = b"\x00\x53\x74\xd1" + (len(pair) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x02" + pair  # map32
+    original = message(FULL, annotations={"x-opt-mine": 1})
+    original = with_header(original, original.header + application)
+    copy = dead(original)
+    assert VIEW.annotation(copy, "x-opt-last-death-reason") == "rejected"
+    assert copy.header.endswith(application)
+
+
 def test_without_expiry_neither_time_is_left() -> None:
     original = message(FULL, header=Header(True, 7, 5000))
     content = VIEW.content(with_header(original, VIEW.annotated(original, {}, expires=False)))

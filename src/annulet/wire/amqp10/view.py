@@ -200,12 +200,17 @@ def _changed(
     replaced: dict[int, bytes] = {}
     for code, values in ((MESSAGE_ANNOTATIONS, annotations), (APPLICATION_PROPERTIES, properties)):
         content = find_section(header, code)
-        if values or (content >= 0 and without):
+        if values or (content >= 0 and _names_any(header, content, without)):
             end = len(header) if content < 0 else _end_of(header, content)
             replaced[code] = section_with(header, content, end, values, without, code)
     if not expires:
         replaced.update(_without_expiry(header))
     return rebuilt(header, replaced) if replaced else header
+
+
+def _names_any(header: bytes, content: int, names: frozenset[bytes]) -> bool:
+    """Say whether a map has one of these names: if not, its section keeps its octets (§3.2: immutable)."""
+    return any(find_in_map(header, content, len(header), name) is not None for name in names)
 
 
 def _without_expiry(header: bytes) -> dict[int, bytes]:
