@@ -4,11 +4,15 @@ import asyncio
 from typing import Any
 
 import pytest
+import structlog
+from starlette.websockets import WebSocket
 from wsproto import ConnectionType, WSConnection, events
 
 from annulet import testing
 from annulet.admin import web_socket
-from annulet.admin.web_socket import SUBPROTOCOLS, WebSocketTransport, is_local_name
+from annulet.admin.web_socket import LIMIT_MESSAGE, SUBPROTOCOLS, WebSocketTransport, is_local_name
+from annulet.admin.web_socket_protocol import Lower
+from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.testing.in_process import RunningBroker
 
 CONNECT = "CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
@@ -107,9 +111,7 @@ async def test_a_page_that_leaves_returns_what_it_held() -> None:
         queue = running.broker.hosts["/"].queues["q"]
         assert len(queue.delivering) == running.broker.web_sockets == 1
         page.close()
-        async with asyncio.timeout(10):
-            while running.broker.web_sockets:  # noqa: ASYNC110 - a counter tells nobody
-                await asyncio.sleep(0.01)
+        await ended(running)
         assert (queue.order.count, len(queue.delivering)) == (1, 0)
 
 
@@ -184,6 +186,7 @@ async def test_web_sockets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         first = await Page(running).connect()
         second = Page(running)
         assert isinstance(await second.open(), events.RejectConnection)
+        assert running.broker.admission.refused[LIMIT_WEB_SOCKETS] == 1
         first.close()
         second.close()
 
@@ -199,7 +202,85 @@ async def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         closing = await page.next()
         assert isinstance(closing, events.CloseConnection)
         assert closing.code == 1009
+        await ended(running)
+        assert running.broker.admission.limit_hits == {("STOMP 1.2", LIMIT_MESSAGE): 1}
         page.close()
+
+
+async def ended(running: RunningBroker) -> None:
+    """Return when the broker has forgotten all WebSockets."""
+    async with asyncio.timeout(10):
+        while running.broker.web_sockets:  # noqa: ASYNC110 - a counter tells nobody
+            await asyncio.sleep(0.005)
+
+
+async def test_a_page_that_reads_nothing_is_cut_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends no more heart-beats is aborted; one who is closed politely has a grace."""
+    monkeypatch.setattr(web_socket, "CLOSE_GRACE_SECONDS", 0.05)
+    async with testing.broker() as running:
+        for politely in (True, False):
+            page = await Page(running).connect()
+            page.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            page.send(events.TextMessage("SUBSCRIBE\nid:1\ndestination:/queue/q\n\n\0"))
+            (connection,) = running.broker.connections
+            body = b"x" * 4_000_000
+            while not connection._transport_paused:
+                page.send(events.BytesMessage(b"SEND\ndestination:/queue/q\n\n%b\0" % body))
+                await asyncio.sleep(0.01)
+            if politely:
+                connection.force_close("enough")
+                await asyncio.sleep(0)
+                connection.abort()  # what the grace of the connection itself does
+            else:
+                connection.abort()
+            await ended(running)
+            tasks = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
+            assert not [name for name in tasks if "run_asgi" in name], tasks
+            page.writer.transport.abort()
+
+
+async def test_a_client_certificate_is_a_login_unless_it_is_a_proxys() -> None:
+    class Below:
+        def get_extra_info(self, name: str) -> str:
+            return f"its {name}"
+
+    def transport(**headers: str) -> WebSocketTransport:
+        socket = WebSocket(
+            {
+                "type": "websocket",
+                "client": ("192.0.2.1", 7),
+                "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
+            },
+            None,  # type: ignore[arg-type] # nothing is sent
+            None,  # type: ignore[arg-type]
+        )
+        return WebSocketTransport(socket, Lower(Below()), None)  # type: ignore[arg-type]
+
+    assert transport().get_extra_info("ssl_object") == "its ssl_object"
+    assert transport().get_extra_info("peername") == ("192.0.2.1", 7)
+    proxied = transport(x_forwarded_for="198.51.100.1")
+    assert proxied.get_extra_info("ssl_object") is None
+    assert proxied.get_extra_info("peername") == ("forwarded by 192.0.2.1", 7)
+    assert proxied.get_extra_info("sockname") == "its sockname"
+
+
+async def test_a_defect_in_serving_is_logged() -> None:
+    class Failing(Protocol):
+        def resume_writing(self) -> None:
+            raise ZeroDivisionError("a defect")
+
+    socket, protocol = Socket(), Failing()
+    transport = WebSocketTransport(socket, Lower(BELOW), protocol)  # type: ignore[arg-type] # stand-ins
+    transport.set_write_buffer_limits(high=1)
+    socket.may_send.set()
+    transport.write(b"xx")
+    with structlog.testing.capture_logs() as lines:
+        await asyncio.wait_for(transport.run(), 10)
+    assert [line["event"] for line in lines] == ["defect while serving a web socket"]
+
+
+BELOW: Any = None
+"""No socket: what is not asked for is not there."""
 
 
 class Protocol:
@@ -239,7 +320,7 @@ class Socket:
 
 async def test_a_slow_page_holds_its_writer_back_and_gets_everything_before_the_end() -> None:
     socket, protocol = Socket(), Protocol()
-    transport = WebSocketTransport(socket, protocol)  # type: ignore[arg-type] # stand-ins
+    transport = WebSocketTransport(socket, Lower(BELOW), protocol)  # type: ignore[arg-type] # stand-ins
     transport.set_write_buffer_limits(high=10)
     running = asyncio.create_task(transport.run())
     transport.write(b"x" * 10)

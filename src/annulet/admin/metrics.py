@@ -24,14 +24,18 @@ from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
-from annulet.broker.admission import SETTINGS_OF_LIMITS
+from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
+from annulet.broker.admission import LIMIT_WEB_SOCKETS, SETTINGS_OF_LIMITS
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
+from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.views import CONVERSIONS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,21 +137,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     connections = broker.connections
     authentication = broker.authenticator.statistics()
     admission, tls = broker.admission, broker.tls.counters
-    snapshot.gauges = {
-        "ready": ("1 when clients may connect", broker.ready),
-        "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
-        "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
-        "handshakes": ("Connections that are not logged in yet", admission.handshakes),
-        "connections": ("Open AMQP connections", len(connections)),
-        "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
-        "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
-        "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
-        "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
-        "history_failed": (
-            "1 while losses, duplicate ids and delivery counts cannot be written down",
-            broker.history is not None and broker.history.failed,
-        ),
-    }
+    snapshot.gauges = _gauges(broker)
     snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
@@ -197,6 +187,26 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     }
 
 
+def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
+    connections, admission = broker.connections, broker.admission
+    return {
+        "ready": ("1 when clients may connect", broker.ready),
+        "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
+        "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
+        "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
+        "handshakes": ("Connections that are not logged in yet", admission.handshakes),
+        "connections": ("Open AMQP connections", len(connections)),
+        "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
+        "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
+        "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
+        "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
+        "history_failed": (
+            "1 while losses, duplicate ids and delivery counts cannot be written down",
+            broker.history is not None and broker.history.failed,
+        ),
+    }
+
+
 def _bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
     return {
@@ -213,6 +223,12 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "matchers_remembered_max": RETIRED_MAX,
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         "http_connections_max": HTTP_CONNECTIONS_MAX,
+        LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
+        LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
+        "stomp_headers_max": MAX_HEADERS,
+        LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
+        LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
+        LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 

@@ -15,12 +15,16 @@ from urllib.parse import urlsplit
 import structlog
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
+from annulet.admin.web_socket_protocol import lower_half
+from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.broker.listening import is_loopback
 from annulet.broker.stomp.connection import StompConnection
+from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
+    from annulet.admin.web_socket_protocol import Lower
     from annulet.broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
@@ -37,6 +41,9 @@ WEB_SOCKETS_MAX: Final = 256
 WEB_SOCKET_MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest WebSocket message in bytes, which is held whole before STOMP sees it; larger frames come in several."""
 
+LIMIT_MESSAGE: Final = "web_socket_message_bytes_max"
+"""What the metrics call it."""
+
 POLICY_VIOLATION: Final = 1008
 """RFC 6455 §7.4.1. Before the hand-shake is accepted it is answered 403."""
 
@@ -47,8 +54,9 @@ LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
 class WebSocketTransport:
     """What a connection sees of a WebSocket: the methods of ``asyncio.Transport`` that it uses."""
 
-    def __init__(self, web_socket: WebSocket, protocol: StompConnection) -> None:
+    def __init__(self, web_socket: WebSocket, lower: Lower, protocol: StompConnection) -> None:
         self._web_socket = web_socket
+        self._lower = lower
         self._protocol = protocol
         self._output: list[bytes] = []
         self._output_size = 0
@@ -64,14 +72,14 @@ class WebSocketTransport:
     # ------------------------------------------------------------------ asyncio.Transport
 
     def get_extra_info(self, name: str) -> Any:
-        """``peername`` and ``sockname``; nothing else is known. A peer behind a proxy is not local."""
+        """As the socket's. A peer behind a proxy is not local."""
         web_socket = self._web_socket
         if name == "peername" and web_socket.client is not None:
             address = web_socket.client.host
             return (f"forwarded by {address}" if was_forwarded(web_socket) else address, web_socket.client.port)
-        if name == "sockname":
-            return web_socket.scope.get("server")
-        return None
+        if name == "ssl_object" and was_forwarded(web_socket):  # its certificate is the proxy's
+            return None
+        return self._lower.transport.get_extra_info(name)
 
     def set_write_buffer_limits(self, high: int) -> None:
         """Pause the writer above ``high`` bytes; resume it when all is sent."""
@@ -112,6 +120,7 @@ class WebSocketTransport:
     def abort(self) -> None:
         """End at once."""
         self._closing = True
+        self._lower.transport.abort()
         for task in self._tasks:
             task.cancel()
 
@@ -127,13 +136,26 @@ class WebSocketTransport:
         finally:
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for ending in await asyncio.gather(*self._tasks, return_exceptions=True):
+                if isinstance(ending, Exception) and not isinstance(ending, WebSocketDisconnect):
+                    logger.error("defect while serving a web socket", peer=self._protocol.name, exc_info=ending)
+
+    async def finish(self) -> None:
+        """Close what is still open, without waiting for a peer that reads nothing."""
+        cut = asyncio.get_running_loop().call_later(CLOSE_GRACE_SECONDS, self._lower.transport.abort)
+        if self._web_socket.application_state is WebSocketState.CONNECTED:
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed by the peer meanwhile
+                await self._web_socket.close()
+        if self._lower.transport.get_write_buffer_size() == 0:
+            cut.cancel()
 
     async def _read(self) -> None:
         while True:
             await self._reading.wait()
             message = await self._web_socket.receive()
             if message["type"] == "websocket.disconnect":
+                if self._lower.message_too_large:
+                    self._protocol.engine.count_hit(LIMIT_MESSAGE)
                 return
             text = message.get("text")
             self._binary = text is None
@@ -172,14 +194,15 @@ class WebSocketTransport:
 async def serve(web_socket: WebSocket) -> None:
     """Serve one WebSocket as a STOMP connection."""
     broker: Broker = web_socket.app.state.broker
-    reason = refusal(web_socket, broker)
+    limit, reason = refusal(web_socket, broker)
     if reason:
-        logger.warning("web socket refused", peer=str(web_socket.client), reason=reason)
+        broker.admission.note_web_socket_refused(str(web_socket.client), limit, reason)
         await web_socket.close(POLICY_VIOLATION, reason)
         return
     offered = web_socket.scope.get("subprotocols", [])
     connection = StompConnection(broker)
-    transport = WebSocketTransport(web_socket, connection)
+    connection.tls_listener = "https"
+    transport = WebSocketTransport(web_socket, lower_half(web_socket.scope), connection)
     broker.web_sockets += 1
     broker.connections_accepted += 1
     try:
@@ -189,37 +212,38 @@ async def serve(web_socket: WebSocket) -> None:
     except WebSocketDisconnect:  # the peer is gone, which is how every connection ends
         logger.debug("web socket gone", peer=connection.name)
     finally:
-        broker.web_sockets -= 1
-        connection.connection_lost(None)
-        if web_socket.application_state is WebSocketState.CONNECTED:
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed by the peer meanwhile
-                await web_socket.close()
+        try:
+            connection.connection_lost(None)
+            await transport.finish()
+        finally:
+            broker.web_sockets -= 1
 
 
-def refusal(web_socket: WebSocket, broker: Broker) -> str:
-    """Return why a WebSocket may not be opened, empty when it may.
+def refusal(web_socket: WebSocket, broker: Broker) -> tuple[str, str]:
+    """Return the limit's name, if it is one, and why a WebSocket may not be opened; empty when it may.
 
     A page of any site can open one to this machine, with whatever logins are well known here. So the ``Origin`` that
     browsers send (RFC 6455 §10.2) must be a page of this machine, or of the same host and port as the listener where
     the peer is another machine, or listed in ``web_socket_origins``. Programs send none.
     """
     if broker.web_sockets >= WEB_SOCKETS_MAX:
-        return f"there are {WEB_SOCKETS_MAX} web sockets, which is the limit; close some, or use the STOMP port"
+        text = f"there are {WEB_SOCKETS_MAX} web sockets, which is the limit; close some, or use the STOMP port"
+        return LIMIT_WEB_SOCKETS, text
     offered = web_socket.scope.get("subprotocols", [])
     if offered and not set(offered) & set(SUBPROTOCOLS):
-        return f"subprotocols {', '.join(offered)[:100]} are not served; offer {', '.join(SUBPROTOCOLS)} or none"
+        return "", f"subprotocols {', '.join(offered)[:100]} are not served; offer {', '.join(SUBPROTOCOLS)} or none"
     origin = web_socket.headers.get("origin")
     allowed = broker.configuration.web_socket_origins
     if origin is None or origin in allowed or ANY_ORIGIN in allowed:
-        return ""
+        return "", ""
     place = urlsplit(origin)
     if is_local_name(place.hostname or ""):
-        return ""
+        return "", ""
     client = web_socket.client
     local = client is not None and is_loopback(client.host) and not was_forwarded(web_socket)
     if place.netloc and place.netloc == web_socket.headers.get("host") and not local:
-        return ""
-    return f"pages of {origin[:100]!r} may open no web socket here; list it in 'web_socket_origins'"
+        return "", ""
+    return "", f"pages of {origin[:100]!r} may open no web socket here; list it in 'web_socket_origins'"
 
 
 def is_local_name(name: str) -> bool:

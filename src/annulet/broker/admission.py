@@ -38,13 +38,22 @@ LIMIT_HANDSHAKES: Final = "max_handshakes"
 LIMIT_ADDRESS: Final = "max_connections_per_address"
 LIMIT_USER: Final = "max_connections_per_user"
 LIMIT_HTTP: Final = "http_connections_max"
-COUNTED_LIMITS: Final = (LIMIT_CONNECTIONS, LIMIT_HANDSHAKES, LIMIT_ADDRESS, LIMIT_USER, LIMIT_HTTP)
+LIMIT_WEB_SOCKETS: Final = "web_sockets_max"
+COUNTED_LIMITS: Final = (
+    LIMIT_CONNECTIONS,
+    LIMIT_HANDSHAKES,
+    LIMIT_ADDRESS,
+    LIMIT_USER,
+    LIMIT_HTTP,
+    LIMIT_WEB_SOCKETS,
+)
 
 SETTINGS_OF_LIMITS: Final = {
     "max_frame_size": "frame_max",
     "max_message_size": "max_message_bytes",
     "max_body_bytes": "max_message_bytes",
     "handle_max": "max_links_per_session",
+    "max_headers": "stomp_headers_max",
 }
 """What engines call some limits, by the standards' names, and operators by those of the settings."""
 
@@ -137,6 +146,12 @@ class Admission:
     def asked(self) -> None:
         """An HTTP connection has ended, or has become a WebSocket."""
         self.http_connections -= 1
+
+    def note_web_socket_refused(self, peer: str, limit: str, reason: str) -> None:
+        """Log a WebSocket that was answered 403, and count it where it met a limit."""
+        if limit:
+            self.refused[limit] += 1
+        self._log.warning("web socket refused", peer=peer, reason=reason)
 
     def note_timed_out(self, peer: str, seconds: float) -> None:
         """Count and log a connection that is cut because it was not open in time."""

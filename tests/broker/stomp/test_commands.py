@@ -223,6 +223,7 @@ async def test_a_transaction_opened_twice_and_too_many(broker: Broker, monkeypat
         await peer.request("BEGIN", transaction=name)
     await peer.send("BEGIN", transaction="c")
     assert "this connection has 2 open transactions" in await peer.error()
+    assert broker.admission.limit_hits == {("STOMP 1.2", "stomp_transactions_max"): 1}
     other = await Peer(broker).open()
     await other.request("BEGIN", transaction="a")
     await other.send("BEGIN", transaction="a")
@@ -236,6 +237,7 @@ async def test_subscriptions_of_a_connection_are_bounded(broker: Broker, monkeyp
         await peer.request("SUBSCRIBE", id=str(number), destination=QUEUE)
     await peer.send("SUBSCRIBE", id="3", destination=QUEUE)
     assert "this connection has 2 subscriptions" in await peer.error()
+    assert broker.admission.limit_hits == {("STOMP 1.2", "stomp_subscriptions_max"): 1}
 
 
 async def test_lifetime_priority_and_delay(broker: Broker) -> None:

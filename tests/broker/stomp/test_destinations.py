@@ -133,6 +133,7 @@ async def test_temporary_queues_are_bounded(broker: Broker, monkeypatch: pytest.
         await peer.request("SEND", destination="/queue/out", reply_to=f"/temp-queue/{name}")
     await peer.send("SEND", destination="/queue/out", reply_to="/temp-queue/c")
     assert "has 2 temporary queues, which is the limit" in await peer.error()
+    assert broker.admission.limit_hits["STOMP 1.2", "stomp_temporary_queues_max"] == 1
 
 
 async def test_a_message_that_was_sent_on_says_where_it_is_now(broker: Broker) -> None:

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from annulet.broker.stomp.session import StompSession
     from annulet.wire.stomp.frames import Frame
 
+LIMIT_TRANSACTIONS: Final = "stomp_transactions_max"
 TRANSACTIONS_MAX: Final = 256
 """Open transactions of a connection; clients use one or a few."""
 
+LIMIT_SUBSCRIPTIONS: Final = "stomp_subscriptions_max"
 SUBSCRIPTIONS_MAX: Final = 1024
 """Subscriptions of a connection: half of the channels a 0-9-1 client may open, each of which has at least one."""
 
@@ -205,7 +207,8 @@ class StompCommands(ConnectionHandler):
         session = self.session
         if len(session.consumers) >= SUBSCRIPTIONS_MAX:
             raise RemoteProtocolError(
-                f"SUBSCRIBE: this connection has {SUBSCRIPTIONS_MAX} subscriptions, which is the limit; end some"
+                f"SUBSCRIBE: this connection has {SUBSCRIPTIONS_MAX} subscriptions, which is the limit; end some",
+                limit=LIMIT_SUBSCRIPTIONS,
             )
         with translated("SUBSCRIBE"):
             consumer = start_subscription(session, frame.headers, identifier, destination, acknowledge)
@@ -289,7 +292,8 @@ class StompCommands(ConnectionHandler):
             raise RemoteProtocolError(f"transaction {transaction[:80]!r} is open already; COMMIT or ABORT it first")
         if len(self.transactions) >= TRANSACTIONS_MAX:
             raise RemoteProtocolError(
-                f"BEGIN: this connection has {TRANSACTIONS_MAX} open transactions, which is the limit; end some"
+                f"BEGIN: this connection has {TRANSACTIONS_MAX} open transactions, which is the limit; end some",
+                limit=LIMIT_TRANSACTIONS,
             )
         self.transactions[transaction] = OpenTransaction(Transaction(self.session))
         self.session.answer(receipt, stored=False)

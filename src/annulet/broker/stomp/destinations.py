@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, parse_address_name
 from annulet.core.arguments.reading import KNOWN
-from annulet.core.errors import InvalidArgument, LimitExceeded
+from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import MULTICAST
+from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from annulet.broker.stomp.connection import StompConnection
@@ -32,6 +33,7 @@ EXISTING_QUEUE: Final = "/amq/queue/"
 TOPIC: Final = "/topic/"
 EXCHANGE: Final = "/exchange/"
 
+LIMIT_TEMPORARY_QUEUES: Final = "stomp_temporary_queues_max"
 TEMPORARY_QUEUES_MAX: Final = 256
 """Temporary queues of a connection; a client that asks for replies needs one."""
 
@@ -56,7 +58,7 @@ class TemporaryQueues:
         """Return the queue of a destination, made when it is first named.
 
         It has a name that any client of the virtual host may send to, is never written down, and goes with the
-        connection. Raises :class:`InvalidArgument` for an empty name, :class:`LimitExceeded`.
+        connection. Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
         """
         queue = self._queues.get(destination)
         if queue is not None and not queue.deleted:
@@ -64,8 +66,9 @@ class TemporaryQueues:
         if destination == TEMPORARY_QUEUE:
             raise InvalidArgument(f"destination '{destination}' has no name; give one behind the slash")
         if len(self._queues) >= TEMPORARY_QUEUES_MAX:
-            raise LimitExceeded(
-                f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again"
+            raise RemoteProtocolError(
+                f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again",
+                limit=LIMIT_TEMPORARY_QUEUES,
             )
         connection = self._connection
         queue = DurableDeclarations(connection.require_host(), connection.broker.catalogue).queue(

@@ -113,7 +113,7 @@ class ConnectionEngine:
         self._reader.feed(data)
         self._serve()
         if unauthenticated and not self.running and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
-            self._count_hit("max_unauthenticated_bytes")
+            self.count_hit("max_unauthenticated_bytes")
             self.close_with_error(
                 f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first"
             )
@@ -136,11 +136,12 @@ class ConnectionEngine:
         try:
             return self._reader.next_frame()
         except RemoteProtocolError as error:
-            self._count_hit(error.limit)
+            self.count_hit(error.limit)
             self.close_with_error(error.text)
             return None
 
-    def _count_hit(self, limit: str) -> None:
+    def count_hit(self, limit: str) -> None:
+        """Count that the peer met a limit which ends the connection; the empty name is none."""
         if limit:
             self.limit_hits[limit] = self.limit_hits.get(limit, 0) + 1
 
@@ -152,7 +153,7 @@ class ConnectionEngine:
             self._check(frame)
             self._dispatch(frame, receipt)
         except RemoteProtocolError as error:
-            self._count_hit(error.limit)
+            self.count_hit(error.limit)
             self.close_with_error(error.text, receipt=receipt, headers=error.headers, frame=frame)
         except Exception:
             self.close_with_error("internal error; the broker's log says more", receipt=receipt, frame=frame)
