@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from annulet.broker.authentication import HASHER
 from tests.broker_process import BrokerProcess
 from tests.clients.amqp10 import Client, data, texts
 from tests.clients.driven import Refused
@@ -21,6 +22,15 @@ auto_create_addresses = false
 
 [limits]
 max_message_bytes = 65536
+
+[users.guest]
+password_hash = "{guest}"
+tags = ["administrator"]
+permissions = {{ "/" = {{ configure = ".*", write = ".*", read = ".*" }} }}
+
+[users.reader]
+password_hash = "{reader}"
+permissions = {{ "/" = {{ configure = "", write = "", read = "^readable$" }} }}
 """
 MOST_BYTES = 65_536
 
@@ -29,7 +39,7 @@ MOST_BYTES = 65_536
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A broker that creates nothing by itself and takes small messages only."""
     configuration = tmp_path_factory.mktemp("strict") / "annulet.toml"
-    configuration.write_text(STRICT)
+    configuration.write_text(STRICT.format(guest=HASHER.hash("guest"), reader=HASHER.hash("reader")))
     with BrokerProcess(None, "--config", str(configuration), log_file=configuration.with_suffix(".log")) as process:
         yield Peer(process.amqp_url, ours=True)
 
@@ -86,6 +96,26 @@ def test_a_missing_node_is_not_found(client: Client, address: str) -> None:
     with pytest.raises(Refused) as caught:
         client.connect().sender(address)
     assert caught.value.condition == "amqp:not-found"
+
+
+@pytest.mark.parametrize(
+    ("role", "address", "missing"),
+    [("sender", "readable", "write"), ("receiver", "unreadable", "read"), ("receiver", "", "configure")],
+)
+def test_what_a_user_may_not_do_is_refused_to_its_link(
+    client: Client, strict: Peer, role: str, address: str, missing: str
+) -> None:
+    with Scene(strict).connect() as owner:
+        for name in ("readable", "unreadable"):
+            owner.channel().queue_declare(name)
+        owner.channel().basic_publish("", "readable", b"x")
+        connection = client.connect(url=strict.url, user="reader", password="reader")
+        with pytest.raises(Refused) as caught:
+            getattr(connection, role)(address, **({} if address else {"dynamic": True}))
+        assert caught.value.condition == "amqp:unauthorized-access"
+        assert f"{missing} access to" in caught.value.text
+        assert "'reader'" in caught.value.text
+        assert texts(connection.receiver("readable").take()) == [b"x"]  # the connection and its session go on
 
 
 def test_a_topic_cannot_be_had_of_a_queue(client: Client, scene: Scene) -> None:
