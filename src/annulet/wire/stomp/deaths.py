@@ -9,7 +9,10 @@ from annulet.core.death_records import RECORDS_MAX, DeathRecord
 from annulet.wire.stomp.names import DEATHS, FIRST_DEATH, LAST_DEATH
 from annulet.wire.stomp.texts import json_of
 
-_TIME_MAX: Final = 2**62
+_TIME_MAX: Final = 253_402_300_799_999
+"""Milliseconds since 1970, the end of the year 9999: what a time in a header of AMQP 0-9-1 has room for."""
+
+_COUNT_MAX: Final = 2**62
 
 
 def decode_deaths(text: str | None) -> list[DeathRecord]:
@@ -33,15 +36,18 @@ def _decode_death(fields: dict[str, Any]) -> DeathRecord:
         queue=_text(fields.get("queue")),
         reason=_text(fields.get("reason")),
         exchange=_text(fields.get("exchange")),
-        routing_keys=tuple(key for key in keys if isinstance(key, str)) if isinstance(keys, list) else (),
-        at=at if isinstance(at, int) and 0 <= at < _TIME_MAX else 0,
-        count=count if isinstance(count, int) and 0 < count < _TIME_MAX else 1,
+        routing_keys=tuple(_text(key) for key in keys if isinstance(key, str)) if isinstance(keys, list) else (),
+        at=at if isinstance(at, int) and 0 <= at <= _TIME_MAX else 0,
+        count=count if isinstance(count, int) and 0 < count < _COUNT_MAX else 1,
         original_expiration=_text(fields.get("original-expiration")),
     )
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """Return a text, or nothing for what is none. JSON can spell half a character, which is U+FFFD then."""
+    if not isinstance(value, str):
+        return ""
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def encode_deaths(deaths: list[DeathRecord], *, first_known: bool, original_expiration: str = "") -> dict[str, str]:
