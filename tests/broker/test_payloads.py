@@ -13,6 +13,8 @@ from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from annulet.wire.stomp.view import VIEW as STOMP
 
+MAP = bytes.fromhex("00000008 00000001 0161 0101")
+
 
 def message(kind: str, body: Any, **fields: Any) -> Message:
     content = MessageContent()
@@ -36,7 +38,8 @@ def test_one_data_section_is_the_payload() -> None:
     [
         (BODY_TEXT, "é", {}, ("é".encode(), "text/plain")),
         (BODY_TEXT, "{}", {"content_type": "application/json"}, (b"{}", "application/json")),
-        (BODY_MAP, {"a": Byte(1)}, {}, (b"\x01ab\x01", "amqp/map")),
+        (BODY_MAP, {"a": Byte(1)}, {}, (MAP, "amqp/map")),
+        (BODY_MAP, {"a": Byte(1)}, {"content_type": "application/json"}, (MAP, "amqp/map")),
         (BODY_DATA, b"ab", {"annotations": {"x-opt-annulet-data-sections": [1, 1]}}, (b"ab", None)),
         (BODY_DATA, b"ab", {"footer": {"x-opt-checksum": 7}}, (b"ab", None)),
     ],

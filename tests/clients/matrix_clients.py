@@ -6,19 +6,23 @@ each protocol says it is in docs/conversion.md.
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pika
 import stomp
-from pamqp import decode, encode
 
 from tests.clients import amqp10
 from tests.clients.driven import DriverProcess, Refused, Typed, from_line, to_line
+from tests.clients.qpid_bodies import body_of, read_list, read_map
 from tests.clients.support import PATIENCE_SECONDS, Peer
 
 BYTES, TEXT, MAP, LIST = "bytes", "text", "map", "list"
@@ -26,14 +30,9 @@ RECORD = "x-annulet-content"
 CONTENT_TYPES = {MAP: "amqp/map", LIST: "amqp/list", TEXT: "text/plain"}
 FIELDS = ("message_id", "correlation_id", "reply_to", "subject", "content_type", "group_id", "group_sequence")
 
-
-LENGTH_BYTES = 4
-"""Of a field table or array (AMQP 0-9-1 §4.2.5.5); a body goes without, its own length says it."""
-
-
-def with_length(body: bytes) -> bytes:
-    """Return the body of a map or list as a whole field table or array."""
-    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+ACCEPT, REJECT, FAIL = "accept", "reject", "fail"
+"""What becomes of what was received: done, to where dead letters go, or back as a failed attempt."""
+DEBIAN_PACKAGES = Path("/usr/lib/python3/dist-packages")
 
 
 @dataclass
@@ -86,19 +85,11 @@ class PikaClient:
             expiration=None if message.ttl is None else str(message.ttl), type=message.subject,
         )  # fmt: skip
         try:
-            self.channel.basic_publish("", queue, self._encoded(message), properties)
+            self.channel.basic_publish("", queue, encoded(message), properties)
         except pika.exceptions.NackError as error:
             raise NotAccepted(str(error)) from error
 
-    @staticmethod
-    def _encoded(message: Told) -> bytes:
-        if message.kind == TEXT:
-            return str(message.body).encode()
-        if message.kind == MAP:  # pika has no floating point numbers
-            return encode.field_table(message.body)[LENGTH_BYTES:]
-        return encode.field_array(message.body)[LENGTH_BYTES:] if message.kind == LIST else bytes(message.body)
-
-    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+    def receive(self, queue: str, count: int, *, settle: str = ACCEPT) -> list[Told]:
         received: list[Told] = []
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(received) < count:
@@ -107,34 +98,115 @@ class PikaClient:
                 assert time.monotonic() < deadline, f"{len(received)} of {count} messages came to {queue}"
                 self.connection.process_data_events(time_limit=0.01)
                 continue
-            if reject:
-                self.channel.basic_reject(method.delivery_tag, requeue=False)
-            else:
+            if settle == ACCEPT:
                 self.channel.basic_ack(method.delivery_tag)
-            received.append(self._told(properties, body))
+            else:
+                self.channel.basic_reject(method.delivery_tag, requeue=settle == FAIL)
+            received.append(told_in_0_9_1(properties, body))
         return received
-
-    @staticmethod
-    def _told(properties: pika.BasicProperties, body: bytes) -> Told:
-        headers = dict(properties.headers or {})
-        told = Told(BYTES, body)
-        content_type = properties.content_type
-        if content_type == CONTENT_TYPES[MAP]:
-            told.kind, told.body = MAP, decode.field_table(with_length(body))[1]
-        elif content_type == CONTENT_TYPES[LIST]:
-            told.kind, told.body = LIST, decode.field_array(with_length(body))[1]
-        elif content_type is not None and content_type.startswith("text/"):
-            told.kind, told.body = TEXT, body.decode()
-        told.content_type = content_type
-        told.message_id, told.correlation_id = properties.message_id, properties.correlation_id
-        told.reply_to, told.subject, told.priority = properties.reply_to, properties.type, properties.priority
-        told.durable = properties.delivery_mode == 2
-        told.ttl = None if properties.expiration is None else int(properties.expiration)
-        sort_out_headers(told, headers)
-        return told
 
     def close(self) -> None:
         self.connection.close()
+
+
+def encoded(message: Told) -> bytes:
+    """Return the body of a message of AMQP 0-9-1."""
+    if message.kind == TEXT:
+        return str(message.body).encode()
+    return body_of(message.body) if message.kind in {MAP, LIST} else bytes(message.body)
+
+
+def understand_body(told: Told, content_type: str | None, body: bytes) -> None:
+    """Note what a body of AMQP 0-9-1 says."""
+    told.kind, told.body, told.content_type = BYTES, body, content_type
+    if content_type == CONTENT_TYPES[MAP]:
+        told.kind, told.body = MAP, read_map(body)
+    elif content_type == CONTENT_TYPES[LIST]:
+        told.kind, told.body = LIST, read_list(body)
+    elif content_type is not None and content_type.startswith("text/"):
+        told.kind, told.body = TEXT, body.decode()
+
+
+def told_in_0_9_1(properties: pika.BasicProperties, body: bytes) -> Told:
+    """Return what a client of AMQP 0-9-1 understands of a message."""
+    told = Told(BYTES, body)
+    understand_body(told, properties.content_type, body)
+    told.message_id, told.correlation_id = properties.message_id, properties.correlation_id
+    told.reply_to, told.subject, told.priority = properties.reply_to, properties.type, properties.priority
+    told.durable = properties.delivery_mode == 2
+    told.ttl = None if properties.expiration is None else int(properties.expiration)
+    sort_out_headers(told, dict(properties.headers or {}))
+    return told
+
+
+class PythonAmqplibClient:
+    """Debian's python3-amqplib: AMQP 0-8, in this process. It has no confirms: mandatory messages come back."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.library = debian_amqplib()
+        self.connection = self.library.Connection(f"{peer.host}:{peer.port}")
+        self.channel = self.connection.channel()
+
+    def create(self, queue: str, arguments: dict[str, Any]) -> str:
+        named = {f"x-{name}": value for name, value in arguments.items()}
+        self.channel.queue_declare(queue, auto_delete=False, arguments=named)
+        return queue
+
+    def publish(self, queue: str, message: Told) -> None:
+        headers = dict(message.properties)
+        if message.group_id is not None:
+            headers["JMSXGroupID"] = message.group_id
+        if message.group_sequence is not None:
+            headers["JMSXGroupSeq"] = message.group_sequence
+        given = {
+            "content_type": message.content_type or CONTENT_TYPES.get(message.kind), "application_headers": headers,
+            "delivery_mode": 2 if message.durable else None, "priority": message.priority,
+            "correlation_id": message.correlation_id, "reply_to": message.reply_to, "message_id": message.message_id,
+            "expiration": None if message.ttl is None else str(message.ttl), "type": message.subject,
+        }  # fmt: skip
+        properties = {name: value for name, value in given.items() if value is not None}
+        sent = self.library.Message(encoded(message), **properties)
+        self.channel.basic_publish(sent, routing_key=queue, mandatory=True)
+        self.channel.queue_declare(queue, passive=True)  # answered after what was sent before
+        returned = self.channel.returned_messages
+        while not returned.empty():
+            code, text, *_ = returned.get()
+            if code == 506:  # resource error: the queue is full
+                raise NotAccepted(text)
+
+    def receive(self, queue: str, count: int, *, settle: str = ACCEPT) -> list[Told]:
+        received: list[Told] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(received) < count:
+            message = self.channel.basic_get(queue)
+            if message is None:
+                assert time.monotonic() < deadline, f"{len(received)} of {count} messages came to {queue}"
+                time.sleep(0.01)  # there is no other way to wait with basic.get
+                continue
+            if settle == ACCEPT:
+                self.channel.basic_ack(message.delivery_tag)
+            else:
+                self.channel.basic_reject(message.delivery_tag, settle == FAIL)
+            known = {name: value for name, value in message.properties.items() if name != "application_headers"}
+            headers = message.properties.get("application_headers")
+            body = message.body or b""  # amqplib makes a text of no octets
+            received.append(told_in_0_9_1(pika.BasicProperties(headers=headers, **known), body))
+        return received
+
+    def close(self) -> None:
+        self.channel.close()
+        self.connection.close()
+
+
+def debian_amqplib() -> Any:
+    """Import python3-amqplib; its folder holds other packages that the tests must not see."""
+    sys.path.append(str(DEBIAN_PACKAGES))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module("amqplib.client_0_8")
+    finally:
+        sys.path.remove(str(DEBIAN_PACKAGES))
 
 
 def sort_out_headers(told: Told, headers: dict[str, Any]) -> None:
@@ -167,21 +239,22 @@ class AmqplibClient:
             headers["JMSXGroupSeq"] = Typed("int", message.group_sequence)  # the JMS type; amqplib would pick a byte
         try:
             self.driver.ask(
-                "publish", queue=queue, kind=message.kind, body=to_line(message.body),
+                "publish", queue=queue, body=to_line(encoded(message)),
                 options={name: value for name, value in options.items() if value is not None},
                 headers=[[name, to_line(value)] for name, value in headers.items()],
             )  # fmt: skip
         except Refused as error:
             raise NotAccepted(str(error)) from error
 
-    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
-        return [self._told(line) for line in self.driver.ask("receive", queue=queue, count=count, reject=reject)]
+    def receive(self, queue: str, count: int, *, settle: str = ACCEPT) -> list[Told]:
+        return [self._told(line) for line in self.driver.ask("receive", queue=queue, count=count, settle=settle)]
 
     @staticmethod
     def _told(line: dict[str, Any]) -> Told:
         options = line["options"]
-        told = Told(line["kind"], from_line(line["body"]))
-        told.content_type, told.message_id = options.get("contentType"), options.get("messageId")
+        told = Told(BYTES, b"")
+        understand_body(told, options.get("contentType"), from_line(line["body"]))
+        told.message_id = options.get("messageId")
         told.correlation_id, told.reply_to = options.get("correlationId"), options.get("replyTo")
         told.subject, told.priority = options.get("type"), options.get("priority")
         told.durable = options.get("deliveryMode") == 2
@@ -219,10 +292,11 @@ class Amqp10Client:
         if outcome["outcome"] != "accepted":
             raise NotAccepted(str(outcome))
 
-    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+    def receive(self, queue: str, count: int, *, settle: str = ACCEPT) -> list[Told]:
         receiver = self.connection.receiver(queue)
         messages = receiver.receive(count)
-        receiver.settle(messages, "rejected" if reject else "accepted")
+        failed = {"failed": True} if settle == FAIL else {}
+        receiver.settle(messages, {ACCEPT: "accepted", REJECT: "rejected", FAIL: "modified"}[settle], **failed)
         receiver.detach()
         return [self._told(message) for message in messages]
 
@@ -340,7 +414,7 @@ class StompClient:
             lambda receipt: self.connection.send(destination, body, content_type, dict(headers), receipt=receipt)
         )
 
-    def receive(self, queue: str, count: int, *, reject: bool = False) -> list[Told]:
+    def receive(self, queue: str, count: int, *, settle: str = ACCEPT) -> list[Told]:
         number = self._next()
         headers = {"prefetch-count": str(count)}
         self.connection.subscribe(f"/queue/{queue}", id=number, ack="client-individual", headers=headers)
@@ -351,10 +425,10 @@ class StompClient:
         assert not self.listener.errors, self.listener.errors
         frames = messages[number][:count]
         for frame in frames:
-            if reject:
-                self.connection.nack(frame.headers["ack"], requeue="false")
-            else:
+            if settle == ACCEPT:
                 self.connection.ack(frame.headers["ack"])
+            else:
+                self.connection.nack(frame.headers["ack"], requeue="true" if settle == FAIL else "false")
         self._receipt(lambda receipt: self.connection.unsubscribe(number, receipt=receipt))
         for frame in messages.pop(number)[count:]:  # came for what was acknowledged
             acknowledge = frame.headers["ack"]
@@ -399,6 +473,7 @@ def text_of(value: Any) -> str:
 MAKERS: dict[str, Callable[[Peer], Any]] = {
     "pika": PikaClient,
     "amqplib": AmqplibClient,
+    "python3-amqplib": PythonAmqplibClient,
     "proton": lambda peer: Amqp10Client(peer, amqp10.proton_process),
     "rhea": lambda peer: Amqp10Client(peer, amqp10.rhea_process),
     "stomp.py": StompClient,
@@ -409,6 +484,8 @@ def missing(name: str) -> str:
     """Return why a client cannot be used, empty when it can."""
     if name == "proton":
         return amqp10.proton_missing()
+    if name == "python3-amqplib":
+        return "" if (DEBIAN_PACKAGES / "amqplib").is_dir() else "python3-amqplib is not installed"
     if name in {"rhea", "amqplib"}:
         return amqp10.rhea_missing()
     return ""

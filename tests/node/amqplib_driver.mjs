@@ -1,7 +1,6 @@
 // amqplib, the AMQP 0-9-1 client of Node.js, as a client that does what it is told: tests/clients/matrix_clients.py.
 
 import amqp from "amqplib";
-import codec from "amqplib/lib/codec.js";
 import { CommandError, Waiting, serve } from "./lines.mjs";
 
 const waiting = new Waiting();
@@ -31,29 +30,6 @@ function toLine(value) {
   return value;
 }
 
-function encoded(kind, body) {
-  if (kind === "bytes") return fromLine(body);
-  if (kind === "text") return Buffer.from(body);
-  const buffer = Buffer.alloc(65536);
-  const value = fromLine(body);
-  if (kind === "map") return buffer.subarray(4, codec.encodeTable(buffer, value, 0));
-  // amqplib writes no bare array: it is a table's value without name, type and length
-  const size = codec.encodeTable(buffer, { a: value }, 0);
-  return buffer.subarray(11, size);
-}
-
-function decoded(contentType, content) {
-  if (contentType === "amqp/map") return ["map", toLine(codec.decodeFields(content))];
-  if (contentType === "amqp/list") {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(content.length);
-    const table = Buffer.concat([Buffer.from([1, 0x61, 0x41]), length, content]);
-    return ["list", toLine(codec.decodeFields(table).a)];
-  }
-  if (contentType?.startsWith("text/")) return ["text", content.toString()];
-  return ["bytes", toLine(content)];
-}
-
 await serve({
   async connect({ url }) {
     const connection = await amqp.connect(url);
@@ -61,22 +37,22 @@ await serve({
     channel = await connection.createConfirmChannel();
     channel.on("error", () => undefined);
   },
-  async publish({ queue, kind, body, options, headers }) {
+  async publish({ queue, body, options, headers }) {
     const properties = { ...options, headers: Object.fromEntries(headers.map(([name, one]) => [name, fromLine(one)])) };
     try {
-      channel.sendToQueue(queue, encoded(kind, body), properties);
+      channel.sendToQueue(queue, fromLine(body), properties);
       await channel.waitForConfirms();
     } catch (error) {
       throw new CommandError(String(error.message), "rejected");
     }
   },
-  async receive({ queue, count, reject = false, seconds = 20 }) {
+  async receive({ queue, count, settle = "accept", seconds = 20 }) {
     const received = [];
     const { consumerTag } = await channel.consume(queue, (message) => {
       if (received.length < count) {
         received.push(message);
-        if (reject) channel.reject(message, false);
-        else channel.ack(message);
+        if (settle === "accept") channel.ack(message);
+        else channel.reject(message, settle === "fail");
       } else channel.nack(message, false, true);
       waiting.wake();
     });
@@ -84,10 +60,9 @@ await serve({
     await channel.cancel(consumerTag);
     return received.map(({ content, properties, fields }) => {
       const { headers, ...rest } = properties;
-      const [kind, body] = decoded(properties.contentType, content);
       const options = Object.fromEntries(Object.entries(rest).filter(([, one]) => one !== undefined));
       const named = Object.entries(headers ?? {}).map(([name, one]) => [name, toLine(one)]);
-      return { kind, body, options, headers: named, redelivered: fields.redelivered };
+      return { body: toLine(content), options, headers: named, redelivered: fields.redelivered };
     });
   },
 });

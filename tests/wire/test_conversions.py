@@ -154,6 +154,9 @@ def from_0_9_1(headers: dict[str, Any] | None = None, body: bytes = b"body", **p
     return AMQP_1_0.content(made)
 
 
+MAP = bytes.fromhex("00000008 00000001 0161 0101")
+LIST = bytes.fromhex("00000006 00000001 0101")
+JMS_MAP = bytes.fromhex("00000001 6100 0201")
 UUID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
@@ -169,7 +172,8 @@ UUID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
         ("content-type", {"content_type": "image/png"}, "content_type", "image/png"),
         ("content-type", {"content_type": "amqp/map", "body": b""}, "content_type", None),
         ("content-type", {"content_type": "application/java-object-stream"}, "content_type",
-         "application/java-object-stream"),
+         "application/x-java-serialized-object"),
+        ("content-type", {"content_type": "jms/map-message", "body": b""}, "content_type", None),
         ("content-encoding", {"content_encoding": "gzip"}, "content_encoding", "gzip"),
         ("correlation-id", {"correlation_id": UUID}, "correlation_id", UUID),
         ("correlation-id", {"correlation_id": f"ID:AMQP_UUID:{UUID}"}, "correlation_id", Uuid(bytes(range(16)))),
@@ -188,6 +192,11 @@ UUID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
         ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": Int(3)}}, "group_sequence", 3),
         ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": Int(-1)}}, "group_sequence", 2**32 - 1),
         ("JMSXGroupSeq", {"headers": {"JMSXGroupID": "g", "JMSXGroupSeq": Int(3)}}, "application", {}),
+        ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": Byte(3)}}, "group_sequence", 3),
+        ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": Byte(3)}}, "application", {}),
+        ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": 2**32 - 1}}, "group_sequence", 2**32 - 1),
+        ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": 2**32}}, "group_sequence", None),
+        ("JMSXGroupSeq", {"headers": {"JMSXGroupSeq": 2**32}}, "application", {"JMSXGroupSeq": 2**32}),
         ("headers", {"headers": {"n": Short(3), "t": TimestampMilliseconds(5000)}}, "application",
          {"n": Short(3), "t": TimestampMilliseconds(5000)}),
         ("headers", {"headers": {"nested": {"a": [1]}}}, "application", {"nested": {"a": [1]}}),
@@ -196,8 +205,10 @@ UUID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
         ("exchange and key", {}, "to", "/exchanges/logs/disk.full"),
         ("text", {"content_type": "text/plain"}, "body_kind", BODY_TEXT),
         ("text", {"content_type": "text/plain", "body": b"\xff"}, "body_kind", BODY_DATA),
-        ("map", {"content_type": "amqp/map", "body": b"\x01ab\x01"}, "body", {"a": Byte(1)}),
-        ("list", {"content_type": "amqp/list", "body": b"b\x01"}, "body", [Byte(1)]),
+        ("map", {"content_type": "amqp/map", "body": MAP}, "body", {"a": Byte(1)}),
+        ("list", {"content_type": "amqp/list", "body": LIST}, "body", [Byte(1)]),
+        ("map", {"content_type": "jms/map-message", "body": JMS_MAP}, "body", {"a": Byte(1)}),
+        ("list", {"content_type": "jms/stream-message", "body": b"\x02\x01"}, "body", [Byte(1)]),
         ("bytes", {"content_type": "application/octet-stream"}, "body_kind", BODY_DATA),
         ("json", {"content_type": "application/json", "body": b"{}"}, "body_kind", BODY_DATA),
         ("empty", {"body": b""}, "body_kind", BODY_VALUE),
@@ -261,6 +272,10 @@ def header_named(name: str) -> Callable[[amqp091.Reading], Any]:
         ("message-id", {"message_id": b"\xff"}, lambda reading: reading.message_id, "ID:AMQP_BINARY:FF"),
         ("message-id", {"message_id": "m" * 256}, header_named("x-message-id"), "m" * 256),
         ("reply-to", {"reply_to": "/queues/a%2Fb"}, property_named("reply_to"), "a/b"),
+        ("reply-to", {"reply_to": "/queue/a/b"}, property_named("reply_to"), "a/b"),
+        ("reply-to", {"reply_to": "queue://q"}, property_named("reply_to"), "q"),
+        ("reply-to", {"reply_to": "topic://t"}, property_named("reply_to"), "topic://t"),
+        ("reply-to", {"reply_to": "a::q"}, property_named("reply_to"), "a::q"),
         ("reply-to", {"reply_to": "/exchanges/e/k"}, property_named("reply_to"), "/exchanges/e/k"),
         ("user-id", {"user_id": b"guest"}, property_named("user_id"), "guest"),
         ("creation-time", {"creation_time": 7999}, property_named("timestamp"), 7),
@@ -283,6 +298,10 @@ def header_named(name: str) -> Callable[[amqp091.Reading], Any]:
         ("string", {"body": (BODY_TEXT, "text")}, property_named("content_type"), "text/plain"),
         ("map", {"body": (BODY_MAP, {"a": 1})}, property_named("content_type"), "amqp/map"),
         ("list", {"body": (BODY_LIST, [1])}, property_named("content_type"), "amqp/list"),
+        ("map", {"body": (BODY_MAP, {"a": 1}), "content_type": "application/x-own"}, property_named("content_type"),
+         "amqp/map"),
+        ("serialised", {"content_type": "application/x-java-serialized-object"}, property_named("content_type"),
+         "application/java-object-stream"),
         ("sequence", {"body": (BODY_SEQUENCE, [[1]])}, property_named("content_type"), "amqp/list"),
         ("value", {"body": (BODY_VALUE, 7)}, property_named("content_type"), "text/plain"),
         ("null", {"body": (BODY_VALUE, None)}, property_named("content_type"), None),
@@ -301,8 +320,8 @@ def test_from_amqp_1_0_to_0_9_1(
         (encode_section(VALUE, "é"), "é".encode()),
         (encode_section(VALUE, None), b""),
         (encode_section(VALUE, True), b"true"),
-        (encode_section(VALUE, {"a": Byte(1)}), b"\x01ab\x01"),
-        (encode_section(VALUE, [Byte(1)]), b"b\x01"),
+        (encode_section(VALUE, {"a": Byte(1)}), MAP),
+        (encode_section(VALUE, [Byte(1)]), LIST),
         (encode_section(DATA, b"a") + encode_section(DATA, b"b"), b"ab"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.wire.amqp091.bodies import write_body
+from annulet.wire.amqp091.bodies import CONTAINER_TYPES, write_body
 from annulet.wire.amqp10.message import FORM_DATA
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 
@@ -24,4 +24,6 @@ def payload_of(message: Message) -> tuple[bytes, str | None] | None:
         return None
     content = AMQP_1_0.content(message)
     written = write_body(content.body_kind, content.body, content.content_type)
+    if written.content_type in CONTAINER_TYPES:
+        return written.octets, written.content_type
     return written.octets, content.content_type or written.content_type

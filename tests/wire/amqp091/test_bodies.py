@@ -11,8 +11,11 @@ from annulet.core.typed_values import Array, Byte, MapPairs, Symbol, UnsignedLon
 from annulet.wire.amqp091.bodies import character_set, natural_body, read_body, write_body
 from tests.wire.contents import body
 
-MAP = b"\x01ab\x01"
-LIST = b"b\x01b\x02"
+MAP = bytes.fromhex("00000008 00000001 0161 0101")
+LIST = bytes.fromhex("00000008 00000002 0101 0102")
+LIST_OF_ONE = bytes.fromhex("00000006 00000001 0101")
+JMS_MAP = bytes.fromhex("00000001 6100 0201")
+JMS_STREAM = bytes.fromhex("0201 0202")
 
 
 @given(body)
@@ -43,6 +46,11 @@ def test_every_body_comes_back_by_its_kind_and_note(given_body: tuple[str, Any])
         (MAP[:-1], "amqp/map", None, BODY_DATA, MAP[:-1]),
         (LIST, "amqp/list", None, BODY_LIST, [Byte(1), Byte(2)]),
         (LIST[:-1], "amqp/list", None, BODY_DATA, LIST[:-1]),
+        (b"", "amqp/map", None, BODY_MAP, {}),
+        (JMS_MAP, "jms/map-message", None, BODY_MAP, {"a": Byte(1)}),
+        (JMS_MAP[:-1], "jms/map-message", None, BODY_DATA, JMS_MAP[:-1]),
+        (JMS_STREAM, "jms/stream-message", None, BODY_LIST, [Byte(1), Byte(2)]),
+        (JMS_STREAM, "jms/stream-message", "gzip", BODY_DATA, JMS_STREAM),
     ],
 )
 def test_what_octets_and_content_type_say(
@@ -64,16 +72,41 @@ def test_what_octets_and_content_type_say(
         (BODY_VALUE, Symbol("s"), b"s", "text/plain"),
         (BODY_VALUE, b"x", b"x", None),
         (BODY_VALUE, Uuid(bytes(16)), b"00000000-0000-0000-0000-000000000000", "text/plain"),
-        (BODY_VALUE, Array([Byte(1)]), b"b\x01", "amqp/list"),
+        (BODY_VALUE, Array([Byte(1)]), LIST_OF_ONE, "amqp/list"),
         (BODY_MAP, {"a": Byte(1)}, MAP, "amqp/map"),
         (BODY_MAP, MapPairs([Byte(1), Byte(2)]), LIST, "amqp/list"),
         (BODY_LIST, [Byte(1), Byte(2)], LIST, "amqp/list"),
-        (BODY_SEQUENCE, [[Byte(1)]], b"A\x00\x00\x00\x02b\x01", "amqp/list"),
+        (BODY_SEQUENCE, [[Byte(1)]], bytes.fromhex("0000000f 00000001 a9") + LIST_OF_ONE, "amqp/list"),
     ],
 )
 def test_what_consumers_get(kind: str, value: Any, octets: bytes, content_type: str | None) -> None:
     written = write_body(kind, value, None)
     assert (written.octets, written.content_type) == (octets, content_type)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "content_type", "octets", "written_type"),
+    [
+        (BODY_MAP, {"a": Byte(1)}, "jms/map-message", JMS_MAP, "jms/map-message"),
+        (BODY_LIST, [Byte(1), Byte(2)], "jms/stream-message", JMS_STREAM, "jms/stream-message"),
+        (BODY_MAP, {"a": Byte(1)}, "jms/stream-message", MAP, "amqp/map"),
+        (BODY_LIST, [Byte(1), Byte(2)], "jms/map-message", LIST, "amqp/list"),
+        (BODY_LIST, [[Byte(1)]], "jms/stream-message", bytes.fromhex("0000000f 00000001 a9") + LIST_OF_ONE,
+         "amqp/list"),
+    ],
+)  # fmt: skip
+def test_a_message_of_the_jms_types_stays_one_while_they_can_say_it(
+    kind: str, value: Any, content_type: str, octets: bytes, written_type: str
+) -> None:
+    written = write_body(kind, value, content_type)
+    assert (written.octets, written.content_type) == (octets, written_type)
+
+
+def test_a_text_too_long_for_the_encoding_comes_back() -> None:
+    table = {"long": "é" * 40_000, "short": "é" * 20_000}
+    written = write_body(BODY_MAP, table, None)
+    assert read_body(BODY_MAP, written.note, written.octets, written.content_type) == (BODY_MAP, table)
+    assert natural_body(written.octets, "amqp/map", None)[1] == {**table, "long": table["long"].encode()}
 
 
 def test_data_is_not_copied() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import BODY_DATA, BODY_TEXT, BODY_VALUE, MessageContent
+from annulet.core.content import BODY_DATA, BODY_MAP, BODY_TEXT, BODY_VALUE, MessageContent
 from annulet.core.content_differences import same_value
 from annulet.core.death_records import DeathRecord, with_death
 from annulet.core.message import Message, Origin
-from annulet.core.typed_values import Byte, Int, Short, Symbol, TimestampMilliseconds, UnsignedLong, Uuid
+from annulet.core.typed_values import Byte, Int, Short, Symbol, TimestampMilliseconds, UnsignedInt, UnsignedLong, Uuid
 from annulet.wire.amqp091.conversion import (
     CLUSTER_ID,
     GROUP_ID,
@@ -210,7 +210,12 @@ def test_a_reply_to_that_was_changed_is_not_the_former_binding_url() -> None:
         ("/queues/a%2Fb", "a/b"),
         ("queue://q", "q"),
         ("/exchanges/e/k", "/exchanges/e/k"),
-        ("/queues/a/b", "/queues/a/b"),
+        ("/queues/a/b", "a/b"),
+        ("/queue/a/b", "a/b"),
+        ("/amq/queue/q", "q"),
+        ("/topic/t", "/topic/t"),
+        ("a::q", "a::q"),
+        ("q", "q"),
     ],
 )
 def test_queue_addresses_are_bare_names_to_reply_to(address: str, text: str) -> None:
@@ -272,3 +277,45 @@ def test_every_truncated_header_is_read_as_far_as_it_goes() -> None:
 def test_expiration_that_is_no_number_is_none() -> None:
     assert to_content(message(expiration="soon")).time_to_live == -1
     assert to_content(message(expiration="0")).time_to_live == 0
+
+
+@pytest.mark.parametrize("number", [Int(3), Byte(3), 3, UnsignedInt(2**32 - 1), 2**32 - 1, Int(-1), -1])
+def test_the_number_in_a_group_is_said_once_and_keeps_its_type(number: int) -> None:
+    content = to_content(message(headers={GROUP_SEQUENCE: number}))
+    assert content.group_sequence == number % 2**32
+    assert content.application == {}
+    assert same_value(read_properties(from_content(content)[0]).headers, {GROUP_SEQUENCE: number})
+    content.group_sequence = 7  # said anew on the way: the former type does not count
+    assert same_value(read_properties(from_content(content)[0]).headers[GROUP_SEQUENCE], Int(7))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "known_as"),
+    [
+        ("application/java-object-stream", b"\xac", "application/x-java-serialized-object"),
+        ("application/x-java-serialized-object", b"\xac", "application/x-java-serialized-object"),
+        ("jms/map-message", bytes(4), None),
+        ("jms/stream-message", b"", None),
+        ("amqp/map", bytes.fromhex("0000000400000000"), None),
+    ],
+)
+def test_content_types_of_java_clients_come_back(content_type: str, body: bytes, known_as: str | None) -> None:
+    content = to_content(message(body, content_type=content_type))
+    assert content.content_type == known_as
+    header, written = from_content(content)
+    assert written == body
+    assert read_properties(header).properties.content_type == content_type
+    assert RECORD not in read_properties(header).headers
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+def test_the_content_type_says_how_a_map_is_encoded(encoding: str | None) -> None:
+    content = MessageContent()
+    content.body_kind, content.body = BODY_MAP, {"a": 1}
+    content.content_type, content.content_encoding = "application/x-own", encoding
+    assert read_properties(from_content(content)[0]).properties.content_type == "amqp/map"
+    for content_type in ("application/x-own", "amqp/map", "jms/map-message"):
+        content.content_type = content_type
+        found = again(content)
+        assert (found.content_type, found.body_kind, found.body) == (content_type, BODY_MAP, {"a": 1})
+        assert found.annotations == {}

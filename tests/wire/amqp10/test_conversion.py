@@ -237,3 +237,15 @@ def test_kinds_of_values() -> None:
     assert [kind_of(item) for item in ("s", Symbol("s"), {}, [], Array(), 7)] == [
         BODY_TEXT, BODY_VALUE, BODY_MAP, BODY_LIST, BODY_VALUE, BODY_VALUE
     ]  # fmt: skip
+
+
+def test_a_footer_is_carried_once_and_what_it_cannot_name_is_recorded() -> None:
+    assert annotation(written(content(footer={"x-opt-crc": 7})), RECORD) is None
+    both = {"x-opt-crc": 7, "x-opt-grün": 8}
+    assert to_content(written(content(footer=both))).footer == both
+
+
+def test_a_serialised_object_is_one_to_jms_clients() -> None:
+    message = written(content(content_type="application/x-java-serialized-object", body=b"\xac\xed"))
+    assert annotation(message, JMS_TYPE) == 1
+    assert to_content(message).annotations == {}

@@ -5,8 +5,10 @@ body and content type                           kind
 =============================================== =============================================
 ``text/*``, no content encoding, octets valid   text
 in its character set (default UTF-8)
-``amqp/map``, octets are one field table        map
-``amqp/list``, octets are one field array       list
+``amqp/map``, octets are a map of AMQP 0-10     map
+``amqp/list``, octets are a list of AMQP 0-10   list
+``jms/map-message``, octets are one             map
+``jms/stream-message``, octets are one          list
 empty, no content type                          value (null)
 anything else                                   data
 =============================================== =============================================
@@ -46,18 +48,25 @@ from annulet.core.typed_values import (
     UnsignedShort,
     Uuid,
 )
-from annulet.wire.amqp091.errors import ProtocolError
-from annulet.wire.amqp091.type_tags import Tag, lower, restore
-from annulet.wire.amqp091.typed_tables import (
-    encode_typed_array,
-    encode_typed_table,
-    read_typed_array,
-    read_typed_fields,
+from annulet.wire.amqp091.amqp010 import decode_list, decode_map, encode_list, encode_map
+from annulet.wire.amqp091.jms_bodies import (
+    JMS_MAP,
+    JMS_STREAM,
+    decode_jms_map,
+    decode_jms_stream,
+    encode_jms_map,
+    encode_jms_stream,
 )
+from annulet.wire.amqp091.type_tags import Tag, lower, restore
 
 TEXT_PLAIN: Final = "text/plain"
 AMQP_MAP: Final = "amqp/map"
 AMQP_LIST: Final = "amqp/list"
+CONTAINER_TYPES: Final = frozenset({AMQP_MAP, AMQP_LIST, JMS_MAP, JMS_STREAM})
+"""Content types that say how a map or list is encoded, and so nothing once it is decoded."""
+
+_MAP_READERS: Final = {AMQP_MAP: decode_map, JMS_MAP: decode_jms_map}
+_LIST_READERS: Final = {AMQP_LIST: decode_list, JMS_STREAM: decode_jms_stream}
 
 CHARACTER_SETS: Final = frozenset(
     {"utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16be", "utf-16le", "utf-32", "utf-32be", "utf-32le"}
@@ -105,12 +114,12 @@ def natural_body(octets: bytes, content_type: str | None, content_encoding: str 
     if content_encoding is None:
         if content_type is None:
             return (BODY_DATA, octets) if octets else (BODY_VALUE, None)
-        if content_type == AMQP_MAP:
-            table = _table(octets)
+        if content_type in _MAP_READERS:
+            table = _MAP_READERS[content_type](octets)
             if table is not None:
                 return BODY_MAP, table
-        elif content_type == AMQP_LIST:
-            values = _array(octets)
+        elif content_type in _LIST_READERS:
+            values = _LIST_READERS[content_type](octets)
             if values is not None:
                 return BODY_LIST, values
         elif content_type[:5].lower() == "text/":
@@ -129,7 +138,7 @@ def read_body(kind: str, note: Tag, octets: bytes, content_type: str | None) -> 
         return None if text is None else (kind, text)
     if kind == BODY_VALUE and (note is None or isinstance(note, str)):
         return _read_scalar(note, octets)
-    value: Any = _array(octets) if content_type_of(kind, note) == AMQP_LIST else _table(octets)
+    value: Any = decode_list(octets) if content_type_of(kind, note) == AMQP_LIST else decode_map(octets)
     if value is None:
         return None
     value = restore(value, note)
@@ -143,25 +152,36 @@ def read_body(kind: str, note: Tag, octets: bytes, content_type: str | None) -> 
 
 
 def content_type_of(kind: str, note: Tag) -> str:
-    """Return how the octets of a container are encoded: as the array or the table they were lowered to."""
+    """Return how the octets of a container are encoded: as the list or the map they were lowered to."""
     if kind != BODY_MAP:
         return AMQP_LIST
     return AMQP_LIST if isinstance(note, dict) and note.get("type") in ("map", "pairs") else AMQP_MAP
 
 
 def write_body(kind: str, value: Any, content_type: str | None) -> WrittenBody:
-    """Return a body for AMQP 0-9-1. ``content_type`` is the message's own."""
+    """Return a body for AMQP 0-9-1. ``content_type`` is the message's own, or one of :data:`CONTAINER_TYPES` it had."""
     if kind == BODY_DATA:
         return WrittenBody(value)
     if kind == BODY_TEXT:
         return _write_text(value, content_type)
     if kind == BODY_VALUE and not isinstance(value, dict | list):
         return _write_scalar(value)
-    lowered, note = lower(value)
+    if content_type in (JMS_MAP, JMS_STREAM):
+        octets = _write_jms(kind, value, content_type)
+        if octets is not None:
+            return WrittenBody(octets, content_type)
+    lowered, note = lower(value, wide=True)
     if isinstance(lowered, dict):
-        return WrittenBody(encode_typed_table(lowered)[4:], AMQP_MAP, note)
+        return WrittenBody(encode_map(lowered), AMQP_MAP, note)
     assert isinstance(lowered, list), "containers are lowered to containers"
-    return WrittenBody(encode_typed_array(lowered)[4:], AMQP_LIST, note)
+    return WrittenBody(encode_list(lowered), AMQP_LIST, note)
+
+
+def _write_jms(kind: str, value: Any, content_type: str) -> bytes | None:
+    """Return a map or stream message of JMS; ``None`` for a body that is none of the content type's."""
+    if kind == BODY_MAP and content_type == JMS_MAP and isinstance(value, dict):
+        return encode_jms_map(value)
+    return encode_jms_stream(value) if kind == BODY_LIST and content_type == JMS_STREAM else None
 
 
 def character_set(content_type: str | None) -> str:
@@ -195,24 +215,6 @@ def _write_text(text: str, content_type: str | None) -> WrittenBody:
         except UnicodeError:  # not all characters are in the set the sender named
             return WrittenBody(text.encode(UTF_8), TEXT_PLAIN, UTF_8)
     return WrittenBody(text.encode(UTF_8), TEXT_PLAIN, UTF_8)
-
-
-def _table(octets: bytes) -> dict[str, PropertyValue] | None:
-    try:
-        return read_typed_fields(_sized(octets), 0, len(octets) + 4)[0]
-    except ProtocolError:
-        return None
-
-
-def _array(octets: bytes) -> list[PropertyValue] | None:
-    try:
-        return read_typed_array(_sized(octets), 0, len(octets) + 4)[0]
-    except ProtocolError:
-        return None
-
-
-def _sized(octets: bytes) -> bytes:
-    return len(octets).to_bytes(4, "big") + octets
 
 
 def _write_scalar(value: Any) -> WrittenBody:

@@ -17,15 +17,17 @@ import re
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from annulet.core.addresses import TO_EXCHANGE, parse_address_name
 from annulet.core.content import BODY_DATA, BODY_TEXT, MessageContent
 from annulet.core.content_differences import apply_differences, differences, same_value
 from annulet.core.death_records import DeathRecord
+from annulet.core.exchanges.address import MULTICAST
 from annulet.core.identifier_texts import identifier_of, identifier_text
 from annulet.core.message import Message, PropertyValue
 from annulet.core.settings import UNLIMITED
 from annulet.core.typed_values import Int, TimestampMilliseconds
 from annulet.wire.amqp091.annotations import DEATHS, decode_deaths, encode_deaths
-from annulet.wire.amqp091.bodies import AMQP_LIST, AMQP_MAP, natural_body, read_body, write_body
+from annulet.wire.amqp091.bodies import AMQP_LIST, AMQP_MAP, CONTAINER_TYPES, natural_body, read_body, write_body
 from annulet.wire.amqp091.constants import DELIVERY_MODE_PERSISTENT
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.properties import BasicProperties, encode_properties
@@ -63,7 +65,14 @@ LONG_CORRELATION_ID: Final = "x-correlation-id"
 CLUSTER_ID: Final = "x-opt-cluster-id"
 TYPE: Final = "x-opt-type"
 REPLY_TO: Final = "x-opt-reply-to"
-"""Annotations for what only AMQP 0-9-1 has: cluster-id, a type beside ``qpid.subject``, a binding URL of Qpid."""
+CONTENT_TYPE: Final = "x-opt-content-type"
+SEQUENCE: Final = "x-opt-group-sequence"
+"""Annotations for what only AMQP 0-9-1 has: cluster-id, a type beside ``qpid.subject``, a binding URL of Qpid, a
+content type that another one stands for, the number of ``JMSXGroupSeq`` in the type it had where that is not an int."""
+
+SERIALIZED: Final = "application/x-java-serialized-object"
+SERIALIZED_HERE: Final = "application/java-object-stream"
+"""Content types of a serialised Java object: the AMQP JMS mapping's, and that of Qpid's clients for AMQP 0-x."""
 
 EXPIRATION_MAX: Final = 0xFFFFFFFF
 """Milliseconds: RabbitMQ's bound of the expiration property, and what AMQP 1.0's ``ttl`` holds (§3.2.1)."""
@@ -74,7 +83,6 @@ _SEQUENCE_MODULUS: Final = 2**32
 _BINDING_URL: Final = re.compile(r"[a-z]+://([^/?]*)/([^/?]*)/([^/?]*)(?:\?(.*))?", re.DOTALL)
 _ROUTING_KEY: Final = re.compile(r"routingkey='([^']*)'")
 _EXCHANGES: Final = "/exchanges/"
-_QUEUES: Final = "/queues/"
 
 
 class Reading:
@@ -167,7 +175,9 @@ def _interpret(reading: Reading, body: bytes, told: tuple[str, PropertyValue] | 
     if told is None:
         told = natural_body(body, properties.content_type, properties.content_encoding)
     content.body_kind, content.body = told
-    if content.content_type in (AMQP_MAP, AMQP_LIST) and content.body_kind not in (BODY_DATA, BODY_TEXT):
+    if content.content_type in CONTAINER_TYPES and content.body_kind not in (BODY_DATA, BODY_TEXT):
+        if content.content_type not in (AMQP_MAP, AMQP_LIST):
+            content.annotations[CONTENT_TYPE] = content.content_type
         content.content_type = None  # the kind says it
     if record:
         names = ("fields", "properties", "without")
@@ -188,6 +198,10 @@ def _interpret_properties(content: MessageContent, reading: Reading) -> None:
     content.message_id = _identifier(reading.message_id, reading.headers, LONG_MESSAGE_ID)
     content.correlation_id = _identifier(reading.correlation_id, reading.headers, LONG_CORRELATION_ID)
     content.content_type = properties.content_type
+    if properties.content_type == SERIALIZED_HERE:
+        content.content_type = SERIALIZED
+    elif properties.content_type == SERIALIZED:
+        content.annotations[CONTENT_TYPE] = SERIALIZED
     content.content_encoding = properties.content_encoding
     if properties.timestamp is not None and properties.timestamp <= _SECONDS_MAX:
         content.creation_time = properties.timestamp * 1000
@@ -229,10 +243,11 @@ def _interpret_headers(content: MessageContent, headers: dict[str, PropertyValue
             if name == GROUP_ID and type(value) is str:
                 del headers[name]
     sequence = headers.get(GROUP_SEQUENCE)
-    if isinstance(sequence, int) and not isinstance(sequence, bool) and -(2**31) <= sequence < 2**31:
+    if isinstance(sequence, int) and not isinstance(sequence, bool) and -(2**31) <= sequence < _SEQUENCE_MODULUS:
         content.group_sequence = int(sequence) % _SEQUENCE_MODULUS
-        if isinstance(sequence, Int):
-            del headers[GROUP_SEQUENCE]
+        if not isinstance(sequence, Int):
+            content.annotations[SEQUENCE] = sequence
+        del headers[GROUP_SEQUENCE]
     subject = headers.get(SUBJECT)
     if type(subject) is str and subject != content.subject:
         if content.subject is not None:
@@ -270,9 +285,10 @@ def address_of_reply(text: str) -> str:
 
 def reply_to_of(address: str) -> str:
     """Return an address as reply-to: the bare name of a queue, since that is the routing key replies are sent with."""
-    if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
-        return unquote(address[len(_QUEUES) :])
-    return address.removeprefix("queue://")
+    parsed = parse_address_name(address)
+    if parsed.kind == TO_EXCHANGE or parsed.routing_type == MULTICAST or parsed.address:
+        return address
+    return parsed.name
 
 
 # ---------------------------------------------------------------------- what is made of a content
@@ -286,9 +302,9 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     types = _write_headers(reading, content)
     if types:
         record["types"] = types
-    written = write_body(content.body_kind, content.body, content.content_type)
     properties = reading.properties
-    if content.content_type is None and fits_name(written.content_type or ""):
+    written = write_body(content.body_kind, content.body, _body_type(content))
+    if content.content_type is None or written.content_type in CONTAINER_TYPES:
         properties.content_type = written.content_type
     kind, value = natural_body(written.octets, properties.content_type, properties.content_encoding)
     if kind != content.body_kind or not same_value(value, content.body):
@@ -307,6 +323,14 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     if not reading.headers:
         return encoded, written.octets
     return _with_headers(encoded, properties, encode_typed_table(reading.headers)), written.octets
+
+
+def _body_type(content: MessageContent) -> str | None:
+    """Return the content type a body is written for: the message's own, or how a map or list was encoded."""
+    formerly = content.annotations.get(CONTENT_TYPE)
+    if content.content_encoding is not None:  # then none of them says what the octets are
+        return None if content.content_type in CONTAINER_TYPES else content.content_type
+    return formerly if isinstance(formerly, str) and formerly in CONTAINER_TYPES else content.content_type
 
 
 def _with_headers(encoded: bytes, properties: BasicProperties, table: bytes) -> bytes:
@@ -342,6 +366,8 @@ def _write_properties(reading: Reading, content: MessageContent) -> None:
     properties.message_id = _write_identifier(reading, content.message_id, LONG_MESSAGE_ID)
     properties.correlation_id = _write_identifier(reading, content.correlation_id, LONG_CORRELATION_ID)
     properties.content_type = _fitting(content.content_type)
+    if content.content_type == SERIALIZED and annotations.get(CONTENT_TYPE) != SERIALIZED:
+        properties.content_type = SERIALIZED_HERE
     properties.content_encoding = _fitting(content.content_encoding)
     if content.creation_time is not None and content.creation_time >= 0:
         properties.timestamp = content.creation_time // 1000
@@ -391,9 +417,17 @@ def _write_headers(reading: Reading, content: MessageContent) -> dict[str, Prope
     if content.group_id is not None and not any(headers.get(name) == content.group_id for name in GROUP_NAMES):
         headers.setdefault(GROUP_ID, content.group_id)
     if content.group_sequence is not None:
-        sequence = content.group_sequence
-        headers.setdefault(GROUP_SEQUENCE, Int(sequence - _SEQUENCE_MODULUS if sequence >= 2**31 else sequence))
+        headers.setdefault(GROUP_SEQUENCE, _sequence_header(content.group_sequence, content.annotations.get(SEQUENCE)))
     return types
+
+
+def _sequence_header(sequence: int, original: PropertyValue) -> int:
+    """Return the number in the type it had, if it is still the same, else as the int of JMS."""
+    if isinstance(original, int) and not isinstance(original, bool) and lower(original)[1] is None:
+        in_range = -(2**31) <= original < _SEQUENCE_MODULUS
+        if in_range and original % _SEQUENCE_MODULUS == sequence:
+            return original
+    return Int(sequence - _SEQUENCE_MODULUS if sequence >= 2**31 else sequence)
 
 
 def _deaths_header(deaths: list[DeathRecord]) -> list[PropertyValue]:

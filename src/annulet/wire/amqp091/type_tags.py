@@ -12,6 +12,7 @@ was                is sent as                                    tag
 ``char``           ``S``                                         ``char``
 ``symbol``         ``S``                                         ``symbol``
 ``uuid``           ``S``, RFC 4122 §3                            ``uuid``
+str                ``x`` in UTF-8, where it is too long          ``string``
 ``decimal32`` ...  ``x``, its octets (``D`` where that can be)   ``decimal32`` ...
 ``array``          ``A``                                         ``{type: array, ...}``
 described value    ``A`` of descriptor and value                 ``{type: described, ...}``
@@ -19,6 +20,9 @@ map, other keys    ``A`` of key, value, key, value, ...          ``{type: map, .
 list, map          ``A``, ``F``                                  ``{items: {...}}`` of the tagged items,
                                                                  by index or name
 ================== ============================================= ============================
+
+AMQP 0-10, in which bodies are encoded (:mod:`.amqp010`), has ulong, uuid and char, too: *wide* values. But its texts
+have at most 65,535 octets.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from annulet.core.typed_values import (
     UnsignedLong,
     Uuid,
 )
+from annulet.wire.amqp091.amqp010 import TEXT_OCTETS_MAX
 from annulet.wire.amqp091.typed_tables import SECONDS_MAX, decimal_field, fits_name
 
 Tag: TypeAlias = PropertyValue
@@ -55,12 +60,27 @@ _DECIMALS: Final[dict[str, tuple[Any, int]]] = {
     "decimal128": (Decimal128, 16),
 }
 _DEEP: Final = "text"
+_STRING: Final = "string"
 
 
-def lower(value: Any, depth: int = 0) -> tuple[PropertyValue, Tag]:  # noqa: C901, PLR0911, PLR0912 - one row a type
-    """Return a value of AMQP 0-9-1's types for ``value``, and its tag, ``None`` when the value says all by itself."""
+def lower(value: Any, depth: int = 0, *, wide: bool = False) -> tuple[PropertyValue, Tag]:
+    """Return a value of AMQP 0-9-1's types for ``value``, and its tag, ``None`` when the value says all by itself.
+
+    ``wide``: of AMQP 0-10's types.
+    """
     if isinstance(value, list | dict):
-        return _lower_container(value, depth)
+        return _lower_container(value, depth, wide)
+    if wide:
+        if isinstance(value, str) and len(value) > TEXT_OCTETS_MAX // 4:  # of UTF-8 a character has up to four octets
+            octets = value.encode("utf-8")
+            if len(octets) > TEXT_OCTETS_MAX:
+                return octets, _STRING
+        if isinstance(value, UnsignedLong | Uuid | Character):
+            return value, None
+    return _lower_single(value)
+
+
+def _lower_single(value: Any) -> tuple[PropertyValue, Tag]:  # noqa: C901, PLR0911 - one row a type
     if isinstance(value, int) and not isinstance(value, bool):
         if isinstance(value, TimestampMilliseconds):
             seconds, rest = divmod(int(value), 1000)
@@ -87,7 +107,7 @@ def lower(value: Any, depth: int = 0) -> tuple[PropertyValue, Tag]:  # noqa: C90
     return value, None
 
 
-def _lower_container(value: Any, depth: int) -> tuple[PropertyValue, Tag]:
+def _lower_container(value: Any, depth: int, wide: bool) -> tuple[PropertyValue, Tag]:
     if depth >= DEPTH_MAX:
         return repr(value), _DEEP
     tags: dict[str, PropertyValue] = {}
@@ -97,7 +117,7 @@ def _lower_container(value: Any, depth: int) -> tuple[PropertyValue, Tag]:
         if all(map(fits_name, value)) and (not any(symbols) or all(symbols)):
             table: dict[str, PropertyValue] = {}
             for key, item in value.items():
-                table[str(key)], tag = lower(item, depth + 1)
+                table[str(key)], tag = lower(item, depth + 1, wide=wide)
                 if tag is not None:
                     tags[str(key)] = tag
             return table, _container_tag("symbols" if any(symbols) else "", tags)
@@ -108,7 +128,7 @@ def _lower_container(value: Any, depth: int) -> tuple[PropertyValue, Tag]:
         kind = _kind_of(value)
     values: list[PropertyValue] = []
     for index, item in enumerate(items):
-        lowered, tag = lower(item, depth + 1)
+        lowered, tag = lower(item, depth + 1, wide=wide)
         values.append(lowered)
         if tag is not None:
             tags[str(index)] = tag
@@ -137,7 +157,7 @@ def _container_tag(kind: str, tags: dict[str, PropertyValue]) -> Tag:
     return whole
 
 
-def restore(value: PropertyValue, tag: Tag) -> PropertyValue:
+def restore(value: PropertyValue, tag: Tag) -> PropertyValue:  # noqa: PLR0911 - one row a type
     """Return what ``value`` was before :func:`lower`; ``value`` itself when the tag does not fit it."""
     if tag is None:
         return value
@@ -155,7 +175,16 @@ def restore(value: PropertyValue, tag: Tag) -> PropertyValue:
             decimal: PropertyValue = kind(value)
             return decimal
         return value
+    if tag == _STRING:
+        return _restore_string(value)
     return _restore_text(value, tag) if isinstance(value, str) else value
+
+
+def _restore_string(value: PropertyValue) -> PropertyValue:
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else value
+    except UnicodeDecodeError:  # octets that are no text any more
+        return value
 
 
 def _restore_text(value: str, tag: str) -> PropertyValue:

@@ -54,7 +54,7 @@ _TIMESTAMP_SECONDS_MAX: Final = (2**63 - 1) // 1000
 
 DECIMAL_BIAS: Final = 398
 """IEEE 754-2008 §3.5.2: decimal64 in binary integer encoding has 53 bits of coefficient below ten of exponent."""
-_COEFFICIENT_BITS: Final = 53
+DECIMAL_COEFFICIENT_BITS: Final = 53
 _COEFFICIENT_MAX: Final = 2**31 - 1
 """0-9-1 has 32 bits, signed to some clients and unsigned to others: up to here all read the same."""
 
@@ -146,7 +146,7 @@ def read_typed_value(data: bytes, offset: int, end: int, depth: int) -> tuple[Pr
     if kind == 68:  # D
         at: i64 = start + 1
         coefficient = int(read_i32_be(data, at)) & 0xFFFFFFFF
-        bits = (DECIMAL_BIAS - data[start]) << _COEFFICIENT_BITS | coefficient
+        bits = (DECIMAL_BIAS - data[start]) << DECIMAL_COEFFICIENT_BITS | coefficient
         return Decimal64(bits.to_bytes(8, "big")), stop
     return value, stop
 
@@ -168,8 +168,8 @@ def decimal_field(value: Decimal64) -> bytes | None:
         return None
     at: i64 = 0
     bits = int(read_i64_be(value, at))
-    scale = DECIMAL_BIAS - (bits >> _COEFFICIENT_BITS)
-    coefficient = bits & ((1 << _COEFFICIENT_BITS) - 1)
+    scale = DECIMAL_BIAS - (bits >> DECIMAL_COEFFICIENT_BITS)
+    coefficient = bits & ((1 << DECIMAL_COEFFICIENT_BITS) - 1)
     if bits < 0 or not 0 <= scale <= 255 or coefficient > _COEFFICIENT_MAX:
         return None
     return bytes((scale,)) + coefficient.to_bytes(4, "big")

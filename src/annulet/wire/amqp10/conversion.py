@@ -62,6 +62,9 @@ _JMS_TYPES: Final[dict[str, int]] = {
 }
 _SYMBOL_LENGTH_MAX: Final = 65_535
 
+SERIALIZED: Final = "application/x-java-serialized-object"
+"""Content type of a serialised Java object (AMQP JMS mapping §3.2.5)."""
+
 
 # ---------------------------------------------------------------------- what a message says
 
@@ -167,7 +170,7 @@ def _interpret(
         content.app_id = app_id
         del annotations[APP_ID]
     jms_type = annotations.get(JMS_TYPE)
-    if isinstance(jms_type, Byte) and jms_type == _jms_type(content):
+    if isinstance(jms_type, Byte) and jms_type == _jms_type(content, properties.content_type):
         del annotations[JMS_TYPE]
     for annotation, name in HEADERS.items():
         if annotation in annotations and name not in application:
@@ -193,10 +196,12 @@ def _interpret(
         apply_differences(content, record)
 
 
-def _jms_type(content: MessageContent) -> int:
+def _jms_type(content: MessageContent, content_type: str | None) -> int:
     """Return the type a JMS client makes of a body; -1 for one it has no word for."""
     if content.body_kind == BODY_VALUE:
         return 0 if content.body is None else -1
+    if content.body_kind == BODY_DATA and content_type == SERIALIZED:
+        return 1
     return _JMS_TYPES[content.body_kind]
 
 
@@ -229,6 +234,7 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     natural = MessageContent()
     natural.exchange, natural.routing_key = content.exchange, content.routing_key
     natural.body_kind, natural.body = content.body_kind, content.body
+    natural.footer = _footer_of(content)
     natural.priority = content.priority
     natural.time_to_live = content.time_to_live
     if not 0 < content.time_to_live <= TIME_TO_LIVE_MAX:
@@ -269,7 +275,7 @@ def _annotations_of(content: MessageContent) -> dict[str, PropertyValue]:
         annotations[DEATHS] = trail
     if content.app_id is not None:
         annotations.setdefault(APP_ID, content.app_id)
-    jms_type = _jms_type(content)
+    jms_type = _jms_type(content, content.content_type)
     if jms_type >= 0:
         annotations.setdefault(JMS_TYPE, Byte(jms_type))
     return annotations
@@ -338,10 +344,14 @@ def carried(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def _footer_of(content: MessageContent) -> dict[str, PropertyValue]:
+    return {str(name): carried(item) for name, item in content.footer.items() if _is_symbol(name)}
+
+
 def _write_body(content: MessageContent) -> tuple[bytes, bytes]:
     """Return the octet of the form, and the body as it is stored."""
     value: Any = content.body
-    footer = {str(name): carried(item) for name, item in content.footer.items() if _is_symbol(name)}
+    footer = _footer_of(content)
     kind = content.body_kind
     if kind == BODY_DATA:
         sizes = content.annotations.get(DATA_SECTIONS)
