@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import unquote
 
 from annulet.core.bindings import Binding
 from annulet.core.exchanges.address import ANYCAST, MULTICAST
@@ -51,6 +52,9 @@ PREFIXES: Final[tuple[tuple[str, str, str], ...]] = (
 )
 """Spelling, what it names, routing type it asks for. The longer of two that fit comes first."""
 
+PERCENT_ENCODED: Final = frozenset({"/queues/", "/exchanges/"})
+"""Spellings whose names are written with percent signs where they contain a slash or the like (RabbitMQ 4)."""
+
 
 def split_qualified(name: str) -> tuple[str, str] | None:
     """Return address and queue of ``address::queue``; ``None`` for other names. A part may be empty."""
@@ -66,10 +70,12 @@ def parse_address_name(text: str) -> AddressName:
     for prefix, kind, routing_type in PREFIXES:
         if text.startswith(prefix) and len(text) > len(prefix):
             rest = text[len(prefix) :]
-            if kind != TO_EXCHANGE:
-                return AddressName(kind, rest, routing_type=routing_type)
-            name, _, key = rest.partition("/")
-            return AddressName(kind, name, routing_key=key)
+            key = ""
+            if kind == TO_EXCHANGE:
+                rest, _, key = rest.partition("/")
+            if prefix in PERCENT_ENCODED:
+                rest, key = unquote(rest), unquote(key)
+            return AddressName(kind, rest, routing_key=key, routing_type=routing_type)
     return AddressName(TO_NODE, text)
 
 
