@@ -5,14 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.content import BODY_DATA, BODY_MAP, BODY_TEXT, MessageContent
-from annulet.core.message import Message, Origin
+from annulet.core.message import ContentView, Message, Origin
 from annulet.core.typed_values import UnsignedLong, Uuid
+from annulet.wire.amqp091.conversion import from_content as to_amqp_0_9_1
+from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp10.conversion import from_content as to_amqp_1_0
+from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from annulet.wire.stomp import names
 from annulet.wire.stomp.conversion import CHARACTER_SETS, character_set, from_content, to_content
 from annulet.wire.stomp.header_block import decode_block, encode_block
 from annulet.wire.stomp.view import VIEW
 from tests.wire.contents import contents
 
+WRITERS = {AMQP_0_9_1: to_amqp_0_9_1, AMQP_1_0: to_amqp_1_0}
 ORIGIN = Origin("e", "k", "", VIEW)
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 own = text.filter(lambda name: name and name not in names.STANDARD and not name.startswith(("x-", "JMS", "_AMQ")))
@@ -136,7 +141,11 @@ def test_maps_lists_and_values_are_json() -> None:
     assert (back.body_kind, back.body) == (BODY_MAP, {"a": [1, "01"]})
 
 
-@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b'{"a": 9223372036854775808}',
+     b'{"a": [-9223372036854775809]}', b'{"a": ' + b"[" * 20 + b"]" * 20 + b"}"],
+)  # fmt: skip
 def test_a_body_that_is_not_what_it_says_is_octets(body: bytes) -> None:
     content = to_content(stored({"amq-msg-type": "map"}, body))
     assert (content.body_kind, content.body) == (BODY_DATA, body)
@@ -177,3 +186,28 @@ def test_forever_is_not_at_once() -> None:
     content = to_content(stored({"persistent": "true", "destination": "/queue/x"}))
     assert content.durable
     assert (content.exchange, content.routing_key, content.to) == ("e", "k", None)
+
+
+@pytest.mark.parametrize("view", [AMQP_0_9_1, AMQP_1_0], ids=lambda view: view.name)
+@pytest.mark.parametrize(
+    "body", [b'{"a": -9223372036854775808}', b'{"a": "\\ud83d\\ude00"}', b'{"a": ' + b"[" * 19 + b"]" * 19 + b"}"]
+)
+def test_what_other_protocols_carry_is_the_map_it_says(view: ContentView, body: bytes) -> None:
+    message = stored({"amq-msg-type": "map"}, body)
+    assert VIEW.content(message).body_kind == BODY_MAP
+    made = Message(*WRITERS[view](VIEW.content(message)), Origin("", "q", "", view))
+    assert view.content(made).body == VIEW.content(message).body
+
+
+def test_values_with_blanks_around_them_are_what_send_took_them_for() -> None:
+    content = to_content(stored({"persistent": " true", "priority": " 7", "expiration": "5 ", "JMSXGroupSeq": " -1"}))
+    assert (content.durable, content.priority, content.time_to_live) == (True, 7, 5)
+    assert content.group_sequence == 2**32 - 1
+    assert content.application == {}
+    assert VIEW.properties(stored({"timestamp": " 7"})).timestamp == 7
+
+
+def test_a_place_in_a_group_beyond_its_range_stays_a_property() -> None:
+    content = to_content(stored({"JMSXGroupSeq": "4294967296"}))
+    assert content.group_sequence is None
+    assert content.application == {"JMSXGroupSeq": "4294967296"}

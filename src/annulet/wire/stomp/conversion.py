@@ -37,6 +37,8 @@ CHARACTER_SETS: Final = frozenset(
 """Character sets of ``text/*`` bodies that are read as text; a body in another one is octets."""
 
 JSON_TYPE: Final = "application/json"
+JSON_DEPTH_MAX: Final = 20
+"""Levels of a body that is read as JSON: what every other protocol carries (docs/conversion.md)."""
 TEXT_KIND: Final = "text"
 BYTES_KIND: Final = "bytes"  # ActiveMQ's word for octets
 
@@ -60,7 +62,7 @@ def _content_of(headers: dict[str, str], body: bytes) -> MessageContent:
     content = MessageContent()
     rest = dict(headers)
     rest.pop(names.DESTINATION, None)
-    content.durable = rest.pop(names.PERSISTENT, "").lower() in {"true", "1"}
+    content.durable = rest.pop(names.PERSISTENT, "").strip().lower() in {"true", "1"}
     priority = _number(rest, (names.PRIORITY,), PRIORITY_MAX)
     content.priority = UNLIMITED if priority is None else priority
     lifetime = _number(rest, (names.TIME_TO_LIVE,), TIME_MAX)
@@ -112,7 +114,7 @@ def _text(rest: dict[str, str], known: tuple[str, ...]) -> str | None:
 
 def _number(rest: dict[str, str], known: tuple[str, ...], most: int) -> int | None:
     for name in known:
-        text = rest.get(name, "")
+        text = rest.get(name, "").strip()  # "priority: 7": SEND takes it, too
         if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most:
             del rest[name]
             return int(text)
@@ -121,11 +123,13 @@ def _number(rest: dict[str, str], known: tuple[str, ...], most: int) -> int | No
 
 def _group_sequence(rest: dict[str, str]) -> int | None:
     for name in names.GROUP_SEQUENCE_NAMES:
-        text = rest.get(name, "")
+        text = rest.get(name, "").strip()
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) <= 10:
-            del rest[name]
-            return int(text) % _SEQUENCE_MODULUS
+            sequence = int(text)
+            if -(2**31) <= sequence < _SEQUENCE_MODULUS:
+                del rest[name]
+                return sequence % _SEQUENCE_MODULUS
     return None
 
 
@@ -162,6 +166,8 @@ def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):  # no JSON, whatever its sender says
         return None
+    if not _is_carried(value, 0):
+        return None
     if kind == BODY_MAP:
         return _map(value)
     if kind == BODY_LIST:
@@ -169,6 +175,33 @@ def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
     if kind == BODY_SEQUENCE:
         return (kind, value) if isinstance(value, list) and all(isinstance(item, list) for item in value) else None
     return None if isinstance(value, dict | list | str) else (kind, value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Say whether a text has no half of a surrogate pair, which JSON may name and UTF-8 has not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_carried(value: Any, depth: int) -> bool:
+    """Say whether the other protocols have what JSON may say: whole numbers of 64 bits, texts of Unicode, few levels.
+
+    A body with anything else in it stays octets, for nothing of it is to be lost.
+    """
+    if isinstance(value, str):
+        return value.isascii() or _is_unicode(value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if depth >= JSON_DEPTH_MAX:
+        return not isinstance(value, list | dict)
+    if isinstance(value, list):
+        return all(_is_carried(item, depth + 1) for item in value)
+    if isinstance(value, dict):
+        return all(_is_carried(name, 0) and _is_carried(item, depth + 1) for name, item in value.items())
+    return True
 
 
 def _map(value: Any) -> tuple[str, PropertyValue] | None:

@@ -135,7 +135,7 @@ def first_of(headers: dict[str, str], known: tuple[str, ...]) -> str:
 
 def number_in(headers: dict[str, str], known: tuple[str, ...], most: int) -> int:
     """Return the first of several headers as a number, 0 when there is none or it is none."""
-    text = first_of(headers, known)
+    text = first_of(headers, known).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most else 0
 
 
