@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,11 @@ async def test_what_was_taken_back_is_gone_after_a_crash_that_follows_the_confir
             await peer.send(1, peers.persistent(1, "q", headers={"x-delay": 60_000, "x-schedule-id": name}))
         await running.broker.commit.durable()
         await peer.take()
+        disk = threading.Event()
+        running.broker.commit._executor.submit(disk.wait)
         await peer.send(1, publish(1, "q", headers=cancelling("gone")))
         assert settlements(await peer.take()) == [], "the removal is not on disk yet"
+        disk.set()
         await running.broker.commit.durable()
         assert [tag for _, tag, _ in settlements(await peer.take())] == [3]
         shutil.copytree(data, copy)
