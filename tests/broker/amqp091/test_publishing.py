@@ -101,7 +101,7 @@ async def test_what_was_taken_back_is_gone_after_a_crash_that_follows_the_confir
         await running.broker.commit.durable()
         await peer.take()
         disk = threading.Event()
-        running.broker.commit._executor.submit(disk.wait)
+        running.broker.commit._executor.submit(disk.wait, 10)  # seconds at most, should this fail
         await peer.send(1, publish(1, "q", headers=cancelling("gone")))
         assert settlements(await peer.take()) == [], "the removal is not on disk yet"
         disk.set()
