@@ -22,6 +22,7 @@ from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts
 from annulet.broker.scram import derive_verifier
 from annulet.store.catalogue import Catalogue
+from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.values import encode_table
 from tests.cheap_passwords import PRODUCT_HASHER
 
@@ -409,3 +410,25 @@ def test_memory_of_verdicts_is_bounded(first: Authenticator, monkeypatch: pytest
     for number in range(10):
         assert first.allowed("guest", "/", "read", f"q{number}")
         assert len(first._verdicts) <= 2
+
+
+async def test_names_that_a_peer_chose_are_cut_in_the_log(first: Authenticator) -> None:
+    with structlog.testing.capture_logs() as logs:
+        assert await first.login("n" * 60_000, "wrong", peer=LOCAL, mechanism="M" * 1000) is None
+    assert (logs[0]["user"], logs[0]["mechanism"]) == ("n" * 128, "M" * 20)
+
+
+async def test_a_right_password_is_right_though_the_catalogue_takes_no_verifiers(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, scram: str) -> None:
+        raise CatalogueError("disk full; check the disk")
+
+    made = Authenticator(catalogue, BrokerConfiguration(users={"anna": UserDeclaration(HASHER.hash("right"))}))
+    monkeypatch.setattr(catalogue, "set_scram", refuse)
+    with structlog.testing.capture_logs() as logs:
+        assert await made.login("anna", "right", peer=LOCAL) is not None
+    assert [(line["event"], line["error"]) for line in logs if line["log_level"] == "warning"] == [
+        ("SCRAM verifiers cannot be written down", "disk full; check the disk")
+    ]
+    assert "SCRAM-SHA-256" in made.mechanisms(LOCAL, "amqp10")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from annulet.broker.logging import set_up
+from annulet.broker.logging import escaped, set_up
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +74,30 @@ def test_exceptions_stay_readable_in_json() -> None:
         structlog.get_logger("a").exception("failed")
     line = json.loads(stream.getvalue())
     assert line["exception"][0]["exc_value"].endswith("'broken'")
+
+
+def test_what_a_peer_chose_reaches_no_terminal_as_it_is() -> None:
+    stream = io.StringIO()
+    set_up("console", stream=stream)
+    structlog.get_logger("a").warning("login refused", user="a\x1b[2J\n2026 [info] forged\ud800\u202eé")
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "é" in text
+    assert r"x1b[2J" in text
+
+
+def test_tracebacks_keep_their_lines_on_the_console() -> None:
+    stream = io.StringIO()
+    set_up("console", stream=stream)
+    try:
+        int("broken")
+    except ValueError:
+        structlog.get_logger("a").exception("failed")
+    assert len(stream.getvalue().splitlines()) > 3
+
+
+def test_printable_text_is_left_alone() -> None:
+    assert escaped("Grüße, 世界 a=b") == "Grüße, 世界 a=b"
+    assert escaped("\0\t\x7f") == r"\x00\t\x7f"

@@ -72,6 +72,7 @@ async def bench(directory: Path | None = None, *, bulk_port: int = 0, **settings
     configuration = BrokerConfiguration(
         data_directory=directory,
         amqp=Endpoint(LOOPBACK, 0),
+        stomp=None,
         http=None,
         bulk=Endpoint(LOOPBACK, bulk_port),
         bulk_required=True,

@@ -17,14 +17,14 @@ from annulet.bulk.encoding import (
     check_write_schema,
     encode_rows,
 )
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.errors import InvalidRequestError, OverLimitError
 from annulet.wire.amqp091.properties import VIEW, decode_properties
 
 HERE = WriteDefaults(address="q")
 
 
 def encode(defaults: WriteDefaults = HERE, **columns: Any) -> list[PendingMessage]:
-    return list(encode_rows(pa.record_batch(columns), defaults, "p", 10))
+    return list(encode_rows(pa.record_batch(columns), defaults, "p", 10, 1000))
 
 
 def test_every_column_is_written() -> None:
@@ -118,6 +118,18 @@ def test_bad_rows_name_row_and_column(columns: dict[str, Any], text: str) -> Non
     with pytest.raises(InvalidRequestError) as error:
         encode(WriteDefaults(), body=[b""], **address, **columns)
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize(("octets", "accepted"), [(999, True), (1000, True), (1001, False)])
+def test_bodies_up_to_the_limit_of_every_sender(octets: int, accepted: bool) -> None:
+    columns = {"body": [b"x" * octets], "address": ["q"]}
+    if accepted:
+        assert len(encode(WriteDefaults(), **columns)) == 1
+        return
+    with pytest.raises(
+        OverLimitError, match=r"row 10: its body need 1001 bytes, 1000 are allowed \(max_message_bytes\)"
+    ):
+        encode(WriteDefaults(), **columns)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pyarrow import flight
 
 from annulet.broker.authentication import HASHER
 from annulet.broker.configuration import Endpoint, PermissionDeclaration, StartError, UserDeclaration
+from annulet.broker.limits import Limits
 from annulet.bulk import protocol, server
 from annulet.bulk.errors import (
     InvalidRequestError,
@@ -104,6 +105,24 @@ async def test_errors_arrive_with_kind_and_text(tmp_path: Path) -> None:
                 client.put(protocol.PutStage(query="x", stage="../x"), pa.schema({"body": pa.string()}), [])
 
         await away(work)
+
+
+async def test_a_message_larger_than_any_sender_may_send_is_refused_and_counted(tmp_path: Path) -> None:
+    async with bench(tmp_path, limits=Limits(max_message_bytes=1000)) as here:
+        here.declare("q")
+
+        def work() -> None:
+            client = bulk_client(here)
+            stage = stage_name()
+            rows = pa.record_batch({"body": pa.array([b"x" * 1001], pa.binary())})
+            client.put(protocol.PutStage(query="x", stage=stage), rows.schema, [rows])
+            with pytest.raises(InvalidRequestError, match="row 0: its body need 1001 bytes, 1000 are allowed"):
+                client.act(protocol.CommitPublish(query="x", batch=0, stages=[stage], address="q"))
+            client.close()
+
+        await away(work)
+        assert here.broker.admission.limit_hits == {("bulk transfer", "max_message_bytes"): 1}
+        assert here.bodies("q") == []
 
 
 async def test_raw_requests_that_are_none(tmp_path: Path) -> None:

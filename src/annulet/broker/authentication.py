@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from annulet.broker.limited_log import LimitedLog
-from annulet.broker.login_throttle import LoginThrottle
+from annulet.broker.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
 from annulet.broker.scram import (
     DIGESTS,
     ITERATIONS_LEAST,
@@ -31,6 +31,7 @@ from annulet.broker.scram import (
     derive_verifier,
     parse_verifier,
 )
+from annulet.store.errors import StoreError
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.values import read_table_content
 
@@ -78,6 +79,9 @@ EXTERNAL: Final = "EXTERNAL"
 
 AMQP_0: Final = "amqp091"
 """What :meth:`Authenticator.mechanisms` knows the protocols AMQP 0-x by."""
+
+MECHANISM_CHARACTERS: Final = 20
+"""Of the name of a mechanism, which a peer chooses, so many are logged: as long as one may be (RFC 4422 §3.1)."""
 
 USERS_NAMED_MAX: Final = 5
 """Names in one line of the log."""
@@ -367,7 +371,13 @@ class Authenticator:
 
     def _note_refused(self, name: str, peer: PeerFacts, mechanism: str, reason: str) -> None:
         self._refused += 1
-        self._log.warning("login refused", user=name, peer=str(peer), mechanism=mechanism, reason=reason)
+        self._log.warning(
+            "login refused",
+            user=name[:NAME_CHARACTERS_MAX],
+            peer=str(peer),
+            mechanism=mechanism[:MECHANISM_CHARACTERS],
+            reason=reason,
+        )
 
     # ------------------------------------------------------------------ SCRAM
 
@@ -404,7 +414,10 @@ class Authenticator:
         for verifier in new:
             self._verifiers[verifier.mechanism, name] = verifier
         texts = [str(self._verifiers[mechanism, name]) for mechanism in DIGESTS if (mechanism, name) in self._verifiers]
-        self._catalogue.set_scram(name, " ".join(texts))
+        try:
+            self._catalogue.set_scram(name, " ".join(texts))
+        except StoreError as error:  # the password is right all the same; they hold until the end of this process
+            logger.warning("SCRAM verifiers cannot be written down", user=name, error=str(error))
         self._offer_scram()
 
 

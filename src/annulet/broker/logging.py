@@ -24,6 +24,10 @@ QUIET_LOGGERS: Final = ("asyncio", "uvicorn", "uvicorn.access", "uvicorn.error")
 """Libraries whose information is noise here; their warnings and errors are passed on."""
 
 
+OUR_OWN_TEXTS: Final = frozenset({"event", "exception", "stack"})
+"""Values of several lines that no peer wrote: they keep their line ends."""
+
+
 def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: TextIO | None = None) -> None:
     """Send every event to ``stream`` (default: standard error). Called once by a program; libraries never call it.
 
@@ -70,7 +74,24 @@ def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: 
 def _renderers(log_format: LogFormat, stream: TextIO) -> list[Processor]:
     if log_format == "json":
         return [structlog.processors.dict_tracebacks, _plain_values, structlog.processors.JSONRenderer(sort_keys=False)]
-    return [structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=30)]
+    return [_printable_values, structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=30)]
+
+
+def _printable_values(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape what no terminal may get: peers choose names, and names could hold control sequences or line ends."""
+    return {
+        name: escaped(value) if isinstance(value, str) and name not in OUR_OWN_TEXTS else value
+        for name, value in event.items()
+    }
+
+
+def escaped(text: str) -> str:
+    """Return the text with everything that cannot be printed written as Python writes it: ``\\x1b``."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def _plain_values(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -20,7 +20,7 @@ FORGET_SECONDS: Final = 600.0
 """A name without a failure for so long starts anew: a mistyped password is no reason for suspicion next day."""
 
 NAME_CHARACTERS_MAX: Final = 128
-"""Of a user name, which the peer chooses, so many are compared."""
+"""Of a user name, which the peer chooses, so many are compared, and logged."""
 
 DOUBLINGS_MAX: Final = 30
 

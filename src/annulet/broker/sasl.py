@@ -19,6 +19,7 @@ import msgspec
 
 from annulet.broker.authentication import (
     EXTERNAL,
+    MECHANISM_CHARACTERS,
     PLAIN,
     Authenticator,
     CredentialsError,
@@ -79,7 +80,7 @@ class SaslExchange:
         self._peer = peer
         self._mechanism = mechanism
         if mechanism not in self._authenticator.mechanisms(peer, self._protocol):
-            return self._malformed(f"mechanism {mechanism!r} is not offered to this peer")
+            return self._malformed(f"mechanism {mechanism[:MECHANISM_CHARACTERS]!r} is not offered to this peer")
         if mechanism in DIGESTS:
             self._scram = ScramServer(mechanism)
         if response is None:

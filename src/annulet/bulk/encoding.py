@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.errors import InvalidRequestError, OverLimitError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
@@ -29,8 +29,6 @@ EXPIRATION_MAX: Final = 0xFFFFFFFF
 HEADER_BYTES_MAX: Final = DEFAULT_FRAME_MAX - FRAME_OVERHEAD - 12
 """Encoded properties of a message. A content header is one frame (AMQP 0-9-1 §4.2.6.1), of which 12 bytes are fixed: a
 larger one could be given to no consumer."""
-BODY_BYTES_MAX: Final = (1 << 30) - (1 << 20)
-"""Bytes of a body: what one record of the message log holds, less its header and names."""
 GROUP_HEADER: Final = "group-id"
 
 
@@ -103,9 +101,12 @@ def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def encode_rows(
-    batch: pa.RecordBatch, defaults: WriteDefaults, publisher: str, first_row: int
+    batch: pa.RecordBatch, defaults: WriteDefaults, publisher: str, first_row: int, body_bytes_max: int
 ) -> Iterator[PendingMessage]:
-    """Make messages of a batch, in row order. Raises :class:`InvalidRequestError` naming row, column and value."""
+    """Make messages of a batch, in row order. Raises :class:`InvalidRequestError` naming row, column and value.
+
+    ``body_bytes_max`` is ``limits.max_message_bytes``, as for every other sender.
+    """
     columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in WRITE_COLUMNS}
     bodies = columns.pop("body")
     setters = [(columns[name], _SETTERS[name], name) for name in columns if name in _SETTERS]
@@ -127,8 +128,8 @@ def encode_rows(
         except LocalProtocolError as error:
             raise InvalidRequestError(f"row {row}: {error}") from error
         content = b"" if body is None else body.encode() if isinstance(body, str) else body
-        _check_size(row, "its properties", len(header), HEADER_BYTES_MAX)
-        _check_size(row, "its body", len(content), BODY_BYTES_MAX)
+        _check_size(row, "its properties", len(header), HEADER_BYTES_MAX, "header_bytes_max")
+        _check_size(row, "its body", len(content), body_bytes_max, "max_message_bytes")
         message = Message(
             header,
             content,
@@ -152,9 +153,11 @@ def _schedule(headers: dict[str, PropertyValue] | None, row: int) -> PublishHead
         raise InvalidRequestError(f"row {row}, column properties: {error.text}") from error
 
 
-def _check_size(row: int, what: str, size: int, most: int) -> None:
+def _check_size(row: int, what: str, size: int, most: int, limit: str) -> None:
     if size > most:
-        raise InvalidRequestError(f"row {row}: {what} need {size} bytes, {most} are allowed; make the row smaller")
+        raise OverLimitError(
+            f"row {row}: {what} need {size} bytes, {most} are allowed ({limit}); make the row smaller", limit
+        )
 
 
 class _Places:

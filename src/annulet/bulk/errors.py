@@ -18,6 +18,14 @@ class InvalidRequestError(BulkError):
     code = "invalid"
 
 
+class OverLimitError(InvalidRequestError):
+    """A request is malformed in that it is too large; ``limit`` names what it exceeds. Travels as its base."""
+
+    def __init__(self, text: str, limit: str) -> None:
+        super().__init__(text)
+        self.limit = limit
+
+
 class AuthenticationError(BulkError):
     """User name or password is wrong, or may not be used from there."""
 

@@ -160,10 +160,11 @@ class Publisher:
     def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
         """Read and encode all stages, and say how much of the log the durable ones may need. In a worker thread."""
         pending: list[PendingMessage] = []
+        body_bytes_max = self._broker.configuration.limits.max_message_bytes
         for stage in request.stages:
             rows = 0
             for batch in self._stages.read(StageKey(request.query, stage)):
-                pending.extend(encode_rows(batch, request.defaults, request.publisher, rows))
+                pending.extend(encode_rows(batch, request.defaults, request.publisher, rows, body_bytes_max))
                 rows += batch.num_rows
                 if len(pending) > COMMIT_MESSAGES_MAX:
                     raise RefusedError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from annulet.broker.listening import PeerFacts
 from annulet.bulk import protocol
@@ -16,6 +16,10 @@ from annulet.bulk.snapshots import SnapshotStore
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.bulk.schema import Row
+
+
+PROTOCOL: Final = "bulk transfer"
+"""What metrics call it."""
 
 
 class Caller:
@@ -50,6 +54,10 @@ class RequestHandler:
                 "own machine only (loopback_users)"
             )
         return user.name
+
+    def note_limit(self, limit: str) -> None:
+        """Count a request that is larger than it may be."""
+        self._broker.admission.note_limits(PROTOCOL, {limit: 1})
 
     async def act(self, request: protocol.Action, caller: Caller) -> dict[str, Any]:
         """Carry out an action and return its answer."""

@@ -28,6 +28,7 @@ from annulet.bulk.errors import (
     AuthenticationError,
     BulkError,
     InvalidRequestError,
+    OverLimitError,
     PermissionDeniedError,
     TokenExpiredError,
     UnavailableError,
@@ -287,7 +288,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         """Carry out one request and answer with one JSON result."""
-        answer = _mapped(lambda: self._act(context, action))
+        answer = self._mapped(lambda: self._act(context, action))
         return iter([flight.Result(msgspec.json.encode(answer))])
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002 - Flight's signature
@@ -297,11 +298,11 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """Stream the rows of a ticket."""
-        return _mapped(lambda: self._get(context, ticket.ticket))
+        return self._mapped(lambda: self._get(context, ticket.ticket))
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Write a stage; the answer comes when it is on disk."""
-        counts = _mapped(lambda: self._put(context, descriptor, reader))
+        counts = self._mapped(lambda: self._put(context, descriptor, reader))
         writer.write(msgspec.json.encode(counts))
 
     def _act(self, context: Any, action: Any) -> dict[str, Any]:
@@ -372,11 +373,29 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _decode(self, what: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         if len(body) > REQUEST_BYTES_MAX:
-            raise InvalidRequestError(f"{what}: the request has {len(body)} bytes, {REQUEST_BYTES_MAX} are allowed")
+            raise OverLimitError(
+                f"{what}: the request has {len(body)} bytes, {REQUEST_BYTES_MAX} are allowed", "request_bytes_max"
+            )
         try:
             return decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRequestError(f"{what}: {error}") from error
+
+    def _mapped(self, work: Callable[[], T]) -> T:
+        """Run a handler; its errors travel with code and text intact."""
+        try:
+            return work()
+        except BulkError as error:
+            if isinstance(error, OverLimitError):
+                self._loop.call_soon_threadsafe(self._handler.note_limit, error.limit)
+            raise _flight_error(error) from error
+        except flight.FlightError:
+            raise
+        except Exception as error:
+            logger.exception("bulk request failed")
+            raise _flight_error(
+                BulkError(f"the broker failed: {type(error).__name__}: {error}; see its log")
+            ) from error
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run on the broker's loop and wait."""
@@ -404,19 +423,6 @@ def _peer(context: Any) -> tuple[str, bool]:
     kind, _, address = unquote(context.peer()).partition(":")
     host = address.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
     return address, is_loopback(host)
-
-
-def _mapped(work: Callable[[], T]) -> T:
-    """Run a handler; its errors travel with code and text intact."""
-    try:
-        return work()
-    except BulkError as error:
-        raise _flight_error(error) from error
-    except flight.FlightError:
-        raise
-    except Exception as error:
-        logger.exception("bulk request failed")
-        raise _flight_error(BulkError(f"the broker failed: {type(error).__name__}: {error}; see its log")) from error
 
 
 def _flight_error(error: BulkError) -> Exception:
