@@ -354,7 +354,11 @@ class Query:
             self.batch += 1
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Each crash in an example starts a broker anew on its disk.
+EXAMPLES = 200 if settings.get_current_profile_name() == "soak" else 12
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=4, max_size=14))
 def test_everything_once_in_order_whatever_crashes(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
