@@ -9,7 +9,7 @@ from annulet.broker.broker import Broker
 from annulet.core.reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError
-from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.link_frames import Disposition, Flow
 from annulet.wire.amqp10.names import REJECTED_CONDITION
 from annulet.wire.amqp10.outcomes import (
     Accepted,
@@ -22,7 +22,7 @@ from annulet.wire.amqp10.outcomes import (
     Released,
     TransactionalState,
 )
-from annulet.wire.amqp10.performatives import Detach, End
+from annulet.wire.amqp10.performatives import Detach, End, Source
 from annulet.wire.amqp10.terminus import Coordinator as CoordinatorTarget
 from tests.broker.amqp10.peer import ACCEPTED, Delivery, Peer, PeerLink, bodies, message, queue_of, value
 
@@ -343,3 +343,91 @@ async def test_what_is_enlisted_outlives_its_link(broker: Broker, gone: str, fai
     if gone == "link":
         assert (count(broker), held(broker)) == (int(fail), 0)
     assert len(peer.connection.channels[0].outcomes) == 0  # type: ignore[attr-defined]
+
+
+async def test_a_refused_message_is_refused_as_part_of_its_transaction(broker: Broker) -> None:
+    """§4.4.1: its presumptive outcome is told; the others can be committed."""
+    peer, link, sender = await prepared(broker)
+    identifier = await declare(peer, link)
+    state = await peer.publish(sender, message(user_id=b"else"), state=TransactionalState(identifier))
+    assert isinstance(state, TransactionalState)
+    assert isinstance(state.outcome, Rejected)
+    await peer.publish(sender, message(), state=TransactionalState(identifier))
+    assert await discharge(peer, link, identifier) == ACCEPTED
+    assert count(broker) == 1
+
+
+async def test_a_refused_message_that_was_settled_forbids_the_commit(broker: Broker) -> None:
+    """§4.4.4.1: there was no answer to tell it with."""
+    peer, link, sender = await prepared(broker)
+    identifier = await declare(peer, link)
+    await peer.publish(sender, message(), state=TransactionalState(identifier))
+    await peer.publish(sender, message(user_id=b"else"), state=TransactionalState(identifier), settled=True)
+    state = await discharge(peer, link, identifier)
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == conditions.TRANSACTION_ROLLBACK
+    assert "user-id" in (state.error.description or "")
+    assert (count(broker), coordinator_of(peer).count) == (0, 0)
+
+
+async def test_a_discharge_amid_a_message_ends_the_control_link(broker: Broker) -> None:
+    """§4.4.1."""
+    peer, link, sender = await prepared(broker)
+    identifier = await declare(peer, link)
+    await peer.send(peer.transfer(sender, message(), more=True, state=TransactionalState(identifier)))
+    await peer.send(peer.transfer(link, value(Discharge(identifier, False))))
+    (detach,) = await peer.all(Detach)
+    assert (detach.handle, detach.error.condition) == (link.handle, conditions.TRANSACTION_ROLLBACK)  # type: ignore[union-attr]
+    assert coordinator_of(peer).count == 0
+
+
+async def test_an_outcome_in_two_transactions_ends_the_control_link(broker: Broker) -> None:
+    """§4.4.2."""
+    peer, link, _ = await prepared(broker, b"a")
+    await peer.receiver("q", credit=1)
+    found = await peer.deliveries()
+    for _ in range(2):
+        await enlist(peer, await declare(peer, link), Accepted(), *found, settled=False)
+    (detach,) = await peer.all(Detach)
+    assert (detach.handle, detach.error.condition) == (link.handle, conditions.TRANSACTION_ROLLBACK)  # type: ignore[union-attr]
+    assert (count(broker), held(broker)) == (0, 1)  # rolled back: it is unsettled as before
+    await peer.settle(ACCEPTED, *found)
+    assert (count(broker), held(broker)) == (0, 0)
+
+
+@pytest.mark.parametrize("content", [Declare(), Discharge(b"x")], ids=repr)
+async def test_a_settled_command_ends_the_control_link(broker: Broker, content: Any) -> None:
+    """§4.2, §4.3."""
+    peer, link, _ = await prepared(broker)
+    await peer.send(peer.transfer(link, value(content), settled=True))
+    (detach,) = await peer.all(Detach)
+    assert detach.error is not None
+    assert detach.error.condition == conditions.NOT_ALLOWED
+    assert coordinator_of(peer).count == 0
+
+
+async def test_what_was_settled_in_a_rollback_comes_to_its_default_outcome(broker: Broker) -> None:
+    """§4.4.4.2."""
+    peer, link, _ = await prepared(broker, b"a")
+    receiver = await peer.receiver(None, source=Source("q", default_outcome=Released()), credit=1)
+    found = await peer.deliveries()
+    identifier = await declare(peer, link)
+    await enlist(peer, identifier, Accepted(), *found)
+    await discharge(peer, link, identifier, fail=True)
+    await peer.credit(receiver, 1)
+    (again,) = await peer.deliveries()
+    assert not again.header.delivery_count
+
+
+async def test_transactional_acquisition_is_refused(broker: Broker) -> None:
+    """§4.4.3."""
+    peer, link, _ = await prepared(broker, b"a")
+    identifier = await declare(peer, link)
+    receiver = await peer.receiver("q")
+    flow = Flow(0, 10, peer.transfers_sent[0], 10, receiver.handle, 0, 1, properties={"txn-id": identifier})
+    await peer.send(flow)
+    (detach,) = await peer.all(Detach)
+    assert detach.error is not None
+    assert (detach.handle, detach.error.condition) == (receiver.handle, conditions.NOT_IMPLEMENTED)
+    assert count(broker) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp10.errors import condition_for
-from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME, revise_for_rejection
+from annulet.broker.amqp10.outcomes import revise_for_rejection
 from annulet.core.errors import CoreError
 from annulet.core.transaction import Transaction
 from annulet.wire.amqp10 import conditions
@@ -43,7 +43,7 @@ COORDINATOR_CREDIT: Final = 64
 class OpenTransaction:
     """A transaction with what it holds of the session's deliveries."""
 
-    __slots__ = ("core", "link", "outcomes", "rejections", "settled")
+    __slots__ = ("core", "failure", "link", "outcomes", "rejections", "settled")
 
     def __init__(self, core: Transaction, link: Link) -> None:
         self.core = core
@@ -51,6 +51,7 @@ class OpenTransaction:
         self.outcomes: dict[int, Outcome] = {}  # by delivery id
         self.settled: set[int] = set()  # of these, those the peer has forgotten
         self.rejections: list[tuple[QueueEntry, Rejected]] = []  # what tells why, once it is committed
+        self.failure = ""  # why it can only be rolled back
 
 
 class Coordinator:
@@ -87,6 +88,8 @@ class Coordinator:
     def receive(self, link: Link, delivery: IncomingDelivery) -> None:
         """Declare or discharge. Raises LinkFault for what is neither."""
         session = self._session
+        if delivery.settled:  # §4.2, §4.3: the answer could not be told
+            raise LinkFault(conditions.NOT_ALLOWED, "message to the coordinator is settled; send it unsettled")
         try:
             command = read_command(delivery.payload)
         except DecodeError as error:
@@ -129,9 +132,18 @@ class Coordinator:
         if transaction is None:
             self._answer(delivery, Rejected(unknown(identifier)))
             return
+        if self._is_partial(identifier):
+            self._rollback(identifier, transaction)
+            text = f"transaction {identifier.hex()} is discharged before all transfers of a message in it have come"
+            raise LinkFault(conditions.TRANSACTION_ROLLBACK, text)  # §4.4.1
         if command.fail:
             self._rollback(identifier, transaction)
             self._answer(delivery, Accepted())
+            return
+        if transaction.failure:
+            self._rollback(identifier, transaction)
+            text = f"rolled back: {transaction.failure}"
+            self._answer(delivery, Rejected(Error(conditions.TRANSACTION_ROLLBACK, text)))
             return
         for entry, rejection in transaction.rejections:
             revise_for_rejection(entry, rejection)
@@ -148,8 +160,6 @@ class Coordinator:
             session.outcomes.forget(number)
             if number not in transaction.settled:
                 session.engine.settle_outgoing(session.engine_session, number, number, outcome)
-        if delivery.settled:
-            return
         session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
@@ -167,8 +177,7 @@ class Coordinator:
             for number in transaction.outcomes
             if number in transaction.settled or not session.outcomes.linked(number)
         ]
-        if orphans:
-            session.outcomes.give_back(session.outcomes.take(orphans), DEFAULT_OUTCOME)
+        session.outcomes.carry_out_defaults(orphans)  # §4.4.4.2
 
     def rollback_all(self) -> None:
         """Roll back every open transaction as the session ends, which then returns the deliveries."""
@@ -178,8 +187,12 @@ class Coordinator:
 
     def _answer(self, delivery: IncomingDelivery, state: Outcome) -> None:
         session = self._session
-        if not delivery.settled:
-            session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
+        session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
+
+    def _is_partial(self, identifier: bytes) -> bool:
+        """Say whether a message in a transaction is still arriving."""
+        arriving = [link.receiving.state for link in self._session.targets if link.receiving is not None]
+        return any(isinstance(state, TransactionalState) and state.txn_id == identifier for state in arriving)
 
     # ------------------------------------------------------------------ work inside
 
@@ -198,6 +211,12 @@ class Coordinator:
         if transaction is None:
             raise SessionFault(conditions.TRANSACTION_UNKNOWN_ID, unknown(state.txn_id).description or "")
         for number in numbers:
+            if number not in transaction.outcomes and self.holds(number):
+                text = f"delivery {number} has its outcome in another transaction that is not discharged"
+                session.engine.detach(  # §4.4.2
+                    transaction.link, closed=True, condition=conditions.TRANSACTION_ROLLBACK, description=text
+                )
+                return
             for tag in session.outcomes.tags([number]):
                 given = state.outcome
                 outcome = given if isinstance(given, Outcome) else session.outcomes.default_of(number)

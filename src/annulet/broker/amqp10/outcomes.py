@@ -55,7 +55,7 @@ class Outcomes:
             numbers = [number for number in numbers if not transactions.holds(number)]
         if not isinstance(state, Outcome):
             if settled:
-                self._carry_out_defaults(numbers)
+                self.carry_out_defaults(numbers)
             return  # else received (§3.4.1): the peer goes on
         self.carry_out(numbers, state)
         if not settled:
@@ -74,7 +74,8 @@ class Outcomes:
         entry = session.unacknowledged.get(self._tags.get(number, 0))
         return entry is not None and session.source_of(entry.consumer) is not None
 
-    def _carry_out_defaults(self, numbers: list[int]) -> None:
+    def carry_out_defaults(self, numbers: list[int]) -> None:
+        """Let deliveries come to the default outcomes of their sources."""
         groups: list[tuple[Outcome, list[int]]] = []  # neighbours of one default are carried out together
         for number in numbers:
             default = self.default_of(number)

@@ -151,14 +151,17 @@ class TargetLink:
                 f"message: properties.user-id is {incoming.user_id!r} but the user is '{user}'; leave it out"
             )
 
-    def _answer(self, delivery: IncomingDelivery, outcome: DeliveryState, transaction: OpenTransaction | None) -> None:
+    def _answer(self, delivery: IncomingDelivery, outcome: Outcome, transaction: OpenTransaction | None) -> None:
         """Tell an outcome at once: no disk is waited for."""
         if delivery.settled:
             if isinstance(outcome, Rejected):
                 self.session.connection.broker.note_settled_loss(self.name, repr(outcome.error))
+                if transaction is not None:  # §4.4.4.1: it may not be discharged successfully
+                    reason = "" if outcome.error is None else outcome.error.description
+                    transaction.failure = f"a settled message was refused: {reason}"
             return
-        state = outcome
-        if transaction is not None and isinstance(outcome, Accepted) and isinstance(delivery.state, TransactionalState):
+        state: DeliveryState = outcome
+        if transaction is not None and isinstance(delivery.state, TransactionalState):
             state = TransactionalState(delivery.state.txn_id, outcome)
         number = delivery.delivery_id
         self.session.engine.settle_incoming(self.session.engine_session, number, number, state)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from annulet.wire.amqp10.conditions import (
     CONNECTION_FRAMING_ERROR,
     INVALID_FIELD,
     LINK_STOLEN,
     LINK_TRANSFER_LIMIT_EXCEEDED,
+    NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
     SESSION_ERRANT_LINK,
     SESSION_HANDLE_IN_USE,
@@ -24,6 +25,9 @@ from annulet.wire.amqp10.performatives import Attach, Detach, Error, Flow, encod
 from annulet.wire.amqp10.session import EngineSession, unwrap_serial
 from annulet.wire.amqp10.states import LinkState
 from annulet.wire.amqp10.transfers import TransferEngine
+
+TRANSACTION_ID: Final[str] = "txn-id"
+"""Flow property that associates what a link will send with a transaction (§4.4.3)."""
 
 
 class LinkLifecycle(TransferEngine):
@@ -379,6 +383,12 @@ class LinkLifecycle(TransferEngine):
 
     def _update_receiver(self, link: Link, flow: Flow) -> None:
         """Take the credit the peer grants as the receiver."""
+        if TRANSACTION_ID in flow.properties:
+            raise LinkFault(
+                NOT_IMPLEMENTED,
+                f"flow.properties of {link.name!r}: {TRANSACTION_ID} asks for transactional acquisition, which is not "
+                "served; give outcomes in the transaction instead",
+            )  # §4.4.3
         if flow.link_credit is not None:
             base = link.initial_delivery_count
             if flow.delivery_count is not None and link.attached:
