@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.core.addresses import parse_address_name
 from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
@@ -57,6 +59,7 @@ class Destination:
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SendingSession(Session):
     """What the sessions of a :class:`~annulet.broker.transport.ClientConnection` have in common.
 
