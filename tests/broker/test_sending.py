@@ -54,15 +54,8 @@ class Session(SendingSession):
         return Message(came.header, came.body, destination.origin, durable=durable, accepted_at=now)
 
 
-class FailingHost:
-    """A virtual host whose store fails, and a transaction over it: both may be compiled, and then take no patch."""
-
-    durable_bytes = 0
-
-    def publish(self, *_: object, **__: object) -> int:
-        raise StoreError("no space left")
-
-    commit = publish
+def full_disk(*_: object) -> None:
+    raise StoreError("no space left")
 
 
 def session_on(broker: Broker) -> Session:
@@ -180,11 +173,11 @@ async def test_a_full_disk_refuses_what_is_durable_only(broker: Broker, monkeypa
     assert (broker.refused_publishes, count(broker)) == (1, 1)
 
 
-async def test_a_store_that_fails_meanwhile_is_a_full_disk(broker: Broker) -> None:
+async def test_a_store_that_fails_meanwhile_is_a_full_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     queue_of(broker, "q")
     session = session_on(broker)
     destination = session.destination("q")
-    session.host = FailingHost()  # type: ignore[assignment]
+    monkeypatch.setattr(session.host.effects, "store", full_disk)
     with pytest.raises(DiskFull, match="no space left"):
         session.send(session.taken(destination, durable=True), destination)
     assert broker.refused_publishes == 1
@@ -225,10 +218,14 @@ async def test_a_transaction_the_disk_has_no_room_for_is_rolled_back(
     assert count(disk_broker) == 0
 
 
-async def test_a_store_that_fails_at_the_commit_is_told_too(broker: Broker) -> None:
+async def test_a_store_that_fails_at_the_commit_is_told_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue_of(broker, "q")
     session = session_on(broker)
+    transaction = Transaction(session)
+    session.put("q", durable=True, transaction=transaction)
+    monkeypatch.setattr(broker.log, "commit", full_disk)
     with pytest.raises(DiskFull, match="not durable: no space left"):
-        session.commit(FailingHost())  # type: ignore[arg-type]
+        session.commit(transaction)
 
 
 async def test_a_transaction_that_fills_a_blocking_queue_holds_its_publisher(broker: Broker) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from annulet.broker.amqp10.service import Amqp10Service, session_of
 from annulet.broker.broker import Broker
-from annulet.core.virtual_host import VirtualHost
 from annulet.store.errors import StoreError
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.handler import Amqp10Handler
@@ -39,7 +38,7 @@ async def test_a_store_that_fails_refuses_the_link_and_nothing_else(
 
     peer = await Peer(broker).open()
     with monkeypatch.context() as patch:
-        patch.setattr(VirtualHost, "resolve_node", fail)
+        patch.setattr(broker.hosts["/"].effects, "queue_created", fail)
         error = await peer.refusal(await peer.receiver("q"))
     assert (error.condition, error.description) == (conditions.INTERNAL_ERROR, "the catalogue is read-only")
     await peer.receiver("q")
@@ -51,9 +50,9 @@ async def test_a_defect_closes_one_connection_and_no_other(broker: Broker, monke
     peer, other = await Peer(broker).open(), await Peer(broker).open()
     sender = await other.sender("q")
     with monkeypatch.context() as patch:
-        patch.setattr("annulet.broker.amqp10.session.attach_source", lambda *_: 1 // 0)
-        await peer.attach("q", receiver=True)
-    error = (await peer.one(Close)).error
+        patch.setattr(broker.hosts["/"].effects, "queue_created", lambda *_: 1 // 0)
+        await peer.receiver("new")
+        error = (await peer.one(Close)).error
     assert error is not None
     assert error.condition == conditions.INTERNAL_ERROR
     assert "log" in (error.description or "")
