@@ -173,7 +173,7 @@ class RabbitMQ:
 
     def _environment(self, folder: Path, port: int, mapper_port: int) -> dict[str, str]:
         (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
-        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "enabled_plugins").write_text("[rabbitmq_amqp1_0].\n")  # AMQP 1.0 on the same port
         (folder / "environment").touch()
         return {
             "PATH": os.environ["PATH"],

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from benchmarks.brokers import Broker, BrokerError, all_brokers
 from benchmarks.report import Results, compare, show
-from benchmarks.scenarios import SCENARIOS, GeneratorError, Scenario, build_generator, run_scenario
+from benchmarks.scenarios import AMQP091, SCENARIOS, GeneratorError, Scenario, build_generator, run_scenario
 
 
 def present(names: tuple[str, ...], console: Console) -> list[Broker]:
@@ -36,8 +36,29 @@ def present(names: tuple[str, ...], console: Console) -> list[Broker]:
     return chosen
 
 
+def programs_for(scenarios: list[Scenario], scratch: Path, console: Console) -> dict[str, Path]:
+    """Build the generators these loads need. One of another protocol that cannot be built is left out, with a word.
+
+    Raises ClickException when that of AMQP 0-9-1 cannot.
+    """
+    programs: dict[str, Path] = {}
+    for name in dict.fromkeys(one.generator for one in scenarios):
+        try:
+            programs[name] = build_generator(name, scratch)
+        except GeneratorError as error:
+            if name == AMQP091:
+                raise click.ClickException(str(error)) from error
+            console.print(f"bench: the loads of {name} are left out: {error}", markup=False)
+    return programs
+
+
 def measure(
-    program: Path, broker: Broker, scenarios: list[Scenario], scale: float, results: Results, console: Console
+    programs: dict[str, Path],
+    broker: Broker,
+    scenarios: list[Scenario],
+    scale: float,
+    results: Results,
+    console: Console,
 ) -> list[str]:
     """Run the scenarios on one broker, add the figures to ``results``, return what went wrong."""
     failures = []
@@ -47,6 +68,9 @@ def measure(
         except BrokerError as error:
             return [f"{broker.name}: {error}"]
         for scenario in scenarios:
+            program = programs.get(scenario.generator)
+            if program is None:
+                continue
             try:
                 figures = run_scenario(program, scenario, running, scale)
             except GeneratorError as error:
@@ -76,14 +100,11 @@ def main(rounds: int, only: tuple[str, ...], broker: tuple[str, ...], scale: flo
     if not brokers:
         raise click.ClickException("no broker to measure; the lines above say what to do")
     with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch:
-        try:
-            program = build_generator(Path(scratch))
-        except GeneratorError as error:
-            raise click.ClickException(str(error)) from error
+        programs = programs_for(scenarios, Path(scratch), console)
         for number in range(1, rounds + 1):
             for one in brokers:
                 console.print(f"bench: round {number} of {rounds}: {one.name}")
-                failures += measure(program, one, scenarios, scale, results, console)
+                failures += measure(programs, one, scenarios, scale, results, console)
     show(results, console)
     if json_file is not None:
         machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
