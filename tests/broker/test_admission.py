@@ -81,11 +81,13 @@ def test_what_peers_cause_is_counted_and_logged() -> None:
         gate.may_connect(PEER)
         gate.note_timed_out("10.0.0.1:1", 10)
         gate.note_idle("10.0.0.1:1", 60)
+        gate.note_silent("10.0.0.1:1", 60)
         gate.note_never_open("10.0.0.1:1", 403, "refused")
     assert [line["event"] for line in logs] == [
         "connection refused",
         "handshake timed out",
         "connection idle",
+        "missed heartbeats, closing",
         "connection closed before it was open",
     ]
     assert (logs[0]["limit"], logs[0]["peer"]) == ("max_connections", "10.0.0.1:1")

@@ -236,7 +236,7 @@ def test_heartbeats_keep_a_quiet_connection_and_silence_ends_it(process: BrokerP
         received += data
     silent.close()
     assert received.startswith(b"CONNECTED")
-    process.wait_for_log("missed heart-beats")
+    process.wait_for_log("missed heartbeats")
     assert client.connection.is_connected()  # it was as quiet, but for its heart-beats
     assert not client.heartbeat_lost.is_set()
 

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from annulet.broker.limits import Limits
+from annulet import testing
+from annulet.admin.metrics import gather, render
+from annulet.broker.admission import SETTINGS_OF_LIMITS
+from annulet.broker.configuration import BrokerConfiguration
+from annulet.broker.limits import RANGES, Limits
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -42,15 +46,63 @@ def test_the_how_to_ends_with_a_client_that_is_logged_in(tmp_path: Path) -> None
         process.wait_for_log("user=guest")
 
 
-def test_every_limit_is_in_the_table_with_its_default() -> None:
-    rows = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
-    defaults = {
-        name: default.replace(" ", "")
-        for names, *rest in rows
-        if len(rest) == 5
-        for name, default in zip(
-            re.findall(r"`(\w+)`", names), rest[1].partition(":")[0].replace(", ", ",").split(","), strict=False
-        )
+def tables() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the rows of settings and of built-in bounds by name; a row of two settings is two."""
+    settings: dict[str, list[str]] = {}
+    bounds: dict[str, list[str]] = {}
+    found = settings
+    limits = PAGE[PAGE.index("## Limits") : PAGE.index("## Interactions")]
+    for line in limits.splitlines():
+        if line.startswith("| bound |"):
+            found = bounds
+        if not line.startswith("| `"):
+            continue
+        names, *cells = line.strip("| ").split(" | ")
+        defaults = cells[1].partition(":")[0].replace(" ", "").split(",")
+        for number, name in enumerate(re.findall(r"`(\w+)`", names)):
+            found[name] = [cells[0], defaults[number], *cells[2:]]
+    return settings, bounds
+
+
+SETTINGS, BOUNDS = tables()
+
+
+def test_every_limit_is_in_the_table_with_unit_and_default() -> None:
+    assert SETTINGS.keys() - set(Limits.__struct_fields__) == {
+        "handshake_timeout", "channel_max", "frame_max", "heartbeat"
+    }  # fmt: skip
+    configuration = BrokerConfiguration()
+    for name, (unit, default, *_) in SETTINGS.items():
+        owner = configuration.limits if name in Limits.__struct_fields__ else configuration
+        assert float(default) == getattr(owner, name), name
+        if name in RANGES:
+            assert unit.split()[0] == RANGES[name].unit.split()[0], name
+
+
+async def test_every_limit_is_in_the_metrics_with_its_bound_and_what_counts_it() -> None:
+    async with testing.broker(http=False) as running:
+        snapshot = await gather(running.broker)
+    text = render(snapshot).decode()
+    for name, row in (SETTINGS | BOUNDS).items():
+        counters = re.findall(r"`(annulet_\w+)(\{[^}]+\})?`", row[-1])
+        assert counters, f"{name} has no metric"
+        for counter, labels in counters:
+            if counter == "annulet_limit_hits_total":  # of each limit once it was met
+                assert f"# TYPE {counter.removesuffix('_total')}" in text
+            else:
+                assert f"\n{counter}{labels} " in text, (name, counter)
+        (bound,) = [key for key in (name, f"{name}_seconds", f"{name}_bytes") if key in snapshot.bounds]
+        if row[1].replace(".", "").isdigit():
+            assert snapshot.bounds[bound] == float(row[1]), name
+
+
+def test_limits_are_counted_under_the_names_of_the_table() -> None:
+    """Whatever the engines call them; STOMP's own are on its page."""
+    counted = {
+        SETTINGS_OF_LIMITS.get(name, name)
+        for source in (ROOT / "src" / "annulet" / "wire").glob("amqp*/*.py")
+        for name in re.findall(r'_count_hit\("(\w+)"\)', source.read_text())
     }
-    for name in Limits.__struct_fields__:
-        assert float(defaults[name]) == getattr(Limits(), name), name
+    named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
+    assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
+    assert named - counted == {"max_header_bytes"}, "STOMP's"

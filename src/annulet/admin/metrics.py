@@ -20,7 +20,7 @@ from starlette.responses import Response
 from annulet import __version__
 from annulet.admin.access import broker_of, peer_is_local, require_user
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
-from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX
+from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
@@ -35,6 +35,7 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         ),
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
+        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
         "tls_handshakes_failed": ("TLS hand-shakes that failed; bulk transfer's are not counted", tls.failed),
         **{
@@ -222,7 +224,13 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
+        "max_link_bytes": MAX_LINK_BYTES,
+        "max_unsettled": MAX_UNSETTLED,
+        "incoming_window": DEFAULT_INCOMING_WINDOW,
         "http_connections_max": HTTP_CONNECTIONS_MAX,
+        "http_body_seconds": BODY_SECONDS,
+        "http_answer_seconds": ANSWER_SECONDS,
         LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
         LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
         "stomp_headers_max": MAX_HEADERS,

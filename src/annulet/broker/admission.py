@@ -68,6 +68,7 @@ class Admission:
         self.http_connections = 0
         self.handshakes_timed_out = 0
         self.idle_closed = 0
+        self.silent_closed = 0
         self.refused: Counter[str] = Counter(dict.fromkeys(COUNTED_LIMITS, 0))  # by the limit's name
         self.limit_hits: Counter[tuple[str, str]] = Counter()  # of ended connections, by protocol and limit
         self.by_user: Counter[str] = Counter()
@@ -171,6 +172,11 @@ class Admission:
         """Count and log a connection that is closed because it was idle."""
         self.idle_closed += 1
         self._log.warning("connection idle", peer=peer, seconds=seconds)
+
+    def note_silent(self, peer: str, seconds: float) -> None:
+        """Count and log a connection that is cut because the peer sent no sign of life, which it had agreed to."""
+        self.silent_closed += 1
+        self._log.warning("missed heartbeats, closing", peer=peer, interval=seconds)
 
     def may_explain(self) -> bool:
         """Whether a refused peer may be served up to an error of its protocol; ``False``: cut it."""

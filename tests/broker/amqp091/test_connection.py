@@ -223,6 +223,7 @@ async def test_silent_peer_is_given_up_after_its_heartbeats(broker: Broker, monk
         assert not peer.transport.closing
     timers.fire(peer.connection._heartbeat_due)
     assert peer.transport.closing
+    assert broker.admission.silent_closed == 1
 
 
 async def test_blocked_publisher_is_not_taken_for_silent(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,7 @@ async def test_signs_of_life_are_sent_and_a_silent_peer_is_given_up(broker: Brok
         assert not peer.transport.closing
     due()
     assert peer.transport.closing
+    assert broker.admission.silent_closed == 1
 
 
 async def test_a_peer_that_speaks_is_not_given_up(broker: Broker) -> None:

@@ -292,7 +292,7 @@ class AmqpConnection(DeclaringHandler):
         else:
             self._silent_checks += 1
         if self._silent_checks > HEARTBEAT_MISSES_MAX * 2:
-            logger.warning("missed heartbeats, closing", peer=self.name, interval=self.engine.heartbeat_interval)
+            self.broker.admission.note_silent(self.name, self.engine.heartbeat_interval)
             if self._transport is not None:
                 self._transport.abort()
             return

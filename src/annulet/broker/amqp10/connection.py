@@ -203,7 +203,7 @@ class Amqp10Connection(ClientConnection):
             self._silent_checks += 1
         ours = self.broker.configuration.heartbeat
         if ours and self._silent_checks * self._interval() > 2 * ours:
-            logger.warning("silent for too long, closing", peer=self.name, idle_time_out=ours)
+            self.broker.admission.note_silent(self.name, ours)
             self.abort()
             return
         if self.engine.remote_idle_time_out:
@@ -212,6 +212,15 @@ class Amqp10Connection(ClientConnection):
         self._start_idle_timer()
 
     # ------------------------------------------------------------------ end
+
+    @property
+    def holding(self) -> bool:
+        """Input waits for its answers to be written."""
+        return self.engine.holding
+
+    def go_on(self) -> None:
+        """Serve it."""
+        self.engine.go_on()
 
     def obeys_credit(self) -> bool:
         """Publishers are held back by credit (§2.6.7)."""

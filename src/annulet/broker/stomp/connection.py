@@ -33,6 +33,11 @@ HEARTBEAT_MISSES_MAX: Final = 2
 """Silent intervals after which a peer is given up: "Heart-beating" asks for an error margin."""
 
 
+STRANGER_DRAIN_BYTES_MAX: Final = 1 << 20
+"""Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about what
+the system's buffers hold. Then the socket is cut."""
+
+
 class StompConnection(ClientConnection):
     """Handles one client, over a socket or a WebSocket."""
 
@@ -58,6 +63,7 @@ class StompConnection(ClientConnection):
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
         self._half_closed = False
+        self._drained = 0  # bytes read since
         self._bytes_checked = 0  # what had gone either way at the last look
         self._heartbeat_bytes = 0  # of that, our heart-beats
         self._expected = False  # the end is the broker's own wish
@@ -70,6 +76,15 @@ class StompConnection(ClientConnection):
     def _trace(self, line: str, incoming: bool) -> None:
         if self._trace_line is not None:
             self._trace_line(f"<- {line}" if incoming else f"-> {line}")
+
+    def data_received(self, data: bytes) -> None:
+        """Handle what was read; behind ERROR it is only read."""
+        if self._half_closed:
+            self._drained += len(data)
+            if self._drained > STRANGER_DRAIN_BYTES_MAX and not self.opened:
+                self.abort()
+            return
+        super().data_received(data)
 
     # ------------------------------------------------------------------ login
 
@@ -158,7 +173,7 @@ class StompConnection(ClientConnection):
         else:
             self._silent_seconds += elapsed
         if receiving and self._silent_seconds > receiving * HEARTBEAT_MISSES_MAX:
-            logger.warning("missed heart-beats, closing", peer=self.name, interval=receiving)
+            self.broker.admission.note_silent(self.name, receiving)
             self.abort()
             return
         if idle and self._silent_seconds >= idle:
