@@ -27,6 +27,21 @@ def reached(host, exchange, key, **properties):
     return {queue.name for queue in host.targets(make_message(**properties), host.route(exchange, key))}
 
 
+@pytest.mark.parametrize("name", ["n" * 256, "ä" * 128])
+def test_names_that_no_amqp_0_9_1_client_could_say_are_refused(host, name):
+    for refused in (
+        lambda: declare(host, name),
+        lambda: host.declare_exchange(name, "direct"),
+        lambda: host.declare_address(name),
+        lambda: host.resolve_node(name, NOW),
+        lambda: host.resolve_node(f"topic://{name}", NOW),
+    ):
+        with pytest.raises(InvalidArgument, match="256 bytes; give one of at most 255"):
+            refused()
+    assert host.queues == {}
+    declare(host, name[:-1])
+
+
 def test_default_exchange_reaches_a_queue_by_name(host):
     (queue,) = declare(host, "q")
     assert publish(host, "", "q", "A") == 1

@@ -98,7 +98,7 @@ class DeclaredQueues(Publishing):
             queue.last_used_at = now
             return queue
         if not server_named:
-            self._refuse_reserved("queue", name)
+            self._refuse_name("queue", name)
         ring = is_ring_name(name)
         resolved = (
             resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.addresses import QUALIFIER, AddressPatterns, is_wildcard
 from annulet.core.arguments import Arguments, parse_alternate_exchange
+from annulet.core.arguments.values import NAME_BYTES_MAX, shown
 from annulet.core.bindings import Binding, BindingKey
 from annulet.core.diverts import DivertTable
 from annulet.core.equivalence import require_same
@@ -111,7 +112,7 @@ class RoutingGraph:
                 wanted = parse_routing_types((arguments or {}).get(ROUTING_TYPES_ARGUMENT))
                 require_same(ROUTING_TYPES_ARGUMENT, what, ",".join(wanted), ",".join(existing.routing_types))
             return existing
-        self._refuse_reserved("exchange", name)
+        self._refuse_name("exchange", name)
         if exchange_class is Address and QUALIFIER in name:
             raise InvalidArgument(
                 f"address name '{name}' contains '{QUALIFIER}', which separates an address from its queue; leave it out"
@@ -364,7 +365,14 @@ class RoutingGraph:
         if not exchange_name:
             raise AccessRefused(f"operation not permitted on the default exchange of vhost '{self.name}'")
 
-    def _refuse_reserved(self, kind: str, name: str) -> None:
+    def _refuse_name(self, kind: str, name: str) -> None:
+        """Refuse a name that only the broker gives, and one that no AMQP 0-9-1 client could say."""
+        length = len(name.encode(errors="surrogatepass"))
+        if length > NAME_BYTES_MAX:
+            raise InvalidArgument(
+                f"{kind} name {shown(name)} in vhost '{self.name}' has {length} bytes; give one of at most "
+                f"{NAME_BYTES_MAX}"
+            )
         if name.startswith(RESERVED_PREFIX):
             raise AccessRefused(
                 f"{kind} name '{name}' in vhost '{self.name}' contains reserved prefix 'amq.*'; choose another name"
