@@ -25,7 +25,7 @@ of deliveries, the largest message, and copies of each on their way to the socke
 
 CONFIGURATION = """
 handshake_timeout = 1.5
-heartbeat = 0
+heartbeat = {heartbeat}
 
 [limits]
 max_message_bytes = 1048576
@@ -62,10 +62,10 @@ class Fortress:
         assert "internal-error" not in log, log[-3000:]
 
 
-def fortress_in(folder: Path) -> Iterator[BrokerProcess]:
-    """Run a broker that keeps everything in memory and has small limits."""
+def fortress_in(folder: Path, *, heartbeat: int = 0) -> Iterator[BrokerProcess]:
+    """Run a broker that keeps everything in memory and has small limits. ``heartbeat``: seconds, 0 for none."""
     configuration = folder / "annulet.toml"
-    configuration.write_text(CONFIGURATION)
+    configuration.write_text(CONFIGURATION.format(heartbeat=heartbeat))
     with BrokerProcess(None, "--config", str(configuration), log_file=folder / "broker.log") as process:
         yield process
 

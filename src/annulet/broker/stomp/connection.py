@@ -34,8 +34,8 @@ HEARTBEAT_MISSES_MAX: Final = 2
 
 
 STRANGER_DRAIN_BYTES_MAX: Final = 1 << 20
-"""Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about what
-the system's buffers hold. Then the socket is cut."""
+"""Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about
+what the system's buffers hold. Then the socket is cut."""
 
 
 class StompConnection(ClientConnection):
