@@ -11,6 +11,7 @@ import structlog
 from annulet import __version__
 from annulet.broker import descriptors
 from annulet.broker.admission import Admission
+from annulet.broker.amqp10.remembered import RememberedOutcomes
 from annulet.broker.amqp_listener import AmqpListenerProtocol
 from annulet.broker.authentication import Authenticator
 from annulet.broker.blocked import BlockedTargets
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from annulet.broker.transport import ClientConnection
     from annulet.core.message import PropertyValue
     from annulet.store.interface import Log
-    from annulet.wire.amqp10.outcomes import Outcome
 
 logger = structlog.get_logger(__name__)
 
@@ -110,7 +110,7 @@ class Broker:
         self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
         self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
-        self.remembered_outcomes: dict[tuple[str, str, str], dict[bytes, Outcome]] = {}  # host, container, link
+        self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)

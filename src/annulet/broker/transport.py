@@ -135,8 +135,15 @@ class ClientConnection:
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
+        self.serve(data)
+
+    def serve(self, data: bytes) -> None:
+        """Handle input; without any, what waited until its answers could be written."""
         try:
-            self.engine.receive(data)
+            if data:
+                self.engine.receive(data)
+            else:
+                self.go_on()
         except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
             logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
         self.mark_dirty()
@@ -213,6 +220,9 @@ class ClientConnection:
             self.now = self.broker.clock()
             self._set_writable(True)
         self._pace_reading(transport)
+        if self.holding and not self._reading_paused:
+            self.now = self.broker.clock()
+            self.serve(b"")
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
@@ -297,6 +307,14 @@ class ClientConnection:
             self.transport.abort()
 
     # ------------------------------------------------------------------ what a protocol brings
+
+    @property
+    def holding(self) -> bool:
+        """Say whether the engine keeps input back until its answers were taken."""
+        return False
+
+    def go_on(self) -> None:
+        """Serve the input that the engine kept back."""
 
     def obeys_credit(self) -> bool:
         """Say whether publishers are held back by credit, so that they need not be left unread."""

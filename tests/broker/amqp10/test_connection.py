@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from annulet import testing
-from annulet.broker.amqp10.connection import DEFAULT_HOST, REMEMBERED_LINKS_MAX
+from annulet.broker.amqp10.connection import DEFAULT_HOST
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
+from annulet.broker.transport import ANSWER_BYTES_MAX
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER
-from annulet.wire.amqp10.performatives import Attach, Begin, Close, Flow, Open, Source
+from annulet.wire.amqp10.limits import HELD_OUTPUT_BYTES
+from annulet.wire.amqp10.performatives import Attach, Begin, Close, Detach, Flow, Open, Source, Target
 from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import Peer, frame, permit, sasl_frame
@@ -248,15 +252,27 @@ async def test_a_connection_that_is_not_open_yet_is_cut_when_it_is_to_close(brok
     assert peer.transport.closing
 
 
-async def test_of_the_links_whose_outcomes_are_remembered_the_oldest_are_forgotten(broker: Broker) -> None:
-    broker.remembered_outcomes.update({("/", "other", str(number)): {} for number in range(REMEMBERED_LINKS_MAX)})
+async def test_a_burst_of_large_questions_is_answered_as_fast_as_it_is_read(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a peer asks for in one read may be larger than memory, so its answers leave before the rest is served."""
     peer = await Peer(broker).open()
-    link = await peer.sender("q")
-    (target,) = next(iter(peer.connection.channels.values())).targets  # type: ignore[attr-defined]
-    peer.connection.remember(target, {b"tag": object()})  # type: ignore[dict-item]
-    assert len(broker.remembered_outcomes) == REMEMBERED_LINKS_MAX
-    assert ("/", "other", "0") not in broker.remembered_outcomes
-    assert ("/", "client", link.name) in broker.remembered_outcomes
+    monkeypatch.setattr(peer.transport, "get_write_buffer_size", lambda: len(peer.transport.written))
+    name = "n" * 100_000
+    count = 8 * HELD_OUTPUT_BYTES // len(name)
+    pair = frame(Attach(name, 0, True, source=Source("q"), target=Target("here"))) + frame(Detach(0, True))
+    peer.receive(pair * count)
+    peer.connection.pause_writing()
+    await turns(50)
+    assert HELD_OUTPUT_BYTES <= len(peer.transport.written) <= ANSWER_BYTES_MAX + 2 * HELD_OUTPUT_BYTES
+    assert not peer.transport.reading
+    answered = 0
+    async with asyncio.timeout(5):
+        while answered < count:
+            answered += len(await peer.all(Detach))
+            peer.connection.resume_writing()
+    await turns()
+    assert peer.transport.reading
 
 
 async def test_a_trace_is_logged_at_level_debug() -> None:

@@ -7,6 +7,7 @@ import pytest
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import ConnectionFault, LinkFault, LocalProtocolError, SessionFault
 from annulet.wire.amqp10.frames import AMQP_HEADER, HEARTBEAT_FRAME
+from annulet.wire.amqp10.limits import HELD_OUTPUT_BYTES
 from annulet.wire.amqp10.performatives import (
     Accepted,
     Close,
@@ -263,3 +264,39 @@ def test_a_link_fault_among_pipelined_transfers_leaves_the_others_alone() -> Non
     assert [link.name for link, _ in handler.named("delivery")] == ["in", "other"]
     assert [type(item) for _, item in frames(engine)].count(Detach) == 1
     assert failing.session.mapped
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
+    """Tests of the owner show that it goes on when there is room."""
+    engine, handler = opened(open_fields={"max_frame_size": 1 << 20})
+    engine.receive(begin())
+    engine.take_output()
+    if traced:
+        engine.trace = [].append  # type: ignore[assignment]
+    large = {"large": "x" * (HELD_OUTPUT_BYTES // 4)}
+
+    def accept(link: Any, _: Any) -> None:
+        engine.accept_attach(link, source=link.source, target=link.target, properties=large)
+
+    def attached() -> list[int]:
+        return [link.remote_handle for link, _ in handler.named("attach")]
+
+    def held() -> bool:
+        return engine.holding
+
+    handler.actions["attach"] = accept
+    attaches = [attach_receiver(f"l{number}", number) for number in range(11)]
+    engine.receive(b"".join(attaches[:10]))
+    assert attached() == list(range(4))
+    assert held()
+    engine.receive(attaches[10])  # what comes meanwhile waits too
+    engine.go_on()
+    assert attached() == list(range(4))
+    for expected in (8, 11):
+        engine.take_output()
+        engine.go_on()
+        assert attached() == list(range(expected))
+    assert not held()
+    engine.receive(attach_receiver("last", 20))
+    assert attached()[-1] == 20

@@ -9,6 +9,7 @@ import structlog
 
 from annulet import __version__
 from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
+from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
 from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER
 from annulet.broker.sasl import Challenge, SaslExchange, Success
@@ -29,9 +30,6 @@ logger = structlog.get_logger(__name__)
 CONTAINER_ID: Final = "annulet"
 OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", "queue", "topic")
 """What clients look for by these names: an anonymous terminus, scheduled delivery, shared subscriptions."""
-
-REMEMBERED_LINKS_MAX: Final = 1024
-"""Suspended links whose outcomes are remembered for a resumption; each holds at most what was unsettled on it."""
 
 DEFAULT_HOST: Final = "/"
 HOST_PREFIX: Final = "vhost:"
@@ -157,15 +155,14 @@ class Amqp10Connection(ClientConnection):
 
     def remembered(self, link: Link) -> dict[bytes, Outcome]:
         """Return, once, the outcomes that a link of this container had not seen settled when it was suspended."""
-        return self.broker.remembered_outcomes.pop((self.require_host().name, self.container_id, link.name), {})
+        return self.broker.remembered_outcomes.take(self._name_of(link))
 
     def remember(self, link: Link, outcomes: dict[bytes, Outcome]) -> None:
-        """Keep such outcomes; of the links that are remembered the oldest are forgotten."""
-        known = self.broker.remembered_outcomes
-        if outcomes:
-            known[self.require_host().name, self.container_id, link.name] = outcomes
-            if len(known) > REMEMBERED_LINKS_MAX:
-                del known[next(iter(known))]
+        """Keep such outcomes."""
+        self.broker.remembered_outcomes.keep(self._name_of(link), outcomes)
+
+    def _name_of(self, link: Link) -> LinkName:
+        return LinkName(self.require_host().name, self.user_name, self.container_id, link.name)
 
     # ------------------------------------------------------------------ signs of life, §2.4.5
 

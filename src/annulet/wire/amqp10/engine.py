@@ -32,6 +32,7 @@ from annulet.wire.amqp10.limits import (
     DEFAULT_HANDLE_MAX,
     DEFAULT_INCOMING_WINDOW,
     DEFAULT_MAX_FRAME_SIZE,
+    HELD_OUTPUT_BYTES,
     MAX_ASSEMBLING_BYTES,
     MAX_LINK_BYTES,
     MAX_MESSAGE_SIZE,
@@ -89,6 +90,8 @@ class Amqp10Engine(ConnectionLifecycle):
         hostname: the peer's: of its open, else of its sasl-init, else empty.
         remote_idle_time_out: milliseconds after which the peer gives up on us, 0 never (§2.4.5).
         received_since_check: set by every receive; the owner clears it when it checks for silence.
+        holding: input waits, because too much of what it asked for has not been taken: after ``take_output`` call
+            :meth:`go_on`.
         sessions: by the peer's channel.
         trace: called with each frame as a line.
         limit_hits: how often the peer met a bound that ended something, by the bound's name.
@@ -141,6 +144,7 @@ class Amqp10Engine(ConnectionLifecycle):
         super().__init__(handler, own_open, require_sasl, limits, incoming_window)
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.received_since_check = False
+        self.holding = False
         self._unauthenticated_bytes = 0
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet, or waits for a login
         self._waiting = 0  # octets in it
@@ -163,7 +167,9 @@ class Amqp10Engine(ConnectionLifecycle):
         self._waiting += len(data)
         if len(self._chunks) >= _CHUNKS_JOINED:
             self._chunks = [b"".join(self._chunks)]
-        if self._waiting >= self._needed:
+        if self.holding:
+            self.go_on()
+        elif self._waiting >= self._needed:
             self._go_on()
         if not self.authenticated and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
             self._count_hit("max_unauthenticated_bytes")
@@ -171,6 +177,16 @@ class Amqp10Engine(ConnectionLifecycle):
                 RESOURCE_LIMIT_EXCEEDED,
                 f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first",
             )
+
+    def go_on(self) -> None:
+        """Serve the input that waited for output to be taken; nothing while there is still too much output.
+
+        Raises:
+            Exception: as :meth:`receive`.
+        """
+        if self.holding and self._output_octets < HELD_OUTPUT_BYTES:
+            self.holding = False
+            self._go_on()
 
     def _go_on(self) -> None:
         """Serve the input that waits, unless it is being served already."""
@@ -209,6 +225,9 @@ class Amqp10Engine(ConnectionLifecycle):
             if following == position:
                 break
             position = following
+            if self._output_octets >= HELD_OUTPUT_BYTES:
+                self.holding = True
+                break
         return position
 
     def _is_closed(self) -> bool:
