@@ -55,7 +55,7 @@ LINK_OVERHEAD_BYTES: Final = 1024
 """Octets a link counts besides its attach frame; about what its objects take."""
 
 HELD_OUTPUT_BYTES: Final = 2097152
-"""Octets of output above which input waits until they were taken: an attach of 100 octets may be answered with 1 MiB."""
+"""Octets of output above which input waits until they were taken: attach of 100 octets may be answered with 1 MiB."""
 
 MAX_CREDIT: Final = 0x7FFFFFFF
 """Deliveries granted at a time: half of the serial numbers, so that they stay comparable (RFC 1982)."""
