@@ -10,6 +10,7 @@ from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.amqp_listener import NEWEST, VERSIONS_0_X, VERSIONS_1_0, AmqpListenerProtocol
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
+from annulet.broker.transport import CLOSE_GRACE_SECONDS
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
 
@@ -31,6 +32,7 @@ def connected(broker: Broker) -> tuple[AmqpListenerProtocol, SwitchingTransport]
 async def test_a_header_decides_however_it_is_cut(broker: Broker, header: bytes, size: int) -> None:
     listener, transport = connected(broker)
     assert broker.undecided == {listener}
+    assert broker.admission.handshakes == 1
     for start in range(0, 8, size):
         assert transport.protocol is listener
         assert transport.written == b""
@@ -39,6 +41,7 @@ async def test_a_header_decides_however_it_is_cut(broker: Broker, header: bytes,
     assert type(transport.protocol) is kind
     assert broker.connections == {transport.protocol}
     assert broker.undecided == set()
+    assert broker.admission.handshakes == 1, "of the connection now"
     await turns()
     assert transport.written  # it is served: a header, or connection.start
 
@@ -62,7 +65,22 @@ async def test_anything_else_is_answered_with_the_newest_header(broker: Broker, 
     assert bytes(transport.written) == NEWEST == VERSIONS_1_0[0]
     assert transport.closing
     await turns()
-    assert (broker.undecided, broker.connections) == (set(), set())
+    assert (broker.undecided, broker.connections, broker.admission.handshakes) == (set(), set(), 0)
+
+
+async def test_who_does_not_let_his_socket_close_is_counted_until_it_is_cut(broker: Broker) -> None:
+    """As over TLS, where both sides have to agree on the end."""
+    listener, transport = connected(broker)
+    transport.close = lambda: setattr(transport, "closing", True)  # type: ignore[method-assign]
+    listener.data_received(b"GET / HTTP/1.1\r\n")
+    await turns()
+    assert (broker.undecided, broker.admission.handshakes) == ({listener}, 1)
+    assert listener._timer is not None
+    assert 0 < listener._timer.when() - broker.loop.time() <= CLOSE_GRACE_SECONDS
+    transport.closing = False
+    listener.abort()
+    await turns()
+    assert (broker.undecided, broker.admission.handshakes) == (set(), 0)
 
 
 async def test_who_says_nothing_is_cut_and_counted(broker: Broker) -> None:
@@ -81,6 +99,7 @@ async def test_there_is_a_limit_on_who_has_not_decided() -> None:
         undecided = [connected(running.broker)[1] for _ in range(2)]
         _, refused = connected(running.broker)
         assert [transport.closing for transport in (*undecided, refused)] == [False, False, True]
+        assert not running.broker.admission.handshake_began(), "they count for all who are not logged in"
         undecided[0].abort()
         await turns()
         assert not connected(running.broker)[1].closing

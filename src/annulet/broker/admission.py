@@ -93,16 +93,6 @@ class Admission:
         self.by_address[peer.address] += 1
         return ""
 
-    def may_begin(self, undecided: int) -> bool:
-        """Whether one more peer may say which protocol it speaks, beside ``undecided`` ones that have not yet.
-
-        They are counted when they have; ``False``: there are too many that are not logged in, cut the socket.
-        """
-        if self.handshakes + undecided < self.limits.max_handshakes:
-            return True
-        self._refuse(LIMIT_HANDSHAKES, f"{self.limits.max_handshakes} connections are logging in", None)
-        return False
-
     def may_open(self, user: str) -> str:
         """Count a connection to the user it logged in as and return ``""``, or return why it may not go on."""
         most = self.limits.max_connections_per_user
@@ -121,7 +111,7 @@ class Admission:
         else:
             self.handshakes -= 1
 
-    def handshake_began(self, peer: PeerFacts) -> bool:
+    def handshake_began(self, peer: PeerFacts | None = None) -> bool:
         """Count a socket that no protocol serves yet: a TLS hand-shake, or one whose first octets are awaited.
 
         ``False``: there are too many; cut it, and do not call :meth:`handshake_ended`.

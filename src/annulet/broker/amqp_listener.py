@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
+from annulet.broker.transport import CLOSE_GRACE_SECONDS
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class AmqpListenerProtocol:
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wait for the header, not for ever."""
         self._transport = transport
-        if not self._broker.admission.may_begin(len(self._broker.undecided)):
+        if not self._broker.admission.handshake_began():
             transport.abort()
             return
         self._broker.undecided.add(self)
@@ -62,10 +63,11 @@ class AmqpListenerProtocol:
         elif any(known.startswith(header) for known in (*VERSIONS_1_0, *VERSIONS_0_X)):
             self._received = received
         else:
-            self._end()
             self._broker.admission.note_never_open(self._peer(), 0, f"{header!r} is no protocol header that is served")
             transport.write(NEWEST)
             transport.close()
+            self._stop_timer()  # counted until the socket is gone: over TLS the peer has to agree to that
+            self._timer = self._broker.loop.call_later(CLOSE_GRACE_SECONDS, self.abort)
 
     def eof_received(self) -> bool:
         """The peer gave up."""
@@ -101,7 +103,12 @@ class AmqpListenerProtocol:
         connection.data_received(received)
 
     def _end(self) -> None:
-        self._broker.undecided.discard(self)
+        if self in self._broker.undecided:
+            self._broker.undecided.remove(self)
+            self._broker.admission.handshake_ended()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

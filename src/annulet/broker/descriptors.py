@@ -17,7 +17,8 @@ from annulet.broker.limits import Limits
 logger = structlog.get_logger(__name__)
 
 RESERVED: Final = 400
-"""Descriptors kept for files of the log and the catalogue, HTTP (about 100) and bulk transfer."""
+"""Descriptors kept for files of the log and the catalogue, HTTP (100), refused connections that are told why (100) and
+bulk transfer."""
 
 HANDSHAKES_SHARE: Final = 4
 """Where there are too few, one in so many of those for connections is for hand-shakes."""

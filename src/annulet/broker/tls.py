@@ -34,6 +34,9 @@ logger = structlog.get_logger(__name__)
 RENEWAL_SECONDS: Final = 10.0
 """Between two looks at the files: programs that renew certificates do it hours before the old one ends."""
 
+CLOSE_SECONDS: Final = 5.0
+"""How long a peer may take to agree that the connection ends (RFC 8446 §6.1); as long as for reading our last bytes."""
+
 EXPIRY_WARNING_DAYS: Final = 14
 
 VERIFY_MODES: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -324,7 +327,12 @@ class TlsAcceptor:
         keeper = cast("asyncio.Protocol", self)
         try:
             secured = await loop.start_tls(
-                transport, keeper, self._listener.context, server_side=True, ssl_handshake_timeout=self._timeout
+                transport,
+                keeper,
+                self._listener.context,
+                server_side=True,
+                ssl_handshake_timeout=self._timeout,
+                ssl_shutdown_timeout=CLOSE_SECONDS,
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             transport.abort()
