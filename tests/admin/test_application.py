@@ -6,7 +6,7 @@ from starlette.routing import Route
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import BrokerConfiguration
-from tests.admin.conftest import Site
+from tests.admin.conftest import REMOTE, Site
 
 WRITING = {
     "/api/v1/queues/{path:path}": {"GET", "HEAD", "POST", "PATCH", "DELETE"},
@@ -56,7 +56,17 @@ async def test_who_may_not_write_changes_nothing(site: Site, method: str, path: 
 
 async def test_a_page_of_this_broker_may_write(site: Site) -> None:
     site.queue("shop")
-    assert (await site.send("POST", "/api/v1/queues/%2F/shop/pause", origin="http://broker"))[0] == 200
+    assert (await site.send("POST", "/api/v1/queues/%2F/shop/pause", host="localhost", origin="http://localhost"))[
+        0
+    ] == 200
+
+
+async def test_a_page_whose_name_was_made_to_mean_this_machine_may_not_write(site: Site) -> None:
+    site.queue("shop")
+    path, rebound = "/api/v1/queues/%2F/shop/pause", {"host": "rebound.example", "origin": "http://rebound.example"}
+    assert (await site.send("POST", path, **rebound))[0] == 403
+    async with site.client(peer=REMOTE, user="shop:pass") as client:  # there it is the name of the broker's machine
+        assert (await client.post(path, headers=rebound)).status_code == 200
 
 
 def test_two_applications_keep_their_brokers_apart(site: Site) -> None:

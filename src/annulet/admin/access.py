@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from annulet.admin.responses import ResourceError
+from annulet.admin.web_socket import is_local_name
 from annulet.broker.listening import PeerFacts, is_loopback
 
 if TYPE_CHECKING:
@@ -62,9 +63,16 @@ async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> Use
 
 
 async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) -> User:
-    """As :func:`require_user`, of a request that changes something: 403 when a page of another site sent it."""
+    """As :func:`require_user`, of a request that changes something: 403 when a page of another site sent it.
+
+    For browsers of this machine another site is also one whose name somebody has made to mean this machine.
+    """
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    place = urlsplit(origin or "")
+    if origin is not None and (
+        place.netloc != request.headers.get("host")
+        or (peer_is_local(request) and not is_local_name(place.hostname or ""))
+    ):
         raise ResourceError(403, f"requests from pages of {origin!r} may change nothing here")
     return await require_user(request, tags)
 
