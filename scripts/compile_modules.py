@@ -28,7 +28,7 @@ from annulet import _build  # noqa: E402  (the path above has to come first)
 
 # What runs in the scratch folder. setuptools compiles the files of an extension one after the other; `compile` is the method
 # a compiler class may override as a whole.
-SETUP_FILE = '''
+SETUP_FILE = """
 import functools
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,7 +55,7 @@ class SideBySide(build_ext):
 
 extensions = mypycify({options!r}, opt_level="3", debug_level="0", group_name="annulet", multi_file=True)
 setup(name="annulet-compiled", packages=[], py_modules=[], ext_modules=extensions, cmdclass={{"build_ext": SideBySide}})
-'''
+"""
 
 
 def hot_modules() -> list[str]:
