@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 SELECTOR: Final = "x-selector"
+EXPIRES: Final = "x-expires"
 ALL_WORDS: Final = "#"
 """Binding key for topic exchanges that are named without one: everything."""
 
@@ -33,7 +34,9 @@ class Subscription:
     """What a client asks for. Without ``name`` it lasts as long as its consumer, and nobody shares it.
 
     ``client``: container or client id; empty for one that all clients share (1.0 capability ``global``).
-    ``selector``: what does not match never enters. ``arguments``: further queue arguments by their 0-9-1 names.
+    ``selector``: what does not match never enters. ``expires``: milliseconds without a consumer after which a durable
+    one ends, 0 never; of one that is there already the first counts. ``arguments``: further queue arguments by their
+    0-9-1 names.
     """
 
     name: str = ""
@@ -41,6 +44,7 @@ class Subscription:
     durable: bool = False
     shared: bool = False
     selector: str = ""
+    expires: int = 0
     arguments: Arguments = field(default_factory=dict)
 
     @property
@@ -85,6 +89,12 @@ def subscribe(
                     "consumers first, or choose another name"
                 )
             unsubscribe(session, existing)
+            existing = None
+        expires = (
+            host.resolved_for(existing).arguments.get(EXPIRES) if existing is not None else subscription.expires or None
+        )
+        if expires is not None:
+            arguments[EXPIRES] = expires
     else:
         name = f"amq.subscription-{secrets.token_urlsafe(16)}"
     owner = None if subscription.name and (subscription.durable or subscription.shared) else connection
@@ -131,7 +141,7 @@ def _binding(exchange: Exchange, key: str) -> tuple[str, Arguments]:
 
 def _same(session: SendingSession, queue: Queue, exchange: Exchange, key: str, arguments: Arguments) -> bool:
     declared = session.host.resolved_for(queue).arguments
-    if dict(declared) != arguments:
+    if {argument: value for argument, value in declared.items() if argument != EXPIRES} != arguments:
         return False
     return any(
         binding.source is exchange and binding.routing_key == key for binding in session.host.bindings_of_queue(queue)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.broker.broker import Broker
+from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Flow
 from annulet.wire.amqp10.outcomes import Modified, Released
@@ -94,3 +95,54 @@ async def test_what_a_resumed_link_holds_goes_where_it_belongs(broker: Broker, o
     assert bodies(await peer.deliveries()) == []
     await peer.credit(other, 1)
     assert bodies(await peer.deliveries()) == [b"x" * 200]
+
+
+@pytest.mark.parametrize(
+    ("expiry", "seconds"),
+    [
+        ({"expiry_policy": "session-end", "timeout": 30}, 30),
+        ({"expiry_policy": "link-detach", "timeout": 30}, 30),
+        ({"expiry_policy": "link-detach"}, 0),
+        ({"expiry_policy": "never", "timeout": 30}, -1),
+        ({"timeout": 2**32 - 1}, -1),
+        ({}, -1),
+    ],
+    ids=repr,
+)
+async def test_a_durable_subscription_ends_when_its_terminus_expires(
+    broker: Broker, expiry: dict[str, Any], seconds: int
+) -> None:
+    """§3.5.6."""
+    topic(broker)
+    host, clock = broker.hosts["/"], broker.clock
+    assert isinstance(clock, VirtualClock)
+    peer = await Peer(broker).open()
+    link = await subscribe(peer, durable=2, **expiry)
+    assert (link.source.expiry_policy, link.source.timeout) == (
+        expiry.get("expiry_policy", "session-end"),
+        expiry.get("timeout", 0),
+    )
+    clock.advance(60_000)
+    host.tick(clock())
+    assert len(host.queues) == 1  # it is in use
+    await peer.lose()
+    assert len(host.queues) == (seconds != 0)
+    if seconds > 0:
+        clock.advance(1000 * seconds - 1)
+        host.tick(clock())
+        assert len(host.queues) == 1
+        clock.advance(1)
+    else:
+        clock.advance(10**9)
+    host.tick(clock())
+    assert len(host.queues) == (seconds < 0)
+
+
+async def test_a_subscription_attached_again_keeps_its_first_time_out_and_its_messages(broker: Broker) -> None:
+    topic(broker)
+    peer = await Peer(broker).open()
+    await peer.detach(await subscribe(peer, durable=2, timeout=30))
+    await tell(broker, b"kept")
+    await subscribe(peer, durable=2, timeout=60)
+    assert bodies(await peer.deliveries()) == [b"kept"]
+    assert broker.hosts["/"].resolved_for(broker.hosts["/"].queues["client.s"]).arguments == {"x-expires": 30_000}

@@ -48,6 +48,9 @@ NAME_SEPARATOR: Final = "|"
 PRIORITY: Final = "priority"
 """Link property: consumer priority (Broker-J §14)."""
 
+EXPIRES_MAX: Final = 4_294_967_295
+"""Milliseconds a queue can be told to stay unused, 50 days; a terminus that asks for longer stays until it closes."""
+
 OUTCOMES: Final = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 
 
@@ -349,6 +352,7 @@ def _subscribe(
             durable=durable,
             shared=shared,
             selector=filters.selector,
+            expires=_expiry_of(wanted) if durable else 0,
         ),
         binding_arguments=filters.binding_arguments,
     )
@@ -360,7 +364,20 @@ def _subscription_name(link: Link) -> str:
 
 def _is_durable(wanted: Source) -> bool:
     """Say whether a subscription outlives its link: durable, or kept for ever (§3.5.5, §3.5.6)."""
-    return wanted.durable != standard.DURABLE_NONE or wanted.expiry_policy == standard.EXPIRE_NEVER
+    if wanted.expiry_policy == standard.EXPIRE_NEVER:
+        return True
+    at_once = wanted.expiry_policy == standard.EXPIRE_LINK_DETACH and not wanted.timeout
+    return wanted.durable != standard.DURABLE_NONE and not at_once
+
+
+def _expiry_of(wanted: Source) -> int:
+    """Return the milliseconds a durable subscription may be without a link, 0 for any time.
+
+    A policy other than never ends it ``timeout`` seconds later (§3.5.6). Clients that only ask for durability leave
+    both at their defaults, so without a time-out it stays.
+    """
+    milliseconds = wanted.timeout * 1000
+    return 0 if wanted.expiry_policy == standard.EXPIRE_NEVER or milliseconds > EXPIRES_MAX else milliseconds
 
 
 def _anycast_queue(node: NodeReference, capabilities: set[str]) -> Queue | None:
