@@ -48,11 +48,11 @@ class BoundedHttpProtocol(H11Protocol):
         super().connection_made(transport)
         self._watch_request()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         """Forget it."""
         if self._counted:
             self._leave()
-            super().connection_lost(exc)
+            super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request."""
