@@ -152,7 +152,7 @@ def test_an_unknown_tag_in_a_transaction_is_an_error(scene: Scene, queue: str) -
 def test_a_large_transaction_is_one(scene: Scene, queue: str) -> None:
     channel = scene.channel()
     channel.tx_select()
-    for number in range(2000):
+    for number in range(1000):
         channel.basic_publish("", queue, number.to_bytes(4, "big"), PERSISTENT)
     channel.tx_commit()
-    assert [int.from_bytes(body, "big") for body in bodies(scene.channel(), queue)] == list(range(2000))
+    assert [int.from_bytes(body, "big") for body in bodies(scene.channel(), queue)] == list(range(1000))
