@@ -298,9 +298,6 @@ def _attach(
     owner = SourceLink(session, link, granted, queue, settings)
     owner.subscription = subscription
     link.owner = owner
-    dynamic = owner_of(session.client, session.host, queue.name)
-    if dynamic is not None:
-        dynamic.attached(queue.name, link)
     session.sources[owner.consumer.tag] = owner
     unsettled = owner.take_over(session.resumed(link.name, queue))
     try:
@@ -310,6 +307,9 @@ def _attach(
         session.consumers.pop(owner.consumer.tag, None)
         link.owner = None
         raise
+    dynamic = owner_of(session.client, session.host, queue.name)
+    if dynamic is not None:
+        dynamic.attached(queue.name, link)
     if not session.engine.accept_attach(link, source=granted, target=link.target, unsettled=unsettled or None):
         owner.detached(closed=False, by_peer=False)
 
