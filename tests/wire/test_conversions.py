@@ -38,12 +38,14 @@ from annulet.core.typed_values import (
 )
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.properties import BasicProperties, encode_properties
+from annulet.wire.amqp091.type_tags import lower
 from annulet.wire.amqp10 import conversion as amqp10
 from annulet.wire.amqp10.sections import DATA, VALUE, encode_section
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from annulet.wire.stomp import conversion as stomp
 from annulet.wire.stomp.view import VIEW as STOMP
-from tests.wire.contents import assert_same, contents
+from tests.wire.contents import assert_same, contents, simple
 
 EXCHANGE, KEY = "logs", "disk.full"
 CONVERTERS: dict[ContentView, ModuleType] = {AMQP_0_9_1: amqp091, AMQP_1_0: amqp10, STOMP: stomp}
@@ -89,6 +91,70 @@ def test_amqp_0_9_1_by_1_0_and_back_is_the_same_message(content: MessageContent)
         amqp091.read_properties(again.header).properties.type
         == amqp091.read_properties(original.header).properties.type
     )
+
+
+text = st.text(st.characters(codec="utf-8"), max_size=12)
+field_value = st.recursive(
+    simple.filter(lambda item: lower(item)[1] is None and not isinstance(item, Decimal64)),  # 0-9-1 has its type
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=5,
+)
+field_name = text | st.sampled_from(
+    ["JMSXGroupID", "JMSXGroupSeq", "group-id", "x-group-id", "qpid.subject", "x-death", "x-message-id", "x-opt-deaths",
+     "_AMQ_ORIG_ADDRESS", "x-first-death-queue", "CC", "destination", "priority"]
+)  # fmt: skip
+client_properties = st.fixed_dictionaries({}, optional={
+    "content_type": st.sampled_from(
+        ["text/plain", "text/plain; charset=utf-16", "application/java-object-stream", "é", "application/json", "",
+         "application/x-java-serialized-object"]
+    ),
+    "content_encoding": st.sampled_from(["gzip", "é", ""]), "delivery_mode": st.sampled_from([1, 2]),
+    "priority": st.integers(0, 255), "message_id": text, "correlation_id": text | st.just("ID:AMQP_STRING:x"),
+    "reply_to": text | st.sampled_from(
+        ["direct://amq.direct//q?routingkey='k'", "queue://q", "/queue/q", "/queues/a%2Fb", "a::b", "topic://t"]
+    ),
+    "expiration": st.integers(0, 2**32 - 1).map(str), "timestamp": st.integers(0, 2**64 - 1), "type": text,
+    "user_id": text, "app_id": text, "cluster_id": text,
+})  # fmt: skip
+
+
+@given(client_properties, st.none() | st.dictionaries(field_name, field_value, max_size=4), st.binary(max_size=20))
+def test_what_a_0_9_1_client_sends_is_what_another_gets_after_a_detour(
+    properties: dict[str, Any], headers: dict[str, Any] | None, body: bytes
+) -> None:
+    original = client_message(properties, headers, body)
+    again = converted(converted(original, AMQP_1_0), AMQP_0_9_1)
+    found, sent = amqp091.read_properties(again.header), amqp091.read_properties(original.header)
+    found.headers.pop(amqp091.RECORD, None)
+    assert same_value(found.headers, sent.headers)
+    for name in {*BasicProperties.__slots__} - {"headers", "delivery_mode", "message_id", "correlation_id"}:
+        assert (name, getattr(found.properties, name)) == (name, properties.get(name))
+    assert (found.message_id, found.correlation_id) == (sent.message_id, sent.correlation_id)
+    assert (found.properties.delivery_mode == 2) is (properties.get("delivery_mode") == 2)
+    assert again.body == body
+
+
+def client_message(properties: dict[str, Any], headers: dict[str, Any] | None, body: bytes) -> Message:
+    given_properties = BasicProperties()
+    for name, value in properties.items():
+        setattr(given_properties, name, value)
+    header = encode_properties(given_properties)
+    if headers is not None:
+        header = amqp091._with_headers(header, given_properties, amqp091.encode_typed_table(headers))
+    return Message(header, body, Origin(EXCHANGE, KEY, "", AMQP_0_9_1))
+
+
+@pytest.mark.parametrize("body", [{Symbol("a"): 1}, {"a": {Symbol("b"): 1}}, {Symbol("a"): {"b": 1}}])
+def test_keys_that_are_symbols_stay_symbols(body: Any) -> None:
+    original = message_of(AMQP_1_0, content_of(body_kind=BODY_MAP, body=body))
+    assert converted(converted(original, AMQP_0_9_1), AMQP_1_0).body == original.body
+
+
+@pytest.mark.parametrize("trail", [[], [7], [{"queue": "q", "count": UnsignedInt(1)}], "none"])
+def test_a_trail_a_client_wrote_in_its_own_way_stays_its_own(trail: Any) -> None:
+    original = message_of(AMQP_1_0, content_of(annotations={"x-opt-deaths": trail}))
+    again = converted(converted(original, AMQP_0_9_1), AMQP_1_0)
+    assert same_value(AMQP_1_0.annotation(again, "x-opt-deaths"), trail)
 
 
 plain = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)

@@ -137,13 +137,17 @@ def _is_identifier(value: Any) -> bool:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Say whether two values are the same in type and content; lists and maps by their items, maps in any order."""
+    """Say whether two values are the same in type and content; lists and maps by their items, maps in any order.
+
+    A key that is a symbol is not the same as one that is a text.
+    """
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
         if len(one) != len(other):
             return False
-        return all(key in other and same_value(value, other[key]) for key, value in one.items())
+        kinds = {key: type(key) for key in other}
+        return all(kinds.get(key) is type(key) and same_value(value, other[key]) for key, value in one.items())
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same_value, one, other))
     if isinstance(one, float):

@@ -25,7 +25,7 @@ from annulet.core.exchanges.address import MULTICAST
 from annulet.core.identifier_texts import identifier_of, identifier_text
 from annulet.core.message import Message, PropertyValue
 from annulet.core.settings import UNLIMITED
-from annulet.core.typed_values import Int, TimestampMilliseconds
+from annulet.core.typed_values import Int, TimestampMilliseconds, UnsignedLong
 from annulet.wire.amqp091.annotations import DEATHS, decode_deaths, encode_deaths
 from annulet.wire.amqp091.bodies import AMQP_LIST, AMQP_MAP, CONTAINER_TYPES, natural_body, read_body, write_body
 from annulet.wire.amqp091.constants import DELIVERY_MODE_PERSISTENT
@@ -67,8 +67,10 @@ TYPE: Final = "x-opt-type"
 REPLY_TO: Final = "x-opt-reply-to"
 CONTENT_TYPE: Final = "x-opt-content-type"
 SEQUENCE: Final = "x-opt-group-sequence"
+TIMESTAMP: Final = "x-opt-timestamp"
 """Annotations for what only AMQP 0-9-1 has: cluster-id, a type beside ``qpid.subject``, a binding URL of Qpid, a
-content type that another one stands for, the number of ``JMSXGroupSeq`` in the type it had where that is not an int."""
+content type that another one stands for, the number of ``JMSXGroupSeq`` in the type it had where that is not an int,
+seconds beyond 64 bits of milliseconds."""
 
 SERIALIZED: Final = "application/x-java-serialized-object"
 SERIALIZED_HERE: Final = "application/java-object-stream"
@@ -203,14 +205,17 @@ def _interpret_properties(content: MessageContent, reading: Reading) -> None:
     elif properties.content_type == SERIALIZED:
         content.annotations[CONTENT_TYPE] = SERIALIZED
     content.content_encoding = properties.content_encoding
-    if properties.timestamp is not None and properties.timestamp <= _SECONDS_MAX:
-        content.creation_time = properties.timestamp * 1000
+    if properties.timestamp is not None:
+        if properties.timestamp <= _SECONDS_MAX:
+            content.creation_time = properties.timestamp * 1000
+        else:
+            content.annotations[TIMESTAMP] = UnsignedLong(properties.timestamp)
     content.user_id = None if properties.user_id is None else properties.user_id.encode("utf-8")
     content.app_id = properties.app_id
     content.subject = properties.type
     if properties.reply_to is not None:
         content.reply_to = address_of_reply(properties.reply_to)
-        if content.reply_to != properties.reply_to:
+        if content.reply_to != properties.reply_to or reply_to_of(content.reply_to) != properties.reply_to:
             content.annotations[REPLY_TO] = properties.reply_to
     if properties.cluster_id is not None:
         content.annotations[CLUSTER_ID] = properties.cluster_id
@@ -232,9 +237,8 @@ def _interpret_headers(content: MessageContent, headers: dict[str, PropertyValue
     """Take out of the headers what they say as properties of other protocols do."""
     deaths = headers.get(DEATHS)
     if isinstance(deaths, list):
-        plain = [_plain_death(item) for item in deaths]
-        content.deaths = decode_deaths(plain)
-        if content.deaths and encode_deaths(content.deaths, first_known=True)[DEATHS] == plain:
+        content.deaths = _deaths_in(deaths)
+        if content.deaths and same_value(_deaths_header(content.deaths), deaths):
             del headers[DEATHS]
     for name in GROUP_NAMES:
         value = headers.get(name)
@@ -253,6 +257,10 @@ def _interpret_headers(content: MessageContent, headers: dict[str, PropertyValue
         if content.subject is not None:
             content.annotations[TYPE] = content.subject
         content.subject = subject
+
+
+def _deaths_in(header: PropertyValue) -> list[DeathRecord]:
+    return decode_deaths([_plain_death(item) for item in header]) if isinstance(header, list) else []
 
 
 def _plain_death(item: PropertyValue) -> PropertyValue:
@@ -371,6 +379,9 @@ def _write_properties(reading: Reading, content: MessageContent) -> None:
     properties.content_encoding = _fitting(content.content_encoding)
     if content.creation_time is not None and content.creation_time >= 0:
         properties.timestamp = content.creation_time // 1000
+    beyond = annotations.get(TIMESTAMP)
+    if content.creation_time is None and isinstance(beyond, UnsignedLong) and beyond > _SECONDS_MAX:
+        properties.timestamp = int(beyond)
     properties.app_id = _fitting(content.app_id)
     properties.cluster_id = _fitting(annotations.get(CLUSTER_ID))
     properties.type = _fitting(content.subject)
@@ -406,14 +417,16 @@ def _write_headers(reading: Reading, content: MessageContent) -> dict[str, Prope
     """Write application properties, group and trail as headers. Returns the tags of those that need one."""
     headers = reading.headers
     types: dict[str, PropertyValue] = {}
-    taken = {RECORD, DEATHS} if content.deaths else {RECORD}
+    deaths = _deaths_header(content.deaths) if content.deaths else []
+    known = _deaths_in(content.application.get(DEATHS))  # written by a client in its own way
+    taken = {RECORD, DEATHS} if deaths and (not known or _deaths_header(known) != deaths) else {RECORD}
     for name, value in content.application.items():
         if name not in taken and name not in headers and fits_name(name):
             headers[str(name)], tag = lower(value)
             if tag is not None:
                 types[str(name)] = tag
-    if content.deaths:
-        headers[DEATHS] = _deaths_header(content.deaths)
+    if deaths:
+        headers.setdefault(DEATHS, deaths)
     if content.group_id is not None and not any(headers.get(name) == content.group_id for name in GROUP_NAMES):
         headers.setdefault(GROUP_ID, content.group_id)
     if content.group_sequence is not None:

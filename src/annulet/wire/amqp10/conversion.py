@@ -18,7 +18,7 @@ from annulet.core.content import (
     BODY_VALUE,
     MessageContent,
 )
-from annulet.core.content_differences import apply_differences, differences
+from annulet.core.content_differences import apply_differences, differences, same_value
 from annulet.core.message import Message, PropertyValue
 from annulet.core.settings import UNLIMITED
 from annulet.core.typed_values import Byte, MapPairs, UnsignedLong, Uuid
@@ -163,7 +163,7 @@ def _interpret(
     """Read what annotations, properties and application properties mean, record included. Takes the dicts over."""
     record = annotations.pop(RECORD, None)
     content.deaths = decode_deaths(annotations.get(DEATHS))
-    if encode_deaths(content.deaths) == annotations.get(DEATHS):
+    if content.deaths and same_value(encode_deaths(content.deaths), annotations.get(DEATHS)):
         del annotations[DEATHS]
     app_id = annotations.get(APP_ID)
     if type(app_id) is str:
@@ -272,7 +272,8 @@ def _annotations_of(content: MessageContent) -> dict[str, PropertyValue]:
             annotations[str(name)] = carried(value)
     if content.deaths:
         trail: list[PropertyValue] = [*encode_deaths(content.deaths)]
-        annotations[DEATHS] = trail
+        if encode_deaths(decode_deaths(annotations.get(DEATHS))) != trail:  # else a client wrote it in its own way
+            annotations[DEATHS] = trail
     if content.app_id is not None:
         annotations.setdefault(APP_ID, content.app_id)
     jms_type = _jms_type(content, content.content_type)
