@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from annulet.broker.configuration import LogFormat
 from annulet.broker.logging import escaped, set_up
 
 
@@ -74,6 +75,24 @@ def test_exceptions_stay_readable_in_json() -> None:
         structlog.get_logger("a").exception("failed")
     line = json.loads(stream.getvalue())
     assert line["exception"][0]["exc_value"].endswith("'broken'")
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_tracebacks_show_no_values_of_variables(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    set_up(log_format, stream=stream)
+
+    def log_in(password: str) -> None:
+        assert password
+        raise ValueError("defect")
+
+    try:
+        log_in("SECRET".lower())  # no source line has it
+    except ValueError:
+        structlog.get_logger("a").exception("failed")
+    assert "log_in" in stream.getvalue()
+    assert "defect" in stream.getvalue()
+    assert "secret" not in stream.getvalue()
 
 
 def test_what_a_peer_chose_reaches_no_terminal_as_it_is() -> None:

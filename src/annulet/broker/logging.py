@@ -24,6 +24,10 @@ QUIET_LOGGERS: Final = ("asyncio", "uvicorn", "uvicorn.access", "uvicorn.error")
 """Libraries whose information is noise here; their warnings and errors are passed on."""
 
 
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)  # locals are passwords and bodies of messages
+)
+
 OUR_OWN_TEXTS: Final = frozenset({"event", "exception", "stack"})
 """Values of several lines that no peer wrote: they keep their line ends."""
 
@@ -73,8 +77,12 @@ def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: 
 
 def _renderers(log_format: LogFormat, stream: TextIO) -> list[Processor]:
     if log_format == "json":
-        return [structlog.processors.dict_tracebacks, _plain_values, structlog.processors.JSONRenderer(sort_keys=False)]
-    return [_printable_values, structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=30)]
+        return [_TRACEBACKS, _plain_values, structlog.processors.JSONRenderer(sort_keys=False)]
+    plain = structlog.dev.plain_traceback
+    return [
+        _printable_values,
+        structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=30, exception_formatter=plain),
+    ]
 
 
 def _printable_values(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
