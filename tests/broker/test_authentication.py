@@ -310,6 +310,24 @@ def test_mechanisms_depend_on_peer_and_protocol(first: Authenticator) -> None:
     assert first.mechanisms(named, "amqp091") == ("PLAIN", "AMQPLAIN", "EXTERNAL", *scram)
 
 
+async def test_anonymous_is_offered_while_the_guest_has_the_password_everybody_knows(catalogue: Catalogue) -> None:
+    guest = {"guest": UserDeclaration(HASHER.hash("guest"))}
+    for users, offered in (
+        ({}, True),  # the first start makes it
+        ({}, True),
+        ({"guest": UserDeclaration(SECRET)}, False),
+        ({}, False),
+        (guest, True),
+    ):
+        made = Authenticator(catalogue, BrokerConfiguration(users=users))
+        assert ("ANONYMOUS" in made.mechanisms(LOCAL, "amqp10")) is offered
+        assert ("ANONYMOUS" in made.mechanisms(LOCAL, "stomp")) is offered
+        assert "ANONYMOUS" not in made.mechanisms(REMOTE, "amqp10")
+    catalogue.set_user("guest", SECRET, ())
+    made.reload()
+    assert "ANONYMOUS" not in made.mechanisms(LOCAL, "amqp10")
+
+
 def test_only_configured_mechanisms_are_offered(catalogue: Catalogue) -> None:
     authenticator = Authenticator(catalogue, BrokerConfiguration(sasl_mechanisms=("PLAIN", "EXTERNAL")))
     assert authenticator.mechanisms(LOCAL, "amqp10") == ("PLAIN",)

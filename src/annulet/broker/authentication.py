@@ -136,6 +136,8 @@ class Authenticator:
         self._scram_key = catalogue.secret("scram-decoy")
         self._right: dict[bytes, None] = {}  # digests of user, password and hash; oldest first
         self._wrong: dict[bytes, None] = {}
+        self._first_hash = ""
+        self._anonymous = False  # the first user has the password that everybody knows: who has none may be that user
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
         self._threads = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
         limits = configuration.limits
@@ -180,6 +182,10 @@ class Authenticator:
             for record in self._catalogue.permissions()
         }
         self._verdicts.clear()
+        first = self._hashes.get(FIRST_USER, "")
+        if first != self._first_hash:
+            self._first_hash = first
+            self._anonymous = bool(first) and self._verify(first, FIRST_USER)
 
     # ------------------------------------------------------------------ authentication
 
@@ -194,7 +200,7 @@ class Authenticator:
             offered = [PLAIN, AMQPLAIN, *offered]
         else:
             offered.append(PLAIN)
-            if peer.is_loopback and FIRST_USER in self._users:
+            if peer.is_loopback and self._anonymous:
                 offered.append(ANONYMOUS)
         return tuple(name for name in offered if name in self._allowed_mechanisms)
 
@@ -318,7 +324,8 @@ class Authenticator:
                 verifiers = [derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in DIGESTS]
                 # few iterations: everybody knows this password
                 scram = " ".join(map(str, verifiers))
-                catalogue.set_user(FIRST_USER, HASHER.hash(FIRST_USER), TAGS_OF_FIRST_USER, scram)
+                self._first_hash, self._anonymous = HASHER.hash(FIRST_USER), True
+                catalogue.set_user(FIRST_USER, self._first_hash, TAGS_OF_FIRST_USER, scram)
                 self._grant(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
 
     def _grant(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:

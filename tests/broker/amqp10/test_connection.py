@@ -6,7 +6,9 @@ import pytest
 
 from annulet import testing
 from annulet.broker.amqp10.connection import DEFAULT_HOST
+from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
+from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.limits import Limits
 from annulet.broker.transport import ANSWER_BYTES_MAX
 from annulet.testing.clock import VirtualClock
@@ -89,6 +91,20 @@ async def test_a_peer_without_sasl_is_who_anonymous_would_make_it(broker: Broker
     assert header.performative == AMQP_HEADER
     assert isinstance(opened.performative, Open)
     assert peer.connection.user_name == "guest"
+
+
+async def test_nobody_is_a_guest_who_has_a_password_of_his_own() -> None:
+    users = {"guest": UserDeclaration(HASHER.hash("changed"), (), {"/": PermissionDeclaration(".*", ".*", ".*")})}
+    async with testing.broker(http=False, users=users) as running:
+        skipping, asking = Peer(running.broker), Peer(running.broker)
+        await skipping.send(AMQP_HEADER, Open("client"))
+        assert [item.performative for item in await skipping.take()] == [SASL_HEADER]
+        assert skipping.transport.closing
+        assert not skipping.connection.opened
+        await asking.send(SASL_HEADER)
+        assert "ANONYMOUS" not in (await asking.one(SaslMechanisms)).sasl_server_mechanisms
+        asking.transport.abort()
+        await turns()
 
 
 async def test_where_anonymous_is_not_offered_sasl_is_required() -> None:
