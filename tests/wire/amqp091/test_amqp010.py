@@ -135,7 +135,7 @@ def test_any_octets_are_a_container_or_none(octets: bytes) -> None:
 
 def test_nesting_is_bounded() -> None:
     octets = listed("", 0)
-    for _ in range(DEPTH_MAX):
+    for _ in range(DEPTH_MAX - 1):
         octets = listed("a9" + octets.hex())
     assert decode_list(octets) is not None
     assert decode_list(listed("a9" + octets.hex())) is None

@@ -51,8 +51,8 @@ from annulet.wire.amqp091.typed_tables import DECIMAL_BIAS, DECIMAL_COEFFICIENT_
 TEXT_OCTETS_MAX: Final = 0xFFFF
 """Of a text: its length has 16 bits."""
 
-DEPTH_MAX: Final = 64
-"""Nesting of containers that is read, as in field tables."""
+DEPTH_MAX: Final = 20
+"""Levels of containers that are read: what every other protocol carries. A body with more stays octets."""
 
 _SECONDS_MAX: Final = (2**63 - 1) // 1000
 _MAP: Final = 0xA8
@@ -173,7 +173,7 @@ def _unsigned(octets: bytes, at: int, size: int) -> int:
 def _bounds(octets: bytes, at: int, depth: int) -> int:
     """Return where the container ends whose size stands at ``at``."""
     end = at + 4 + _unsigned(octets, at, 4)
-    if end > len(octets) or depth > DEPTH_MAX:
+    if end > len(octets) or depth >= DEPTH_MAX:
         raise _NotEncodedSo("a container beyond its octets, or nested too deeply")
     return end
 
