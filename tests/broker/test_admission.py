@@ -113,3 +113,11 @@ def test_http_connections_up_to_the_limit() -> None:
     made.asked()
     assert made.may_ask(2)
     assert (made.http_connections, made.refused["http_connections_max"]) == (2, 1)
+
+
+def test_addresses_that_one_machine_chooses_for_itself_count_as_one() -> None:
+    gate = admission(max_connections_per_address=1)
+    first, second, other = (PeerFacts(address, 1) for address in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"))
+    assert [gate.may_connect(peer) == "" for peer in (first, second, other)] == [True, False, True]
+    gate.closed(first)
+    assert gate.may_connect(second) == ""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.configuration import Endpoint
-from annulet.broker.listening import ListenerError, bound_endpoint, is_loopback, open_listening_socket
+from annulet.broker.listening import ListenerError, bound_endpoint, is_loopback, open_listening_socket, site_of
 
 
 def test_port_zero_is_a_free_port_of_the_system() -> None:
@@ -44,3 +44,20 @@ def test_addresses_of_other_machines_and_unknown_hosts() -> None:
 )
 def test_loopback(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("forwarded by ::1", "forwarded by ::1"),
+        ("", ""),
+    ],
+)
+def test_what_counts_as_one_peer_address(address: str, site: str) -> None:
+    assert site_of(address) == site

@@ -78,3 +78,12 @@ def test_attempts_that_wait_are_counted_by_address(throttle: LoginThrottle) -> N
 def test_no_first_delay_means_none_at_all() -> None:
     throttle = LoginThrottle(0, 3.0, 2)
     assert [throttle.failed("a", "u") for _ in range(3)] == [0, 0, 0]
+
+
+def test_another_address_of_the_same_machine_is_no_new_start(throttle: LoginThrottle) -> None:
+    throttle.failed("2001:db8::1", "anna")
+    assert throttle.delay("2001:db8::ffff", "bert") > 0
+    assert throttle.delay("2001:db8:0:1::1", "bert") == 0
+    throttle.enter("2001:db8::1")
+    throttle.leave("2001:db8::2")
+    assert not throttle._waiting

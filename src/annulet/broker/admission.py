@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.limited_log import LimitedLog
+from annulet.broker.listening import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,11 +87,12 @@ class Admission:
         if self.handshakes >= limits.max_handshakes:
             return self._refuse(LIMIT_HANDSHAKES, f"{limits.max_handshakes} connections are logging in", peer)
         most = limits.max_connections_per_address
-        if most and self.by_address[peer.address] >= most:
-            return self._refuse(LIMIT_ADDRESS, f"address {peer.address} has {most} connections", peer)
+        site = site_of(peer.address)
+        if most and self.by_address[site] >= most:
+            return self._refuse(LIMIT_ADDRESS, f"address {site} has {most} connections", peer)
         self.connections += 1
         self.handshakes += 1
-        self.by_address[peer.address] += 1
+        self.by_address[site] += 1
         return ""
 
     def may_open(self, user: str) -> str:
@@ -105,7 +107,7 @@ class Admission:
     def closed(self, peer: PeerFacts, user: str = "") -> None:
         """Forget a connection that was counted; ``user`` is the one :meth:`may_open` accepted, if any."""
         self.connections -= 1
-        _decrease(self.by_address, peer.address)
+        _decrease(self.by_address, site_of(peer.address))
         if user:
             _decrease(self.by_user, user)
         else:

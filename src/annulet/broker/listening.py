@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 from typing import Final
 
@@ -72,6 +73,21 @@ def is_loopback(address: str) -> bool:
     if address.startswith("::ffff:"):
         address = address.removeprefix("::ffff:")
     return address.startswith("127.") or address == "::1"
+
+
+def site_of(address: str) -> str:
+    """Return what counts as one peer address: an IPv4 address, or the first 64 bits of an IPv6 address.
+
+    The other 64 a machine chooses itself, as often as it likes (RFC 4291 §2.5.4, RFC 8981).
+    """
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address)
+    except ValueError:  # no address at all, as of a WebSocket behind a proxy
+        return address
+    mapped = parsed.ipv4_mapped
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False)) if mapped is None else str(mapped)
 
 
 def _why(error: OSError) -> str:

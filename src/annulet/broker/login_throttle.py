@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.listening import site_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -66,17 +68,19 @@ class LoginThrottle:
 
     def enter(self, address: str) -> bool:
         """Count an attempt that may have to wait; ``False``: too many of this address do already."""
-        if self._waiting[address] >= self._waiting_max:
+        site = site_of(address)
+        if self._waiting[site] >= self._waiting_max:
             return False
-        self._waiting[address] += 1
+        self._waiting[site] += 1
         return True
 
     def leave(self, address: str) -> None:
         """Take an attempt out of the count that :meth:`enter` let in."""
-        self._waiting[address] -= 1
-        if self._waiting[address] <= 0:
-            del self._waiting[address]
+        site = site_of(address)
+        self._waiting[site] -= 1
+        if self._waiting[site] <= 0:
+            del self._waiting[site]
 
 
 def _keys(address: str, user: str) -> tuple[str, str]:
-    return address, user[:NAME_CHARACTERS_MAX]
+    return site_of(address), user[:NAME_CHARACTERS_MAX]
