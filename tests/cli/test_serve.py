@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 import pika
 import pytest
+from click.testing import CliRunner
 
+from annulet.cli.main import main
 from annulet.cli.serve import (
     EXIT_FAILED,
     EXIT_NOT_STARTED,
@@ -40,6 +42,13 @@ def failure(*arguments: str, process: BrokerProcess | None = None) -> str:
     assert done.returncode == EXIT_NOT_STARTED, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.strip().splitlines()[-1]
+
+
+def refused(*arguments: str) -> str:
+    """The same for what is refused before anything is started, without a process."""
+    result = CliRunner().invoke(main, ["serve", *arguments])
+    assert result.exit_code == EXIT_NOT_STARTED, result.output
+    return result.output.strip().splitlines()[-1]
 
 
 def test_options_take_the_shape_of_the_file() -> None:
@@ -124,12 +133,12 @@ async def test_a_failed_disk_stops_the_broker_with_its_own_exit_code() -> None:
 
 
 def test_configuration_errors_name_the_setting(tmp_path: Path) -> None:
-    assert failure("--amqp", "here:there") == (
+    assert refused("--amqp", "here:there") == (
         "annulet: --amqp: 'here:there': port 'there' is not a number from 0 to 65535"
     )
     file = tmp_path / "annulet.toml"
     file.write_text("hartbeat = 1\n")
-    assert failure("--config", str(file)) == (f"annulet: {file}: unknown setting 'hartbeat'; did you mean 'heartbeat'?")
+    assert refused("--config", str(file)) == (f"annulet: {file}: unknown setting 'hartbeat'; did you mean 'heartbeat'?")
 
 
 @pytest.mark.parametrize("listener", ["amqp", "http"])
