@@ -311,7 +311,7 @@ class Amqp10Client:
             setattr(told, name, message.get(name))
         told.durable = bool(message.get("durable"))
         told.properties = message.get("properties", {})
-        told.extra = message.get("annotations", {})
+        told.extra = {**message.get("annotations", {}), "to": message.get("to")}
         return told
 
     def close(self) -> None:

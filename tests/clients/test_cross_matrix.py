@@ -197,6 +197,31 @@ def test_a_reply_gives_the_requester_the_id_it_sent(clients: Clients, scene: Sce
         assert answer.correlation_id == identifier
 
 
+@pytest.mark.parametrize("other", [name for name in NAMES if name.values[0] != "stomp.py"])
+def test_each_can_answer_a_request_of_stomp(clients: Clients, scene: Scene, other: str) -> None:
+    """``/queue/name`` is how STOMP spells what a reply of AMQP 0-9-1 has to have as its routing key."""
+    queue, answers = scene.queue(scene.channel()), scene.queue(scene.channel())
+    stomp, responder = clients.get("stomp.py"), clients.get(other)
+    stomp.publish(queue, Told(BYTES, b"?", message_id="m", reply_to=f"/queue/{answers}"))
+    (request,) = responder.receive(queue, 1)
+    responder.publish(request.reply_to, Told(BYTES, b"!", correlation_id=request.message_id))
+    (answer,) = stomp.receive(answers, 1)
+    assert (answer.body, answer.correlation_id) == (b"!", "m")
+
+
+@pytest.mark.debian
+def test_to_leads_where_the_message_was_sent_whatever_the_names(clients: Clients, scene: Scene) -> None:
+    channel = scene.channel()
+    queue, exchange, key = scene.queue(channel), scene.name("logs/all"), "a/b c%2F"
+    channel.exchange_declare(exchange, "direct")
+    channel.queue_bind(queue, exchange, key)
+    channel.basic_publish(exchange, key, b"there")
+    client = clients.get("proton")
+    (received,) = client.receive(queue, 1)
+    client.publish(received.extra["to"], Told(BYTES, b"and back"))
+    assert bodies(channel, queue) == [b"and back"]
+
+
 TYPED = {
     "byte": Typed("byte", -1), "short": Typed("short", -300), "int": Typed("int", -70_000),
     "ubyte": Typed("ubyte", 200), "ushort": Typed("ushort", 60_000), "uint": Typed("uint", 4_000_000_000),
