@@ -49,6 +49,7 @@ class BrokerProcess:
         self.bulk = bulk
         self.arguments = arguments
         self.environment = {**os.environ, **(environment or {})}
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each start compiles every source anew
         source = str(Path(__file__).resolve().parent.parent / "src")
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
         self.amqp_port, self.http_port, self.bulk_port, self.stomp_port = free_ports(4)
