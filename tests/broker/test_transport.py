@@ -127,6 +127,10 @@ async def test_who_may_not_come_in_is_told_when_he_logs_in() -> None:
         assert second.refusal
         assert not transport.closing
         assert second.log_in("guest") == second.refusal
+        second._handshake_expired()
+        assert second.transport is not None
+        assert second.transport.is_closing()
+        assert running.broker.admission.handshakes_timed_out == 0, "it is counted as refused"
         leave(running.broker)
 
 

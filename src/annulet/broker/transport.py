@@ -283,7 +283,8 @@ class ClientConnection:
 
     def _handshake_expired(self) -> None:
         if not self.opened:
-            self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
+            if not self.refusal:  # that one is counted
+                self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
             self.abort()
 
     # ------------------------------------------------------------------ questions of sessions

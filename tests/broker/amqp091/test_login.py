@@ -224,3 +224,14 @@ async def test_a_handshake_that_timed_out_is_counted(broker: Broker) -> None:
     assert peer.connection.engine.state is ConnectionState.STARTING
     peer.connection._handshake_expired()
     assert broker.admission.handshakes_timed_out == 1
+
+
+async def test_a_refused_peer_that_says_nothing_is_cut_and_not_counted_twice() -> None:
+    async with testing.broker(http=False, limits=Limits(max_connections=1)) as running:
+        first, refused = Peer(running.broker), Peer(running.broker)
+        refused.connection._handshake_expired()
+        assert refused.transport.closing
+        admission = running.broker.admission
+        assert (admission.refused["max_connections"], admission.handshakes_timed_out) == (1, 0)
+        first.transport.abort()
+        await turns()

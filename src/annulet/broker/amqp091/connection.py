@@ -263,7 +263,7 @@ class AmqpConnection(DeclaringHandler):
 
     def _handshake_expired(self) -> None:
         if not self.opened and self._transport is not None:
-            self.broker.admission.note_timed_out(self.name, self.login.timeout)
+            self.login.note_expired()
             self._transport.abort()
 
     def _start_heartbeat(self) -> None:

@@ -67,6 +67,11 @@ class ConnectionLogin:
         """Seconds from accept to open."""
         return self._broker.configuration.handshake_timeout
 
+    def note_expired(self) -> None:
+        """Count a peer that was not open in time; one that was refused is counted already."""
+        if not self.refusal:
+            self._broker.admission.note_timed_out(self._connection.name, self.timeout)
+
     def begin(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> None:
         """Check the response of start-ok; the engine is answered later. 506 to who was not admitted."""
         if self.refusal:
