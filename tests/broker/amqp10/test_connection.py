@@ -107,6 +107,17 @@ async def test_nobody_is_a_guest_who_has_a_password_of_his_own() -> None:
         await turns()
 
 
+async def test_who_can_use_no_mechanism_gets_a_list_that_is_not_empty_and_is_refused() -> None:
+    async with testing.broker(http=False, sasl_mechanisms=("EXTERNAL",)) as running:
+        peer = Peer(running.broker)
+        await peer.send(SASL_HEADER)
+        assert list((await peer.one(SaslMechanisms)).sasl_server_mechanisms) == ["PLAIN"]
+        await peer.send(sasl_frame(SaslInit("PLAIN", b"\0guest\0guest")))
+        await turns()
+        assert (await peer.one(SaslOutcome)).code == 1
+        await turns()
+
+
 async def test_where_anonymous_is_not_offered_sasl_is_required() -> None:
     async with testing.broker(http=False, sasl_mechanisms=("PLAIN",)) as running:
         peer = Peer(running.broker)

@@ -11,7 +11,7 @@ from annulet import __version__
 from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
-from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER
+from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER, PLAIN
 from annulet.broker.sasl import Challenge, SaslExchange, Success
 from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
@@ -78,8 +78,8 @@ class Amqp10Connection(ClientConnection):
     # ------------------------------------------------------------------ login, §5.3
 
     def mechanisms(self) -> tuple[str, ...]:
-        """Return the SASL mechanisms for this peer."""
-        return self.broker.authenticator.mechanisms(self.peer, "amqp10")
+        """Return the SASL mechanisms for this peer; of none PLAIN, to be refused: no list may be empty (§5.3.3.1)."""
+        return self.broker.authenticator.mechanisms(self.peer, "amqp10") or (PLAIN,)
 
     def begin_login(self, mechanism: str, response: bytes) -> None:
         """Start a SASL exchange; the engine gets its answer when there is one."""
