@@ -13,9 +13,12 @@ import pytest
 
 from annulet import testing
 from annulet.admin.metrics import gather, render
+from annulet.admin.web_socket import LIMIT_MESSAGE
 from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.configuration import BrokerConfiguration
 from annulet.broker.limits import RANGES, Limits
+from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
+from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -97,7 +100,7 @@ async def test_every_limit_is_in_the_metrics_with_its_bound_and_what_counts_it()
 
 
 def test_limits_are_counted_under_the_names_of_the_table() -> None:
-    """Whatever the engines call them; STOMP's own are on its page."""
+    """Whatever the engines call them."""
     counted = {
         SETTINGS_OF_LIMITS.get(name, name)
         for source in (ROOT / "src" / "annulet" / "wire").glob("amqp*/*.py")
@@ -105,4 +108,12 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     }
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
-    assert named - counted == {"max_header_bytes"}, "STOMP's"
+    stomp = {"max_header_bytes", "stomp_headers_max", LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, LIMIT_TEMPORARY_QUEUES}
+    assert named - counted == {*stomp, LIMIT_MESSAGE}
+
+
+def test_the_page_of_stomp_has_the_same_limits() -> None:
+    page = (ROOT / "docs" / "stomp.md").read_text()
+    named = set(re.findall(r"^\| [^|(]+ \(`(\w+)`\) \|", page[page.index("## Limits") :], re.MULTILINE))
+    assert named - SETTINGS.keys() - BOUNDS.keys() == set()
+    assert named >= {name for name in BOUNDS if name.startswith(("stomp_", "web_socket"))}
