@@ -431,3 +431,15 @@ async def test_transactional_acquisition_is_refused(broker: Broker) -> None:
     assert detach.error is not None
     assert (detach.handle, detach.error.condition) == (receiver.handle, conditions.NOT_IMPLEMENTED)
     assert count(broker) == 1
+
+
+async def test_what_a_lost_control_link_rolls_back_is_not_for_links_that_end_with_it(broker: Broker) -> None:
+    queue_of(broker, "q")
+    peer = await Peer(broker).open()
+    link = await controller(peer)  # the first link of the session, so the first to end
+    await peer.publish(await peer.sender("q"), message(b"a"))
+    await peer.receiver("q", credit=5)
+    found = await peer.deliveries()
+    await enlist(peer, await declare(peer, link), Accepted(), *found)
+    await peer.lose()
+    assert (count(broker), held(broker)) == (1, 0)

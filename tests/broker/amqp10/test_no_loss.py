@@ -26,7 +26,7 @@ from annulet.wire.amqp10.outcomes import (
     TransactionalState,
 )
 from annulet.wire.amqp10.performatives import Source
-from annulet.wire.amqp10.terminus import Coordinator
+from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Coordinator
 from tests.broker.amqp10.peer import ACCEPTED, Delivery, Peer, PeerLink, bodies, message, queue_of, value
 from tests.broker.conftest import leave
 from tests.hypothesis_profiles import state_machine_settings
@@ -49,6 +49,7 @@ channels = st.integers(0, SESSIONS - 1)
 STEPS = st.one_of(
     st.tuples(st.just("publish"), channels, small),
     st.tuples(st.just("attach"), channels, st.sampled_from([0, 1, 2])),
+    st.tuples(st.just("attach_lasting"), channels, small),
     st.tuples(st.just("credit"), small, small),
     st.tuples(st.just("drain"), small, small),
     st.tuples(st.just("settle"), small, st.integers(0, len(OUTCOMES) - 1)),
@@ -75,6 +76,8 @@ class Held:
         self.transaction: Open | None = None
         self.outcome: Outcome | None = None
         self.settled = False  # inside the transaction
+        self.link_gone = False  # while it is inside
+        self.suspended = False  # its link is, or has been attached again and this was not resumed yet
 
 
 class Open:
@@ -109,10 +112,16 @@ class Client:
                 self.arrived(item.channel, delivery)
 
     def arrived(self, channel: int, delivery: Delivery) -> None:
+        link = self.peer.links[channel, delivery.handle]
+        for held in self.held:
+            if held.suspended and held.delivery.body == delivery.body:
+                assert (channel, link.name, delivery.tag) == (held.channel, held.link.name, held.delivery.tag)
+                assert delivery.resume
+                held.link, held.delivery, held.suspended = link, delivery, False
+                return
         assert delivery.body in self.ready, f"{delivery.body!r} came twice, or after it was settled"
         self.ready.remove(delivery.body)
         if not delivery.settled:
-            link = self.peer.links[channel, delivery.handle]
             self.held.append(Held(channel, link, delivery))
 
     # ------------------------------------------------------------------ messages
@@ -141,6 +150,16 @@ class Client:
         link = await self.peer.receiver(self.name, channel=channel, snd_settle_mode=snd_settle_mode, credit=2)
         self.links.append(link)
 
+    async def attach_lasting(self, channel: int, credit: int) -> None:
+        name = f"lasting-{channel}"
+        if all(link.name != name for link in self.links):
+            unsettled = {held.delivery.tag: None for held in self.held if held.suspended and held.link.name == name}
+            source = Source(self.name, durable=DURABLE_UNSETTLED_STATE)
+            link = await self.peer.receiver(
+                None, source=source, name=name, channel=channel, unsettled=unsettled, credit=credit
+            )
+            self.links.append(link)
+
     async def credit(self, which: int, credit: int) -> None:
         if self.links:
             await self.peer.credit(self.links[which % len(self.links)], credit)
@@ -157,7 +176,7 @@ class Client:
             self.ready.add(held.delivery.body)
 
     def free(self, which: int) -> Held | None:
-        free = [held for held in self.held if held.transaction is None]
+        free = [held for held in self.held if held.transaction is None and not held.suspended]
         return free[which % len(free)] if free else None
 
     async def settle(self, which: int, outcome: int, *, settled: bool = True) -> None:
@@ -222,7 +241,7 @@ class Client:
         await self.commit(which, _, fail=True)
 
     def rolled_back(self, held: Held) -> None:
-        if held.settled:
+        if held.settled or held.link_gone:
             self.give(held, Released())
         else:
             held.transaction = None
@@ -232,8 +251,14 @@ class Client:
     async def detach(self, which: int, closed: int) -> None:
         if self.links:
             link = self.links.pop(which % len(self.links))
-            for held in [held for held in self.held if held.link is link]:
-                self.give(held, Released())
+            suspended = link.name.startswith("lasting") and not closed % 2
+            for held in [held for held in self.held if held.link.name == link.name]:
+                if held.transaction is not None:
+                    held.link_gone = True  # its outcome comes with the discharge
+                elif suspended:
+                    held.suspended = True
+                else:
+                    self.give(held, Released())
             await self.peer.detach(link, closed=bool(closed % 2))
 
     def session_gone(self, channel: int) -> None:

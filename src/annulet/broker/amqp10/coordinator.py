@@ -43,13 +43,12 @@ COORDINATOR_CREDIT: Final = 64
 class OpenTransaction:
     """A transaction with what it holds of the session's deliveries."""
 
-    __slots__ = ("core", "failure", "link", "outcomes", "rejections", "settled")
+    __slots__ = ("core", "failure", "link", "outcomes", "rejections")
 
     def __init__(self, core: Transaction, link: Link) -> None:
         self.core = core
         self.link = link  # the coordinator link it was declared over
         self.outcomes: dict[int, Outcome] = {}  # by delivery id
-        self.settled: set[int] = set()  # of these, those the peer has forgotten
         self.rejections: list[tuple[QueueEntry, Rejected]] = []  # what tells why, once it is committed
         self.failure = ""  # why it can only be rolled back
 
@@ -158,8 +157,7 @@ class Coordinator:
         del self._open[identifier]
         for number, outcome in transaction.outcomes.items():
             session.outcomes.forget(number)
-            if number not in transaction.settled:
-                session.engine.settle_outgoing(session.engine_session, number, number, outcome)
+            session.engine.settle_outgoing(session.engine_session, number, number, outcome)
         session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
@@ -172,11 +170,7 @@ class Coordinator:
         transaction.core.rollback()
         if session.closed:
             return
-        orphans = [
-            number
-            for number in transaction.outcomes
-            if number in transaction.settled or not session.outcomes.linked(number)
-        ]
+        orphans = [number for number in transaction.outcomes if not session.outcomes.linked(number)]
         session.outcomes.carry_out_defaults(orphans)  # §4.4.4.2
 
     def rollback_all(self) -> None:
@@ -204,7 +198,7 @@ class Coordinator:
         """Return an open transaction."""
         return self._open.get(bytes(identifier))
 
-    def enlist(self, numbers: list[int], state: TransactionalState, *, settled: bool) -> None:
+    def enlist(self, numbers: list[int], state: TransactionalState) -> None:
         """Let deliveries come to an outcome when a transaction commits (§4.4.2)."""
         session = self._session
         transaction = self.find(state.txn_id)
@@ -222,8 +216,6 @@ class Coordinator:
                 outcome = given if isinstance(given, Outcome) else session.outcomes.default_of(number)
                 self._enlist_one(transaction, tag, outcome)
                 transaction.outcomes[number] = outcome
-            if settled and number in transaction.outcomes:  # perhaps by an earlier disposition
-                transaction.settled.add(number)
 
     def _enlist_one(self, transaction: OpenTransaction, tag: int, outcome: Outcome) -> None:
         core = transaction.core

@@ -48,7 +48,7 @@ class Outcomes:
         if not numbers:
             return
         if isinstance(state, TransactionalState):
-            self._session.transactions.enlist(numbers, state, settled=settled)
+            self._session.transactions.enlist(numbers, state)
             return
         transactions = self._session.transactions
         if transactions.count:  # what a transaction holds has its outcome there
@@ -69,10 +69,11 @@ class Outcomes:
         return DEFAULT_OUTCOME if source is None else source.source.default_outcome or DEFAULT_OUTCOME
 
     def linked(self, number: int) -> bool:
-        """Say whether a delivery is held, and the link it went out over is still there."""
+        """Say whether the peer can still settle a delivery that is held: it has not yet, and its link is there."""
         session = self._session
         entry = session.unacknowledged.get(self._tags.get(number, 0))
-        return entry is not None and session.source_of(entry.consumer) is not None
+        known = number in session.engine_session.outgoing_unsettled
+        return known and entry is not None and session.source_of(entry.consumer) is not None
 
     def carry_out_defaults(self, numbers: list[int]) -> None:
         """Let deliveries come to the default outcomes of their sources."""

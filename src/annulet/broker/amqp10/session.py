@@ -67,9 +67,9 @@ class Amqp10Session(SendingSession):
     def link_detached(self, link: Link, *, closed: bool, by_peer: bool) -> None:
         """A link that was accepted is gone."""
         owner = link.owner
+        if not link.session.mapped:
+            self._serve_no_more()
         if isinstance(owner, SourceLink):
-            if not link.session.mapped:
-                self._serve_no_more()
             owner.detached(closed=closed, by_peer=by_peer)
         elif isinstance(owner, TargetLink):
             owner.detached(closed=closed)
