@@ -293,6 +293,7 @@ POLICIES: dict[str, tuple[dict[str, Any], list[Told], list[int]]] = {
     "at least so long": ({"min-ttl": 3_600_000}, numbered(1, 2, ttl=1), [1, 2]),
     "selector": ({"selector": "key = 'a'"}, keyed(("a", 1), ("b", 2), ("a", 3)), [1, 3]),
     "turns": ({"fair-key": "key"}, keyed(("a", 1), ("a", 2), ("b", 3), ("b", 4)), [1, 3, 2, 4]),
+    "sent twice": ({}, numbered(1, 2, properties={"x-duplicate-id": "d"}) + numbered(3), [1, 3]),
     "exclusive consumer": ({"exclusive-consumer": True}, numbered(1, 2), [1, 2]),
     "nothing without a consumer": ({"purge-on-no-consumers": True}, numbered(1, 2), []),
 }  # fmt: skip
@@ -460,12 +461,14 @@ def test_what_expired_is_a_dead_letter_for_each(
 def test_a_group_comes_in_order_from_each_to_each(
     clients: Clients, scene: Scene, sender: str, first: str, second: str
 ) -> None:
-    queue = scene.queue(scene.channel(), arguments={"x-group-mode": "sticky"})
-    for number in range(6):
-        group = "ab"[number % 2]
-        clients.get(sender).publish(queue, Told(BYTES, b"%s%d" % (group.encode(), number), group_id=group))
-    taken = clients.get(first).receive(queue, 3) + clients.get(second).receive(queue, 3)
-    assert {told.group_id for told in taken} == {"a", "b"}
-    for group in ("a", "b"):
-        mine = [told.body for told in taken if told.group_id == group]
-        assert mine == sorted(mine)
+    channel = scene.channel()
+    for arguments in ({"x-group-mode": "sticky"}, {"x-group-mode": "shared"}, {"x-group-buckets": 2}):
+        queue = scene.queue(channel, arguments=arguments)
+        for number in range(6):
+            group = "ab"[number % 2]
+            clients.get(sender).publish(queue, Told(BYTES, b"%s%d" % (group.encode(), number), group_id=group))
+        taken = clients.get(first).receive(queue, 3) + clients.get(second).receive(queue, 3)
+        assert (arguments, sorted(told.group_id or "" for told in taken)) == (arguments, [*"aaabbb"])
+        for group in ("a", "b"):
+            mine = [told.body for told in taken if told.group_id == group]
+            assert (arguments, mine) == (arguments, sorted(mine))
