@@ -293,7 +293,7 @@ POLICIES: dict[str, tuple[dict[str, Any], list[Told], list[int]]] = {
     "at least so long": ({"min-ttl": 3_600_000}, numbered(1, 2, ttl=1), [1, 2]),
     "selector": ({"selector": "key = 'a'"}, keyed(("a", 1), ("b", 2), ("a", 3)), [1, 3]),
     "turns": ({"fair-key": "key"}, keyed(("a", 1), ("a", 2), ("b", 3), ("b", 4)), [1, 3, 2, 4]),
-    "sent twice": ({}, numbered(1, 2, properties={"x-duplicate-id": "d"}) + numbered(3), [1, 3]),
+    "sent twice": ({"ring-size": 9}, numbered(1, 2, properties={"x-duplicate-id": "d"}) + numbered(3), [1, 3]),
     "exclusive consumer": ({"exclusive-consumer": True}, numbered(1, 2), [1, 2]),
     "nothing without a consumer": ({"purge-on-no-consumers": True}, numbered(1, 2), []),
 }  # fmt: skip
