@@ -9,12 +9,12 @@ import pytest
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.link_frames import Flow
-from annulet.wire.amqp10.outcomes import Modified, Released
+from annulet.wire.amqp10.link_frames import Disposition, Flow
+from annulet.wire.amqp10.outcomes import Modified, Received, Released
 from annulet.wire.amqp10.performatives import Detach, Source
 from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
 from tests.broker.amqp091.peer import turns
-from tests.broker.amqp10.peer import ACCEPTED, WINDOW, Peer, bodies
+from tests.broker.amqp10.peer import ACCEPTED, WINDOW, Peer, bodies, queue_of
 from tests.broker.amqp10.test_sources import prepared, subscribe, tell, topic
 
 
@@ -146,3 +146,29 @@ async def test_a_subscription_attached_again_keeps_its_first_time_out_and_its_me
     await subscribe(peer, durable=2, timeout=60)
     assert bodies(await peer.deliveries()) == [b"kept"]
     assert broker.hosts["/"].resolved_for(broker.hosts["/"].queues["client.s"]).arguments == {"x-expires": 30_000}
+
+
+async def test_a_delivery_that_came_in_part_is_resumed_from_its_beginning(broker: Broker) -> None:
+    """§3.4.1: a state tells from where."""
+    peer = await prepared(broker, b"1")
+    source = Source("q", durable=DURABLE_UNSETTLED_STATE)
+    link = await peer.receiver(None, source=source, name="resumed", credit=1)
+    (held,) = await peer.deliveries()
+    await peer.detach(link)
+    unsettled = {held.tag: Received(0, 1)}
+    await peer.receiver(None, source=source, name="resumed", unsettled=unsettled, credit=1)
+    (again,) = await peer.deliveries()
+    assert (again.resume, again.state, again.body) == (True, Received(0, 0), b"1")
+
+
+@pytest.mark.parametrize("settled", [True, False])
+async def test_a_sender_that_resumes_what_it_knows_the_outcome_of_is_let_go(broker: Broker, settled: bool) -> None:
+    """§2.6.13: also when the broker has been started again and knows nothing of it."""
+    queue_of(broker, "q")
+    peer = await Peer(broker).open()
+    sender = await peer.sender("q", name="link", snd_settle_mode=2, unsettled={b"tag": ACCEPTED})
+    resumed = peer.transfer(sender, b"", delivery_tag=b"tag", resume=True, state=ACCEPTED, settled=settled)
+    await peer.send(resumed)
+    assert [item.state for item in await peer.all(Disposition)] == [ACCEPTED] * (not settled)
+    assert broker.hosts["/"].queues["q"].order.count == 0
+    assert broker.settled_losses == 0

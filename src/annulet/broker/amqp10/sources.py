@@ -22,7 +22,7 @@ from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
 from annulet.wire.amqp10.message import encode_delivery
-from annulet.wire.amqp10.outcomes import Outcome
+from annulet.wire.amqp10.outcomes import Outcome, Received
 from annulet.wire.amqp10.performatives import SENDER_SETTLED
 from annulet.wire.amqp10.terminus import Source
 from annulet.wire.amqp10.view import VIEW
@@ -129,7 +129,8 @@ class SourceLink:
                 del session.unacknowledged[tag]
                 session.withhold(entry.consumer or self.consumer, entry)
                 continue
-            number = session.engine.send_transfer(link, name, payload, settled=False, resume=known)
+            start = Received(0, 0) if isinstance(state, Received) else None  # §3.4.1: from the beginning again
+            number = session.engine.send_transfer(link, name, payload, settled=False, state=start, resume=known)
             session.outcomes.note(number, tag)
             session.after_transfer()
 

@@ -78,6 +78,12 @@ class TargetLink:
             self._answer(delivery, outcome, None)
             self.grant()
             return
+        if delivery.resume and isinstance(
+            delivery.state, Outcome
+        ):  # its sender knows the outcome: nothing is to be done
+            self._answer(delivery, delivery.state, None)
+            self.grant()
+            return
         state = delivery.state
         transaction: OpenTransaction | None = None
         if isinstance(state, TransactionalState):
