@@ -81,7 +81,8 @@ def test_a_message_of_this_protocol_comes_back_octet_by_octet(sent: Message) -> 
 
 def vars_of(header: bytes) -> dict[str, Any]:
     properties = decode_properties(header)
-    read = {name: getattr(properties, name) for name in BasicProperties.__slots__ if name != "headers"}
+    names = [name for name in dir(properties) if not name.startswith("_") and name != "headers"]  # compiled: no slots
+    read = {name: getattr(properties, name) for name in names}
     headers = read_properties(header).headers
     return {**read, "headers": {name: (type(value), value) for name, value in headers.items()}}
 
