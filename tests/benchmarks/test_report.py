@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.brokers import Running
 from benchmarks.report import compare, ratio, show, summarise
-from benchmarks.scenarios import GeneratorError, generator_folder
+from benchmarks.scenarios import AMQP091, AMQP10, SCENARIOS, GeneratorError, generator_folder
 
 
 def figures(rate: float, cpu: float, *, received: int = 100) -> dict[str, Any]:
@@ -59,7 +60,18 @@ def test_table_names_each_broker_once_per_load() -> None:
     assert "2.00" in output.getvalue()
 
 
-def test_a_missing_generator_names_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [AMQP091, AMQP10])
+def test_a_missing_generator_names_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.setenv("ANNULET_LOAD_GENERATOR_DIR", str(tmp_path))
-    with pytest.raises(GeneratorError, match="ANNULET_LOAD_GENERATOR_DIR"):
-        generator_folder()
+    with pytest.raises(GeneratorError, match=f"no {name}.c .* set ANNULET_LOAD_GENERATOR_DIR"):
+        generator_folder(name)
+
+
+def test_each_protocol_gets_its_own_command_line(tmp_path: Path) -> None:
+    broker = Running(5672, 42)
+    commands = {one.generator: one.command(tmp_path, broker, 7) for one in SCENARIOS}
+    assert commands[AMQP091][-5:] == ["--port", "5672", "--queue", "latency-10000-", "--delete"]
+    assert commands[AMQP10][-8:] == [
+        "--addr", "127.0.0.1:5672", "--queue", "/queue/amqp10-persistent-", "--user", "guest", "--password", "guest",
+    ]  # fmt: skip
+    assert all(command[1:5] == ["--pid", "42", "--count", "7"] for command in commands.values())
