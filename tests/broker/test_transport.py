@@ -7,7 +7,13 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
 from annulet.broker.sending import SendingSession
-from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX, ClientConnection
+from annulet.broker.transport import (
+    ANSWER_BYTES_MAX,
+    CLOSE_GRACE_SECONDS,
+    OUTPUT_BYTES_MAX,
+    UNREAD_LIMIT,
+    ClientConnection,
+)
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
@@ -269,6 +275,7 @@ async def test_who_reads_no_answers_is_not_read(broker: Broker) -> None:
     connection.flush()
     assert not transport.reading
     assert connection.reading_paused
+    assert connection.engine.limit_hits == {UNREAD_LIMIT: 1}
     transport.buffered = 0
     connection.flush()
     assert transport.reading

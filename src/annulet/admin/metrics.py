@@ -29,13 +29,14 @@ from annulet.broker.admission import LIMIT_WEB_SOCKETS, SETTINGS_OF_LIMITS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
+from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.broker.views import CONVERSIONS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
-from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ def _bounds(broker: Broker) -> dict[str, float]:
         "max_link_bytes": MAX_LINK_BYTES,
         "max_unsettled": MAX_UNSETTLED,
         "incoming_window": DEFAULT_INCOMING_WINDOW,
+        UNREAD_LIMIT: ANSWER_BYTES_MAX,
+        "held_output_bytes": HELD_OUTPUT_BYTES,
         "http_connections_max": HTTP_CONNECTIONS_MAX,
         "http_body_seconds": BODY_SECONDS,
         "http_answer_seconds": ANSWER_SECONDS,

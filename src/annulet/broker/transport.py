@@ -32,6 +32,9 @@ ANSWER_BYTES_MAX: Final = 2 << 20
 """Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
 (to echoes, basic.get, returns, receipts): more of them, and who asks and does not read is not read either."""
 
+UNREAD_LIMIT: Final = "answer_bytes_max"
+"""Name under which connections count in ``engine.limit_hits`` how often they were not read because of it."""
+
 CLOSE_GRACE_SECONDS: Final = 5.0
 """How long a peer may take to read our last bytes before the socket is cut."""
 
@@ -58,6 +61,11 @@ class ConnectionEngine(Protocol):
 
     def connection_lost(self) -> None:
         """The socket is gone."""
+
+
+def note_unread(limit_hits: dict[str, int]) -> None:
+    """Count that a connection is not read because it does not read its answers."""
+    limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
 
 
 class ClientConnection:
@@ -251,14 +259,15 @@ class ClientConnection:
         held = any(session.held_by for session in sessions) and not any(
             session.consumers or session.unacknowledged for session in sessions
         )
+        unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         paused = self.opened and (
-            (self.broker.memory_blocked and self.publishes)
-            or (held and not self.obeys_credit())
-            or (self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX)
+            (self.broker.memory_blocked and self.publishes) or (held and not self.obeys_credit()) or unread
         )
         if paused != self._reading_paused:
             self._reading_paused = paused
             if paused:
+                if unread:
+                    note_unread(self.engine.limit_hits)
                 transport.pause_reading()
             else:
                 transport.resume_reading()

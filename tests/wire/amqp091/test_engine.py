@@ -313,6 +313,7 @@ def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
         engine.go_on()
         assert len(handler.named("get")) == expected
     assert not held()
+    assert engine.limit_hits == {"held_output_bytes": 2}
     assert [call[1] for call in handler.named("get")] == [*(f"q{number}" for number in range(10)), "q0"]
     engine.take_output()
     engine.receive(gets[1])

@@ -298,5 +298,6 @@ def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
         engine.go_on()
         assert attached() == list(range(expected))
     assert not held()
+    assert engine.limit_hits == {"held_output_bytes": 2}
     engine.receive(attach_receiver("last", 20))
     assert attached()[-1] == 20

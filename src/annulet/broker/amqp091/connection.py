@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker import transport as common
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.login import ConnectionLogin
 from annulet.broker.amqp091.topology import Topology
-from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_ANSWER_SECONDS, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX
 from annulet.core import errors as core_errors
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
@@ -88,7 +88,7 @@ class AmqpConnection(DeclaringHandler):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the hand-shake timer."""
         self._transport = transport
-        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
+        transport.set_write_buffer_limits(high=common.OUTPUT_BYTES_MAX)
         self.connected_at = self.broker.clock()
         self.broker.connections.add(self)
         seconds = self.login.enter(transport)
@@ -118,7 +118,7 @@ class AmqpConnection(DeclaringHandler):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        self._restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        self._restart_timer(common.CLOSE_GRACE_SECONDS, self.abort)
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
@@ -163,7 +163,7 @@ class AmqpConnection(DeclaringHandler):
         if not self._dirty:
             self._dirty = True
             self.broker.flush_later(self)
-        if self.engine.output_size >= OUTPUT_BYTES_MAX and self.writable:
+        if self.engine.output_size >= common.OUTPUT_BYTES_MAX and self.writable:
             self._set_writable(False)
 
     def flush(self) -> None:
@@ -208,7 +208,7 @@ class AmqpConnection(DeclaringHandler):
     def _close_transport(self, transport: asyncio.Transport) -> None:
         if not transport.is_closing():
             transport.close()
-            self._restart_timer(CLOSE_GRACE_SECONDS, transport.abort)
+            self._restart_timer(common.CLOSE_GRACE_SECONDS, transport.abort)
 
     def _restart_timer(self, seconds: float, callback: Callable[[], None]) -> None:
         if self._timer is not None:
@@ -228,10 +228,10 @@ class AmqpConnection(DeclaringHandler):
         self.mark_dirty()
 
     def _pace_reading(self, transport: asyncio.Transport) -> None:
-        """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
+        """Read nothing from publishers during the memory alarm, nor from who does not read our answers.
 
-        Publishers into a full queue are told; who only publishes is not read until there is room, and who also consumes
-        is, or its acknowledgements could never make room. Once the connection closes its close-ok has to be read.
+        Publishers into a full queue are told. Who only publishes is not read until there is room, who also consumes is:
+        its acknowledgements make room. A connection that closes is read: close-ok has to come.
         """
         alarmed = self.broker.memory_blocked and self.publishes and self.engine.running
         held = bool(self._held) and not self.obeys_flow and self.engine.running
@@ -243,17 +243,15 @@ class AmqpConnection(DeclaringHandler):
             else:
                 self.engine.send_unblocked()
             self.mark_dirty()
-        paused = (
-            alarmed
-            or (held and not any(channel.consumers or channel.unacknowledged for channel in self.channels.values()))
-            or (self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX)
-        )
+        most = self._paused_at + common.ANSWER_BYTES_MAX
+        unread = self._transport_paused and transport.get_write_buffer_size() > most
+        only = held and not any(channel.consumers or channel.unacknowledged for channel in self.channels.values())
+        paused = alarmed or only or unread
         if paused != self._reading_paused:
             self._reading_paused = paused
-            if paused:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+            if unread:
+                common.note_unread(self.engine.limit_hits)
+            (transport.pause_reading if paused else transport.resume_reading)()
 
     def _held_reason(self) -> str:
         names = {target.name: None for channel in self._held for target in channel.held_by}
@@ -401,7 +399,7 @@ class AmqpConnection(DeclaringHandler):
             self.broker.admission.note_never_open(self.name, code, text)
         self._end()
         if not self.engine.closed:  # connection.close was sent; not every peer answers
-            self._restart_timer(CLOSE_ANSWER_SECONDS, self.abort)
+            self._restart_timer(common.CLOSE_ANSWER_SECONDS, self.abort)
 
     def _end(self) -> None:
         for channel in list(self.channels.values()):

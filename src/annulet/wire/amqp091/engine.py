@@ -218,6 +218,7 @@ class ConnectionEngine(ChannelLifecycle):
             position = following
             if self.output_size >= HELD_OUTPUT_BYTES:
                 self.holding = True
+                self._count_hit("held_output_bytes")
                 break
         return position
 

@@ -227,6 +227,7 @@ class Amqp10Engine(ConnectionLifecycle):
             position = following
             if self._output_octets >= HELD_OUTPUT_BYTES:
                 self.holding = True
+                self._count_hit("held_output_bytes")
                 break
         return position
 
