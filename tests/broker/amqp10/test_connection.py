@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import structlog
 
 from annulet import testing
 from annulet.broker.amqp10.connection import DEFAULT_HOST
@@ -37,6 +38,17 @@ async def test_mechanisms_are_offered_and_a_right_password_gets_in(broker: Broke
     await peer.send(AMQP_HEADER, Open("client"))
     assert (await peer.one(Open)).container_id == "annulet"
     assert (peer.connection.user_name, peer.connection.opened) == ("guest", True)
+
+
+async def test_who_never_opens_does_not_fill_the_log(broker: Broker) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(20):
+            peer = Peer(broker)
+            peer.receive(b"AMQP\x03\x01\x00\x00garbage" * 10)
+            await turns()
+            assert peer.transport.closing
+    assert 1 <= len(lines) <= 6
+    assert {line["event"] for line in lines} == {"connection closed before it was open"}
 
 
 @pytest.mark.parametrize(

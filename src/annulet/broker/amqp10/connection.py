@@ -233,15 +233,18 @@ class Amqp10Connection(ClientConnection):
 
     def note_closed(self, condition: str, description: str, *, by_peer: bool) -> None:
         """The connection is closed, or its end is under way."""
-        log = logger.info if condition in {"", conditions.CONNECTION_FORCED} else logger.warning
-        log(
-            "connection closed",
-            peer=self.name,
-            condition=condition,
-            reason=description,
-            by_peer=by_peer,
-            protocol=self.protocol_name,
-        )
+        if self.opened:
+            log = logger.info if condition in {"", conditions.CONNECTION_FORCED} else logger.warning
+            log(
+                "connection closed",
+                peer=self.name,
+                condition=condition,
+                reason=description,
+                by_peer=by_peer,
+                protocol=self.protocol_name,
+            )
+        elif condition:  # anybody can cause these
+            self.broker.admission.note_never_open(self.name, 0, f"{condition}: {description}")
         self.end_nodes()
         if not self.engine.closed and not self.lost:  # our close was sent; not every peer answers
             self.restart_timer(CLOSE_ANSWER_SECONDS, self.abort)

@@ -7,6 +7,7 @@ from any other protocol as it was; the other way round names, texts and structur
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from annulet.core.content import (
@@ -195,6 +196,8 @@ def _is_carried(value: Any, depth: int) -> bool:
         return value.isascii() or _is_unicode(value)
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
+    if isinstance(value, float):  # 1e999, and NaN which JSON has not
+        return math.isfinite(value)
     if depth >= JSON_DEPTH_MAX:
         return not isinstance(value, list | dict)
     if isinstance(value, list):
