@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,19 @@ application.conf.update(
     broker_connection_retry_on_startup=True,
     result_expires=600,
     task_default_queue=os.environ.get("CELERY_QUEUE", "celery"),
+    broker_heartbeat=int(os.environ.get("CELERY_HEARTBEAT", "120")),
 )
+
+
+def trust(application: Celery, authority: str) -> None:
+    """Let an application use TLS, with brokers whose certificate is of that authority, a file."""
+    application.conf.broker_use_ssl = {
+        "ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "localhost",
+    }  # fmt: skip
+
+
+if authority := os.environ.get("CELERY_AUTHORITY"):
+    trust(application, authority)
 
 
 @application.task

@@ -1,10 +1,13 @@
-// amqplib, the AMQP 0-9-1 client of Node.js, as a client that does what it is told: tests/clients/matrix_clients.py.
+// amqplib, the AMQP 0-9-1 client of Node.js, as a client that does what it is told: tests/clients/matrix_clients.py and
+// tests/clients/every_client.py.
 
+import { readFileSync } from "node:fs";
 import amqp from "amqplib";
 import { CommandError, Waiting, serve } from "./lines.mjs";
 
 const waiting = new Waiting();
 let channel;
+let lost; // why the connection ended without our doing
 
 /** A value of the lines as amqplib writes it. */
 function fromLine(value) {
@@ -31,9 +34,16 @@ function toLine(value) {
 }
 
 await serve({
-  async connect({ url }) {
-    const connection = await amqp.connect(url);
-    connection.on("error", () => undefined);
+  async connect({ url, authority }) {
+    lost = undefined;
+    let connection;
+    try {
+      connection = await amqp.connect(url, authority ? { ca: readFileSync(authority) } : {});
+    } catch (error) {
+      throw new CommandError(String(error.message), "refused");
+    }
+    connection.on("error", (error) => (lost = String(error.message)));
+    connection.on("close", () => waiting.wake((lost ??= "closed")));
     channel = await connection.createConfirmChannel();
     channel.on("error", () => undefined);
   },
@@ -52,17 +62,21 @@ await serve({
       if (received.length < count) {
         received.push(message);
         if (settle === "accept") channel.ack(message);
-        else channel.reject(message, settle === "fail");
+        else if (settle !== "hold") channel.reject(message, settle === "fail");
       } else channel.nack(message, false, true);
       waiting.wake();
     });
     await waiting.until(() => received.length >= count, seconds, `${count} messages of ${queue}`);
-    await channel.cancel(consumerTag);
+    if (settle !== "hold") await channel.cancel(consumerTag);
     return received.map(({ content, properties, fields }) => {
       const { headers, ...rest } = properties;
       const options = Object.fromEntries(Object.entries(rest).filter(([, one]) => one !== undefined));
       const named = Object.entries(headers ?? {}).map(([name, one]) => [name, toLine(one)]);
       return { body: toLine(content), options, headers: named, redelivered: fields.redelivered };
     });
+  },
+  async wait_lost({ seconds = 20 }) {
+    await waiting.until(() => lost !== undefined, seconds, "loss of the connection");
+    return lost;
   },
 });
