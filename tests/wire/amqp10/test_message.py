@@ -8,7 +8,7 @@ from hypothesis import given
 
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import Message, Origin
-from annulet.core.typed_values import TimestampMilliseconds, UnsignedLong
+from annulet.core.typed_values import Symbol, UnsignedLong
 from annulet.wire.amqp10 import message as module
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.errors import DecodeError
@@ -16,9 +16,6 @@ from annulet.wire.amqp10.message import (
     FACTS_MAX,
     FORM_DATA,
     FORM_ENCODED,
-    IDENTIFIER_OCTETS_MAX,
-    TIME_MAX,
-    Facts,
     IncomingMessage,
     encode_delivery,
     find_section,
@@ -45,6 +42,7 @@ from annulet.wire.amqp10.sections import (
     find_in_map,
     split_message,
 )
+from annulet.wire.amqp10.values import decode_value
 from annulet.wire.amqp10.view import VIEW
 from tests.wire.contents import contents
 
@@ -77,6 +75,22 @@ def test_a_data_section_is_stored_as_its_octets_and_delivery_annotations_are_not
     assert (incoming.durable, incoming.priority, incoming.to, incoming.subject, incoming.user_id) == (
         True, 7, "q", "s", b"guest"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("own", [b"", ANNOTATIONS], ids=["without annotations", "with its own"])
+def test_the_schedule_may_be_asked_for_in_delivery_annotations(own: bytes) -> None:
+    hop = encode_section(DELIVERY_ANNOTATIONS, {Symbol("x-opt-hop"): 1, Symbol("x-opt-delivery-time"): 5000})
+    incoming = split_incoming(HEAD + hop + own + PROPERTIES_SECTION + BODY)
+    assert incoming.due_at(1000) == 5000
+    assert b"x-opt-hop" not in incoming.header
+    assert read_facts(incoming.header).due_at(1000) == 5000  # it is known after a restart
+    assert len(incoming.header) > len(HEAD + own + PROPERTIES_SECTION)
+    kept = split_message(incoming.header[1:])
+    assert kept.message_annotations is not None
+    section = incoming.header[1:][kept.message_annotations.content : kept.message_annotations.end]
+    found, _ = decode_value(section, 0, len(section))
+    assert found["x-opt-delivery-time"] == 5000
+    assert len(found) == (2 if own else 1)
 
 
 @pytest.mark.parametrize(
@@ -138,56 +152,6 @@ def test_times_to_live_and_expiry() -> None:
     assert incoming(None, -5).expires_at(1000) == 0
 
 
-@pytest.mark.parametrize("section", [MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES])
-@pytest.mark.parametrize(
-    ("entries", "due"),
-    [
-        ({}, 0), ({"x-opt-delivery-delay": 50}, 1050), ({"x-delay": "50"}, 1050), ({"x-delay": -50}, 0),
-        ({"x-opt-delivery-time": 3000}, 3000), ({"x-opt-delivery-time": TimestampMilliseconds(3000)}, 3000),
-        ({"x-opt-delivery-time": 3000.0}, 3000), ({"_AMQ_SCHED_DELIVERY": 3000, "x-deliver-at": 4000}, 4000),
-        ({"x-opt-delivery-delay": 50, "x-opt-delivery-time": 3000}, 3000),
-        ({"x-opt-delivery-delay": TIME_MAX}, TIME_MAX + 1000),
-    ],
-)  # fmt: skip
-def test_when_it_is_due(section: int, entries: dict[str, Any], due: int) -> None:
-    assert split_incoming(encode_section(section, entries) + BODY).due_at(1000) == due
-
-
-@pytest.mark.parametrize(
-    ("entries", "schedule_id", "duplicate_id", "cancels"),
-    [
-        ({"x-schedule-id": "a"}, "a", "", False),
-        ({"x-schedule-id": "a", "x-schedule-cancel": True}, "a", "", True),
-        ({"_AMQ_DUPL_ID": "d"}, "", "d", False),
-        ({"_AMQ_DUPL_ID": b"\x01\xff"}, "", "01ff", False),
-        ({"x-duplicate-id": "é" * 127}, "", "é" * 127, False),
-    ],
-)
-def test_names_of_schedules_and_duplicates(
-    entries: dict[str, Any], schedule_id: str, duplicate_id: str, cancels: bool
-) -> None:
-    incoming = split_incoming(encode_section(APPLICATION_PROPERTIES, entries) + BODY)
-    assert (incoming.schedule_id, incoming.duplicate_id, incoming.cancels) == (schedule_id, duplicate_id, cancels)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("x-opt-delivery-delay", "soon"), ("x-opt-delivery-delay", TIME_MAX + 1), ("x-opt-delivery-time", -1),
-        ("x-opt-delivery-time", 1.5), ("x-opt-delivery-time", True), ("x-opt-delivery-time", [1]),
-        ("x-schedule-id", 7), ("x-schedule-id", "x" * (IDENTIFIER_OCTETS_MAX + 1)), ("x-schedule-cancel", "yes"),
-        ("x-schedule-cancel", True), ("_AMQ_DUPL_ID", 7), ("_AMQ_DUPL_ID", b"x" * (IDENTIFIER_OCTETS_MAX + 1)),
-    ],
-)  # fmt: skip
-def test_a_value_of_the_wrong_kind_is_refused_by_name_and_counts_as_absent_later(name: str, value: Any) -> None:
-    section = MESSAGE_ANNOTATIONS if name.startswith("x-opt-") else APPLICATION_PROPERTIES
-    payload = encode_section(section, {name: value})
-    with pytest.raises(InvalidArgument, match=f"'{name}' is .*; give "):
-        split_incoming(payload)
-    facts = read_facts(bytes((FORM_DATA,)) + payload, strict=False)
-    assert (facts.due_at(1000), facts.schedule_id, facts.duplicate_id) == (0, "", "")
-
-
 def test_keys_that_are_no_texts_and_long_forms_of_keys() -> None:
     key = b"\xb3\x00\x00\x00\x13x-opt-delivery-time"
     content = b"\x80" + bytes(7) + b"\x07\x41" + key + b"\x80" + (3000).to_bytes(8, "big")
@@ -234,13 +198,6 @@ def test_what_no_door_let_in_is_refused(octets: bytes) -> None:
     for read in (lambda: find_section(octets, FOOTER), lambda: rebuilt(octets, {}), lambda: read_facts(octets)):
         with pytest.raises(DecodeError):
             read()
-
-
-def test_facts_hold_their_defaults() -> None:
-    facts = Facts()
-    assert (facts.durable, facts.priority, facts.time_to_live, facts.due_at(5), facts.expires_at(5)) == (
-        False, -1, -1, 0, 0
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- going out

@@ -9,7 +9,8 @@ from annulet.core.death_records import DeathRecord, with_death
 from annulet.core.identifiers import lookup_for
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.typed_values import Symbol, UnsignedInt, UnsignedLong, Uuid
-from annulet.wire.amqp10.message import SCHEDULE_NAMES, split_incoming
+from annulet.wire.amqp10.facts import SCHEDULE_NAMES
+from annulet.wire.amqp10.message import split_incoming
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     DATA,

@@ -18,6 +18,7 @@ from annulet.core.errors import InvalidArgument
 from annulet.core.message import Message
 from annulet.wire.amqp10.encoding import encode_symbol, encode_value
 from annulet.wire.amqp10.errors import DecodeError
+from annulet.wire.amqp10.facts import NAMES, SCHEDULE_NAMES, Facts, note, refused
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     DATA,
@@ -35,95 +36,12 @@ from annulet.wire.amqp10.values import compound_bounds, decode_value, skip_value
 FORM_ENCODED: Final = 0
 FORM_DATA: Final = 1
 
-TIME_MAX: Final = 2**53
-"""Milliseconds: the largest time and delay. The log has 64 bits for a time, and a float counts in ones up to here."""
-
-IDENTIFIER_OCTETS_MAX: Final = 255
-"""Of a schedule or duplicate id, as in AMQP 0-9-1, where they are short strings."""
-
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF  # §3.2.1: milliseconds, a uint
 
 FACTS_MAX: Final = 1024
 """Stored headers whose facts are remembered, at most about 1 KB each: senders without message ids repeat them."""
 FACTS_HEADER_MAX: Final = 512
 """Octets of a header that is worth remembering: a longer one is hardly ever sent twice."""
-
-_DELAY: Final = 1
-_DELIVER_AT: Final = 2
-_SCHEDULE_ID: Final = 3
-_SCHEDULE_CANCEL: Final = 4
-_DUPLICATE_ID: Final = 5
-
-_NAMES: Final[dict[bytes, int]] = {
-    b"x-opt-delivery-delay": _DELAY,
-    b"x-opt-delivery-time": _DELIVER_AT,
-    b"x-opt-schedule-id": _SCHEDULE_ID,
-    b"x-opt-schedule-cancel": _SCHEDULE_CANCEL,
-    b"x-delay": _DELAY,
-    b"x-deliver-at": _DELIVER_AT,
-    b"_AMQ_SCHED_DELIVERY": _DELIVER_AT,
-    b"x-qpid-not-valid-before": _DELIVER_AT,
-    b"x-schedule-id": _SCHEDULE_ID,
-    b"x-schedule-cancel": _SCHEDULE_CANCEL,
-    b"_AMQ_DUPL_ID": _DUPLICATE_ID,
-    b"x-duplicate-id": _DUPLICATE_ID,
-}
-"""What asks something of the broker, in annotations or application properties: Artemis's names, then those of 0-9-1."""
-
-SCHEDULE_NAMES: Final = frozenset(name for name, what in _NAMES.items() if what != _DUPLICATE_ID)
-"""What a copy must not carry on: it would be scheduled again."""
-
-
-class Facts:
-    """What the broker must know of a message, and nothing that costs more to find out."""
-
-    __slots__ = (
-        "absolute_expiry_time",
-        "cancels",
-        "delay",
-        "deliver_at",
-        "duplicate_id",
-        "durable",
-        "priority",
-        "schedule_id",
-        "subject",
-        "time_to_live",
-        "to",
-        "user_id",
-    )
-
-    def __init__(self) -> None:
-        self.durable = False
-        self.priority = -1  # none given
-        self.time_to_live = -1  # milliseconds; none given
-        self.absolute_expiry_time = 0  # milliseconds since 1970; 0 = none given
-        self.to = ""
-        self.subject = ""
-        self.user_id = b""
-        self.delay = 0  # milliseconds from acceptance; 0 = none
-        self.deliver_at = 0  # not before this, milliseconds since 1970; of several the latest; 0 = none given
-        self.schedule_id = ""
-        self.cancels = False  # it takes back the message of its schedule id, and goes nowhere itself
-        self.duplicate_id = ""  # octets as hexadecimal digits
-
-    def due_at(self, accepted_at: int) -> int:
-        """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once.
-
-        A time beats a delay (Artemis §16).
-        """
-        if self.deliver_at or self.delay <= 0:
-            return self.deliver_at
-        return accepted_at + self.delay
-
-    def expires_at(self, accepted_at: int) -> int:
-        """Return when a message accepted then expires (milliseconds since 1970); 0 for never.
-
-        A time to live of 0 is none. With both a time to live and a time, the earlier of the two.
-        """
-        if self.time_to_live <= 0:
-            return self.absolute_expiry_time
-        at = accepted_at + self.time_to_live
-        return min(at, self.absolute_expiry_time) if self.absolute_expiry_time else at
 
 
 class IncomingMessage:
@@ -177,17 +95,19 @@ def split_incoming(payload: bytes) -> IncomingMessage:
     """
     sections = split_message(payload)
     form, body = _body_of(payload, sections)
-    parts = [form]
-    for section in (
-        sections.header,
-        sections.message_annotations,
-        sections.properties,
-        sections.application_properties,
-    ):
-        if section is not None:
-            parts.append(b"\x00\x53" + bytes((section.code,)))
-            parts.append(payload[section.content : section.end])
-    header = b"".join(parts)
+    if sections.delivery_annotations is None:
+        annotations = _short(payload, sections.message_annotations)
+    else:
+        annotations = _with_schedule(payload, sections.message_annotations, sections.delivery_annotations)
+    header = b"".join(
+        [
+            form,
+            _short(payload, sections.header),
+            annotations,
+            _short(payload, sections.properties),
+            _short(payload, sections.application_properties),
+        ]
+    )
     facts = _remembered.get(header)
     if facts is None:
         facts = read_facts(header)
@@ -196,6 +116,35 @@ def split_incoming(payload: bytes) -> IncomingMessage:
                 _remembered.clear()
             _remembered[header] = facts
     return IncomingMessage(header, body, facts)
+
+
+def _short(payload: bytes, section: Section | None) -> bytes:
+    """Return a section behind the short form of its descriptor, nothing for one that is not there."""
+    if section is None:
+        return b""
+    return b"\x00\x53" + bytes((section.code,)) + payload[section.content : section.end]
+
+
+def _with_schedule(payload: bytes, own: Section | None, delivery: Section) -> bytes:
+    """Return the message annotations with what the annotations of this delivery ask of the broker's schedule.
+
+    Delivery annotations end here (§3.2.2); when it is to be delivered onward must be known after a restart too.
+    """
+    asked: dict[str, Any] = {}
+    kind: i64 = payload[delivery.content]
+    _, at, stop = compound_bounds(payload, kind, i64(delivery.content) + 1, i64(delivery.end), "map")
+    while at < stop:
+        key_end: i64 = skip_value(payload, int(at), int(stop))
+        key = _key_octets(payload, at, key_end)
+        if key in SCHEDULE_NAMES:
+            value, at = decode_value(payload, int(key_end), int(stop))
+            asked[key.decode("ascii")] = value
+        else:
+            at = skip_value(payload, int(key_end), int(stop))
+    if not asked:
+        return _short(payload, own)
+    start, end = (-1, 0) if own is None else (own.content, own.end)
+    return section_with(payload, start, end, asked, frozenset(), MESSAGE_ANNOTATIONS)
 
 
 def _body_of(payload: bytes, sections: MessageSections) -> tuple[bytes, bytes]:
@@ -284,7 +233,7 @@ def read_facts(header: bytes, *, strict: bool = True) -> Facts:
         elif code in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES):
             _read_map(facts, header, content, position, strict=strict)
     if strict and facts.cancels and not facts.schedule_id:
-        raise _refused("x-schedule-cancel", True, "give the name of the message to take back in 'x-schedule-id'")
+        raise refused("x-schedule-cancel", True, "give the name of the message to take back in 'x-schedule-id'")
     return facts
 
 
@@ -294,12 +243,12 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
     while at < stop:
         key_end: i64 = skip_value(header, int(at), int(stop))
         key = _key_octets(header, at, key_end)
-        what = _NAMES.get(key, 0)
+        what = NAMES.get(key, 0)
         if what:
             name = key.decode("ascii")
             value, behind = decode_value(header, int(key_end), int(stop))
             try:
-                _put(facts, what, name, value)
+                note(facts, what, name, value)
             except InvalidArgument:
                 if strict:
                     raise
@@ -316,53 +265,6 @@ def _key_octets(data: bytes, at: i64, end: i64) -> bytes:
     if kind == 0xB1 or kind == 0xB3:  # noqa: PLR1714 - as above
         return data[at + 5 : end]
     return b""
-
-
-def _put(facts: Facts, what: int, name: str, value: Any) -> None:
-    if what == _DELAY:
-        if not facts.delay:
-            facts.delay = max(_number(name, value, "milliseconds, negative for none", -TIME_MAX, TIME_MAX), 0)
-    elif what == _DELIVER_AT:
-        facts.deliver_at = max(facts.deliver_at, _number(name, value, "milliseconds since 1970", 0, TIME_MAX))
-    elif what == _SCHEDULE_ID:
-        facts.schedule_id = facts.schedule_id or _identifier(name, value, octets=False)
-    elif what == _DUPLICATE_ID:
-        facts.duplicate_id = facts.duplicate_id or _identifier(name, value, octets=True)
-    elif isinstance(value, bool):
-        facts.cancels = facts.cancels or value
-    else:
-        raise _refused(name, value, "give true to take back what 'x-schedule-id' names, or false")
-
-
-def _refused(name: str, value: Any, remedy: str) -> InvalidArgument:
-    shown = ascii(value)
-    if len(shown) > 60:
-        shown = shown[:60] + "..."
-    return InvalidArgument(f"message: '{name}' is {shown}; {remedy}")
-
-
-def _number(name: str, value: Any, meaning: str, lowest: int, highest: int) -> int:
-    """Return a whole number, also from its decimal digits: some clients can send text only."""
-    number = value
-    if isinstance(value, str):
-        digits = value.removeprefix("-")
-        if digits.isascii() and digits.isdigit() and len(digits) <= 19:
-            number = int(value)
-    elif isinstance(value, float) and value.is_integer():  # clients of languages without integers
-        number = int(value)
-    if isinstance(number, bool) or not isinstance(number, int) or not lowest <= number <= highest:
-        raise _refused(name, value, f"give {meaning}, a whole number from {lowest} to {highest}")
-    return int(number)
-
-
-def _identifier(name: str, value: Any, *, octets: bool) -> str:
-    if isinstance(value, str):
-        if len(value.encode("utf-8")) <= IDENTIFIER_OCTETS_MAX:
-            return str(value)
-    elif octets and isinstance(value, bytes) and len(value) <= IDENTIFIER_OCTETS_MAX:
-        return value.hex()
-    kinds = "a text or octets" if octets else "a text"
-    raise _refused(name, value, f"give {kinds}, at most {IDENTIFIER_OCTETS_MAX} octets")
 
 
 # ---------------------------------------------------------------------- going out

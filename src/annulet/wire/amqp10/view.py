@@ -11,7 +11,8 @@ from annulet.core.message import ContentView, Message, PropertyValue, StandardPr
 from annulet.wire.amqp10.conversion import text_keys, to_content
 from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.errors import DecodeError
-from annulet.wire.amqp10.message import SCHEDULE_NAMES, Facts, find_section, read_facts, rebuilt, section_with
+from annulet.wire.amqp10.facts import SCHEDULE_NAMES, Facts
+from annulet.wire.amqp10.message import find_section, read_facts, rebuilt, section_with
 from annulet.wire.amqp10.names import ANNOTATION_PREFIX, ANNOTATIONS, DEATHS, FIRST_DEATH, LAST_DEATH
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
