@@ -26,8 +26,8 @@ os.environ["ANNULET_PURE"] = "1"  # this process must never run on the build it 
 
 from annulet import _build  # noqa: E402  (the path above has to come first)
 
-# What runs in the scratch folder. setuptools compiles the files of an extension one after the other; `compile` is the method
-# a compiler class may override as a whole.
+# What runs in the scratch folder. setuptools compiles the files of an extension one after the other; `compile` is the
+# method a compiler class may override as a whole.
 SETUP_FILE = """
 import functools
 from concurrent.futures import ThreadPoolExecutor
@@ -37,13 +37,13 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 
-def compile_side_by_side(compiler, sources, output_dir=None, macros=None, include_dirs=None, debug=0, extra_preargs=None,
-                         extra_postargs=None, depends=None):
-    macros, objects, extra_postargs, preprocessor, build = compiler._setup_compile(
+def compile_side_by_side(compiler, sources, output_dir=None, macros=None, include_dirs=None, debug=0,
+                         extra_preargs=None, extra_postargs=None, depends=None):
+    macros, objects, extra, preprocessor, build = compiler._setup_compile(
         output_dir, macros, include_dirs, sources, depends, extra_postargs)
     arguments = compiler._get_cc_args(preprocessor, debug, extra_preargs)
     with ThreadPoolExecutor({jobs}) as pool:
-        list(pool.map(lambda name: compiler._compile(name, *build[name], arguments, extra_postargs, preprocessor), build))
+        list(pool.map(lambda name: compiler._compile(name, *build[name], arguments, extra, preprocessor), build))
     return objects
 
 
