@@ -1,8 +1,8 @@
 """Compiles the hot modules with mypyc into ``.setup/compiled``. Optional: without a compiler Annulet runs pure.
 
 The list is ``[tool.annulet] compiled`` in pyproject.toml. All modules are compiled as one group, because calls between
-compiled classes are direct, but into a C file each: one file of all of them costs the C compiler several times as long and
-uses one core. The folder gets a manifest of the source hashes; ``annulet._build`` refuses a build whose
+compiled classes are direct, but into a C file each: one file of all of them costs the C compiler several times as
+long and uses one core. The folder gets a manifest of the source hashes; ``annulet._build`` refuses a build whose
 sources have changed since, so an edited module is never shadowed by its old machine code.
 Run with the Python of ``.venv``. Exit status 0 also when nothing could be compiled, with one line that says so.
 """
