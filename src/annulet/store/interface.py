@@ -153,6 +153,26 @@ class Log(ABC):
     def next_record(self) -> int:
         """No record of a batch that was taken has this id or a higher one; all records to come do."""
 
+    @property
+    def written_below(self) -> int:
+        """Every record below this id is on disk, of no open transaction, and its id is never given out again.
+
+        0 for a log that keeps nothing on disk, which :meth:`read` is never asked of.
+        """
+        return 0
+
+    def read(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
+        """Return the messages of these records below ``written_below``, in their order; ``None`` for damaged ones.
+
+        ``targets`` are all that the record was written for. A damaged record counts in ``report.lost_records``.
+        Raises ``OSError`` when a file cannot be read now; nothing is counted then.
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        """Have these records read ahead of their :meth:`read`, without waiting for them."""
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
+
     @abstractmethod
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Yield the live messages found at open, in record order. To be used up before the first append."""
