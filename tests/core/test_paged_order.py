@@ -288,7 +288,7 @@ def test_the_order_is_made_once(monkeypatch):
 
 
 def test_arrivals_stay_objects_behind_the_rows(monkeypatch):
-    order, disk = paged(10, monkeypatch=monkeypatch)
+    order, _disk = paged(10, monkeypatch=monkeypatch)
     queue = order._queue
     entry = queue.enqueue(make_message(b"0000000011"), NOW)
     assert entry in order.in_memory()
