@@ -313,3 +313,11 @@ async def test_one_run_pages_a_slice_and_says_when_there_is_more(broker: Broker)
     assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
     pager.window_written()
     assert pager.figures.paged_out == 0, "rows of pages that another pager made count there"
+
+
+async def test_a_look_at_the_first_messages_does_not_bring_in_the_rest(broker: Broker) -> None:
+    queue = await settled(broker)
+    assert Scan(queue, pending=True, scheduled=False, leading=50).whole is False
+    assert queue.statistics().messages_paged == COUNT - KEEP_MESSAGES
+    assert await drained(broker) == list(range(COUNT))
+    assert Scan(queue, pending=True, scheduled=False, leading=50).whole is True

@@ -282,6 +282,29 @@ def test_a_queue_in_memory_does_not_page():
     assert type(queue.order) is FifoOrder
 
 
+def test_a_look_at_the_first_messages_loads_no_more_than_these(monkeypatch):
+    order, disk = paged(2000, monkeypatch=monkeypatch)
+    returned = order.take_first()
+    assert order.take_first().sequence == 2
+    order.reinsert(returned)
+    first = order.leading(300)
+    assert sorted(entry.sequence for entry in first)[:3] == [1, 3, 4]
+    assert len(first) == 2 * pages_module.LOAD_MESSAGES + 1
+    assert order.paged_count() > 1000
+    assert order.page_out(ALL, 10_000) == 0
+    assert taken(order) == [1, *range(3, 2001)]
+
+
+def test_what_came_back_from_far_behind_is_not_among_the_first(monkeypatch):
+    order, _ = paged(2000, monkeypatch=monkeypatch)
+    out = [order.take_first() for _ in range(1900)]
+    for entry in (out[0], out[-1]):
+        order.reinsert(entry)
+    order.page_out(ALL, 10_000)
+    assert sorted(entry.sequence for entry in order.leading(1))[:2] == [1, 1900]
+    assert len(order.leading(10_000)) == 102
+
+
 def test_the_order_is_made_once(monkeypatch):
     order, _ = paged(10, monkeypatch=monkeypatch)
     assert paged_order_of(order._queue, EntryPages()) is order

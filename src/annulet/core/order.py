@@ -61,6 +61,14 @@ class Order:
         """Return all entries, those included that were removed and not swept out yet."""
         raise NotImplementedError
 
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return at least the next ``count`` entries, all when there are fewer, and none that has a row before it.
+
+        In no order, removed ones perhaps among them; more are returned where that costs nothing.
+        """
+        del count
+        return self.snapshot()
+
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()

@@ -97,6 +97,16 @@ class PagedFifoOrder(FifoOrder):
         self._load_all()
         return super().snapshot()
 
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return the front, made so long, and what came back and stands before the rows."""
+        while self._split and len(self._tail) < count and self._advance(insist=False):
+            pass
+        if not self._split:
+            return super().snapshot()
+        self._pin()
+        behind = self._place_behind()
+        return [*[entry for entry in self._returned if entry.place < behind], *self._tail]
+
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
