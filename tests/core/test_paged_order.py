@@ -283,7 +283,7 @@ def test_a_queue_in_memory_does_not_page():
 
 
 def test_a_look_at_the_first_messages_loads_no_more_than_these(monkeypatch):
-    order, disk = paged(2000, monkeypatch=monkeypatch)
+    order, _disk = paged(2000, monkeypatch=monkeypatch)
     returned = order.take_first()
     assert order.take_first().sequence == 2
     order.reinsert(returned)

@@ -10,13 +10,13 @@ from annulet.core.message import Message
 from annulet.core.queue import Queue
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
-from annulet.store.interface import RecoveredMessage
+from annulet.store.interface import LoggedMessage
 from tests.core.helpers import make_message, queue_of
 
 
 class Disk:
     def __init__(self) -> None:
-        self.stored: dict[int, RecoveredMessage] = {}
+        self.stored: dict[int, LoggedMessage] = {}
         self.damaged: set[int] = set()
         self.failing = False
         self.reads: list[int] = []
@@ -26,22 +26,17 @@ class Disk:
         message.record = len(self.stored) + 1
         message.durable = True
         origin = message.origin
-        self.stored[message.record] = RecoveredMessage(
-            message.record,
+        self.stored[message.record] = LoggedMessage(
             message.header,
             message.body,
-            origin.exchange,
-            origin.routing_key,
-            origin.publisher,
-            origin.view.name,
+            (origin.exchange, origin.routing_key, origin.publisher, origin.view.name),
             message.priority,
             message.accepted_at,
             message.expires_at,
             [(queue.queue_id, sequence)],
-            redelivered=False,
         )
 
-    def read(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         if self.failing:
             raise OSError(5, "Input/output error")
         self.reads.append(len(records))

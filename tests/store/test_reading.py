@@ -44,9 +44,20 @@ def test_messages_come_back_as_they_were_stored() -> None:
     log, records = filled(SimulatedFiles(), 20)
     found = log.read(records[4:6])[0]
     assert found is not None
-    assert (found.record, found.header, found.exchange, found.routing_key) == (records[4], b"header", "exchange", "key")
-    assert (found.publisher, found.view, found.priority) == ("guest@127.0.0.1:1", "amqp-0-9-1", 4)
-    assert (found.accepted_at, found.targets, found.redelivered) == (5, [(QUEUE, 5)], False)
+    assert found.origin == ("exchange", "key", "guest@127.0.0.1:1", "amqp-0-9-1")
+    assert (found.header, int(found.body), found.priority) == (b"header", 5, 4)
+    assert (found.accepted_at, found.expires_at, found.targets) == (5, 0, [(QUEUE, 5)])
+    log.close()
+
+
+def test_a_message_of_several_queues_comes_with_all_of_them() -> None:
+    log = opened(SimulatedFiles())
+    record = log.append(message(b"both", expires_at=9), [(3, 1), (4, 7)])
+    flush(log)
+    log.settle(record, 3)
+    found = log.read([record])[0]
+    assert found is not None
+    assert (found.body, found.expires_at, found.targets) == (b"both", 9, [(3, 1), (4, 7)])
     log.close()
 
 

@@ -159,7 +159,7 @@ class CommitPipeline:
                 self.history.finish(notes, done.result())
             _commit(waiters, window)
             if self.on_written is not None:
-                self.on_written()
+                self._loop.call_soon(self.on_written)  # in a turn of its own: its defects must not stop the pipeline
         else:
             self._give_up(error, waiters, window)
         if self._scheduled:

@@ -26,12 +26,8 @@ class StoredMessage(Protocol):
         """Payload."""
 
     @property
-    def exchange(self) -> str:
-        """Of its origin."""
-
-    @property
-    def routing_key(self) -> str:
-        """Of its origin."""
+    def origin(self) -> tuple[str, str, str, str]:
+        """Exchange, routing key, publisher and name of the view."""
 
     @property
     def priority(self) -> int:
@@ -78,10 +74,11 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
             continue
         assert origin is not None
         if partial:
-            place = (found.exchange, found.routing_key, origin)
+            exchange, routing_key = found.origin[:2]
+            place = (exchange, routing_key, origin)
             whole = origins.get(place)
             if whole is None:
-                whole = Origin(found.exchange, found.routing_key, origin.publisher, origin.view, origin.connection)
+                whole = Origin(exchange, routing_key, origin.publisher, origin.view, origin.connection)
                 origins[place] = whole
         else:
             whole = origin

@@ -19,6 +19,7 @@ from annulet.store.files import FileSystem, OsFileSystem
 from annulet.store.interface import (
     Batch,
     Log,
+    LoggedMessage,
     LogStatistics,
     MaintenanceTask,
     RecoveredMessage,
@@ -195,7 +196,7 @@ class MessageLog(Log):
                 bound = opened.records[0]
         return bound
 
-    def read(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """See the reader."""
         return self._reader.read(records)
 

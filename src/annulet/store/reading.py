@@ -7,16 +7,21 @@ same read are served.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from typing import Final
+from zlib import crc32
 
 from annulet.store.files import File, FileSystem
-from annulet.store.interface import RecoveredMessage, RecoveryReport
+from annulet.store.interface import LoggedMessage, RecoveryReport
 from annulet.store.records import (
     HEADER,
+    MAGIC,
     ORDINAL_BITS,
     ORDINAL_MASK,
+    PREFIX,
     RECORD_BYTES_MAX,
+    SINGLE,
     TYPE_MESSAGE,
     decode_message,
     decode_origin,
@@ -42,6 +47,9 @@ TAIL_BYTES: Final = 8 << 10
 ORIGINS_MAX: Final = 4096
 """Decoded origins kept, as many as encoded ones when records are written."""
 
+NOWHERE: Final[array[int]] = array("I")
+"""Offsets of a segment that is not there."""
+
 
 class RecordReader:
     """Reads records of the segments in ``segments``, which the log keeps current. Belongs to the event loop."""
@@ -54,32 +62,25 @@ class RecordReader:
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
 
-    def read(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
 
         Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
         """
-        found: list[RecoveredMessage | None] = []
-        start = 0
-        while start < len(records):
-            end = self._span(records, start)
-            found += self._read_span(records[start:end])
-            start = end
+        found: list[LoggedMessage | None] = []
+        for segment, start, offsets in self._spans(records):
+            self._read_span(segment, records[start : start + len(offsets)], offsets, found)
         return found
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
-        start = 0
-        while start < len(records):
-            end = self._span(records, start)
-            segment = self._segments.get(records[start] >> ORDINAL_BITS)
-            first, last = self._offset(records[start]), self._offset(records[end - 1])
-            if segment is not None and first and last:
-                try:
-                    self._file(segment).prefetch(first, last + TAIL_BYTES - first)
-                except OSError as error:
-                    logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
-            start = end
+        for segment, _, offsets in self._spans(records):
+            if segment is None or not offsets[0]:
+                continue
+            try:
+                self._file(segment).prefetch(offsets[0], offsets[-1] + TAIL_BYTES - offsets[0])
+            except OSError as error:
+                logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
 
     def hold(self, segment: Segment) -> None:
         """Keep a segment's present file open until :meth:`release`. Raises ``OSError`` when it cannot be opened."""
@@ -103,38 +104,56 @@ class RecordReader:
         """How many segment files are open for reading."""
         return len(self._open)
 
-    def _offset(self, record: int) -> int:
-        """Return where a record starts in its segment, 0 when it is nowhere."""
-        segment = self._segments.get(record >> ORDINAL_BITS)
-        ordinal = record & ORDINAL_MASK
-        return 0 if segment is None or ordinal >= len(segment.offsets) else segment.offsets[ordinal]
+    def _spans(self, records: Sequence[int]) -> Iterator[tuple[Segment | None, int, list[int]]]:
+        """Yield what one read brings: segment, index of the first record, and the offsets from there on.
 
-    def _span(self, records: Sequence[int], start: int) -> int:
-        """Return the end of the records from ``start`` that one read brings."""
-        number = records[start] >> ORDINAL_BITS
-        first = previous = self._offset(records[start])
-        end = start + 1
-        while first and end < len(records) and records[end] >> ORDINAL_BITS == number:
-            offset = self._offset(records[end])
-            if not previous < offset <= previous + GAP_BYTES_MAX or offset - first > READ_BYTES_MAX - TAIL_BYTES:
-                break
-            previous = offset
-            end += 1
-        return end
+        An offset of 0 means that the record is nowhere; it stands alone.
+        """
+        place, count = 0, len(records)
+        while place < count:
+            number = records[place] >> ORDINAL_BITS
+            segment = self._segments.get(number)
+            places = NOWHERE if segment is None else segment.offsets
+            start, first, previous = place, 0, 0
+            offsets: list[int] = []
+            while place < count and records[place] >> ORDINAL_BITS == number:
+                ordinal = records[place] & ORDINAL_MASK
+                offset = places[ordinal] if ordinal < len(places) else 0
+                if not offsets:
+                    first = offset
+                elif (
+                    not first
+                    or not previous < offset <= previous + GAP_BYTES_MAX
+                    or offset - first > READ_BYTES_MAX - TAIL_BYTES
+                ):
+                    break
+                offsets.append(offset)
+                previous = offset
+                place += 1
+            yield segment, start, offsets
 
-    def _read_span(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
-        segment = self._segments.get(records[0] >> ORDINAL_BITS)
-        first, last = self._offset(records[0]), self._offset(records[-1])
+    def _read_span(
+        self, segment: Segment | None, records: Sequence[int], offsets: list[int], found: list[LoggedMessage | None]
+    ) -> None:
+        """Add the messages of one read to ``found``."""
+        first, last = offsets[0], offsets[-1]
         if segment is None or not first:
             for record in records:
                 self._note_damaged(record, 0)
-            return [None] * len(records)
+            found.extend([None] * len(records))
+            return
         file = self._file(segment)
         data = file.read(first, last + TAIL_BYTES - first)
         missing = self._missing(data, last - first)
         if missing:
             data += file.read(first + len(data), missing)
-        return [self._decoded(data, record, self._offset(record), first, segment.seed) for record in records]
+        seed = segment.seed
+        view = memoryview(data)
+        for record, offset in zip(records, offsets, strict=True):
+            message = self._decoded(data, view, record, offset - first, seed)
+            if message is None:
+                self._note_damaged(record, offset)
+            found.append(message)
 
     def _missing(self, data: bytes, offset: int) -> int:
         """Return how many bytes of the record at ``offset`` are behind the data."""
@@ -145,28 +164,49 @@ class RecordReader:
             return 0
         return max(0, offset + HEADER.size + length - len(data))
 
-    def _decoded(self, data: bytes, number: int, offset: int, base: int, seed: int) -> RecoveredMessage | None:
-        record = read_record(data, offset - base, seed) if offset else None
+    def _decoded(self, data: bytes, view: memoryview, number: int, start: int, seed: int) -> LoggedMessage | None:
+        """Decode the record at ``start``, in one go when it is of one queue, as nearly all are."""
+        fixed = start + PREFIX.size
+        if fixed + SINGLE.size <= len(data):
+            magic, crc = PREFIX.unpack_from(data, start)
+            values = SINGLE.unpack_from(data, fixed)
+            length, ordinal, _, _, kind, priority, targets, accepted_at, expires_at, origin, header = values[:11]
+            end = start + HEADER.size + length
+            if magic == MAGIC and kind == TYPE_MESSAGE and targets == 1 and end <= len(data):
+                if ordinal != number & ORDINAL_MASK or crc32(view[fixed:end], seed) != crc:
+                    return None
+                header_start = fixed + SINGLE.size + origin
+                body_start = header_start + header
+                return LoggedMessage(
+                    data[header_start:body_start],
+                    data[body_start:end],
+                    self._origin(data[fixed + SINGLE.size : header_start]),
+                    priority,
+                    accepted_at,
+                    expires_at,
+                    [(values[11], values[12])],
+                )
+        record = read_record(view, start, seed)
         if record is None or record.type != TYPE_MESSAGE or record.ordinal != number & ORDINAL_MASK:
-            self._note_damaged(number, offset)
             return None
         content = decode_message(data, record)
-        origin = self._origins.get(content.origin)
-        if origin is None:
-            if len(self._origins) >= ORIGINS_MAX:
-                self._origins.clear()
-            origin = self._origins[content.origin] = decode_origin(content.origin)
-        return RecoveredMessage(
-            number,
+        return LoggedMessage(
             content.header,
             content.body,
-            *origin,
+            self._origin(content.origin),
             record.priority,
             content.accepted_at,
             content.expires_at,
             decode_targets(data, record),
-            redelivered=False,
         )
+
+    def _origin(self, encoded: bytes) -> tuple[str, str, str, str]:
+        origin = self._origins.get(encoded)
+        if origin is None:
+            if len(self._origins) >= ORIGINS_MAX:
+                self._origins.clear()
+            origin = self._origins[encoded] = decode_origin(encoded)
+        return origin
 
     def _note_damaged(self, record: int, offset: int) -> None:
         self._report.lost_records += 1

@@ -17,7 +17,7 @@ from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
 from annulet.core.settings import QueueSettings
 from annulet.residency import pages as pages_module
-from annulet.store.interface import RecoveredMessage
+from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
@@ -45,7 +45,7 @@ class ModelDisk:
         self.messages: dict[int, Message] = {}
         self.loaded = 0
 
-    def read(self, records: Sequence[int]) -> list[RecoveredMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         self.loaded += len(records)
         return [self._stored(self._message(record)) for record in records]
 
@@ -54,11 +54,11 @@ class ModelDisk:
             return self.messages[record]
         return next(message for message, _ in self.effects.stored if message.record == record)
 
-    def _stored(self, message: Message) -> RecoveredMessage:
+    def _stored(self, message: Message) -> LoggedMessage:
         origin = message.origin
-        return RecoveredMessage(
-            message.record, message.header, message.body, origin.exchange, origin.routing_key, origin.publisher,
-            origin.view.name, message.priority, message.accepted_at, 0, EveryTarget(), redelivered=False,
+        return LoggedMessage(
+            message.header, message.body, (origin.exchange, origin.routing_key, origin.publisher, origin.view.name),
+            message.priority, message.accepted_at, 0, EveryTarget(),
         )  # fmt: skip
 
     def prefetch(self, records: Sequence[int]) -> None:

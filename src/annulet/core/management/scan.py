@@ -23,7 +23,8 @@ class Scan:
     """The entries of a queue at one moment: the pending ones in order of dispatch, then the scheduled ones by time.
 
     ``leading`` of 0 or more asks for no more of the pending ones than so many of the first, as far as the rest is on
-    disk only; ``whole`` says whether all are there. Call :meth:`prepare` until it says that the scan is ready, then :meth:`following` until it returns ``None``.
+    disk only; ``whole`` says whether all are there. Call :meth:`prepare` until it says that the scan is ready, then
+    :meth:`following` until it returns ``None``.
     """
 
     def __init__(self, queue: Queue, *, pending: bool, scheduled: bool, leading: int = -1) -> None:
