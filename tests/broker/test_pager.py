@@ -10,6 +10,7 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
+from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
 from annulet.broker.pager import CHUNK, SLICE, Pager
 from annulet.core.management.scan import Scan
@@ -24,7 +25,7 @@ from tests.broker.conftest import leave
 from tests.broker.restarts import crash, queue_of
 
 QUEUE, BASIC = commands.Queue, commands.Basic
-COUNT = 4000
+COUNT = 2500
 SIZE = 1024
 
 
@@ -40,7 +41,7 @@ def backlog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def broker(tmp_path: Path, backlog: Path) -> AsyncIterator[Broker]:
-    """A broker with 4,000 messages of 1 KiB in ``q``, that were published to another one which was killed."""
+    """A broker with 2,500 messages of 1 KiB in ``q``, that were published to another one which was killed."""
     copy = backlog / "data"
     if not copy.exists():
         async with testing.broker(
@@ -176,8 +177,8 @@ async def test_entries_of_a_running_scan_stay_while_others_page(broker: Broker) 
 async def test_gets_and_leases_take_what_is_next(broker: Broker) -> None:
     queue = await settled(broker)
     now = broker.clock()
-    taken = queue.acquire(3000, -1, now)
-    assert [int(entry.message.body) for entry in taken] == list(range(3000))
+    taken = queue.acquire(2000, -1, now)
+    assert [int(entry.message.body) for entry in taken] == list(range(2000))
     queue.return_entries(taken[1000:], now)
     for entry in taken[:1000]:
         queue.acknowledge(entry)
@@ -230,15 +231,15 @@ async def test_a_time_to_live_given_later_expires_what_was_on_disk(broker: Broke
 
 async def test_what_was_acknowledged_stays_away_over_a_crash(broker: Broker, tmp_path: Path) -> None:
     queue = await settled(broker)
-    for entry in queue.acquire(2500, -1, broker.clock()):
+    for entry in queue.acquire(1200, -1, broker.clock()):
         queue.acknowledge(entry)
     await crash(broker, tmp_path / "data", tmp_path / "copy")
     async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
         figures = queue_of(running.broker).statistics()
-        assert (figures.pending_count, figures.pending_bytes) == (COUNT - 2500, (COUNT - 2500) * SIZE)
-        assert figures.messages_paged >= COUNT - 2500 - KEEP_MESSAGES
+        assert (figures.pending_count, figures.pending_bytes) == (COUNT - 1200, (COUNT - 1200) * SIZE)
+        assert figures.messages_paged >= COUNT - 1200 - KEEP_MESSAGES
         assert queue_of(running.broker).order.redelivered_upto() == COUNT
-        assert await drained(running.broker) == list(range(2500, COUNT))
+        assert await drained(running.broker) == list(range(1200, COUNT))
         leave(running.broker)
 
 
@@ -246,10 +247,10 @@ async def test_a_damaged_record_is_left_out_and_said(broker: Broker, tmp_path: P
     queue = await settled(broker)
     (segment,) = (tmp_path / "data" / "messages").glob("*.segment")
     data = bytearray(segment.read_bytes())
-    place = data.index(body(3000))
+    place = data.index(body(2000))
     data[place : place + 4] = b"----"
     segment.write_bytes(data)
-    assert await drained(broker) == [number for number in range(COUNT) if number != 3000]
+    assert await drained(broker) == [number for number in range(COUNT) if number != 2000]
     figures = queue.statistics()
     assert (figures.messages_unreadable, figures.message_count, figures.pending_bytes) == (1, 0, 0)
     assert figures.messages_added == sum(figures.removed.values())
@@ -300,6 +301,22 @@ async def test_messages_of_an_undone_transaction_are_no_rows(broker: Broker) -> 
 async def test_a_broker_in_memory_has_no_pager() -> None:
     async with testing.broker(http=False) as running:
         assert running.broker.pager is None
+
+
+async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = queue_of(broker)
+    queue.order.entries()
+    queue.order.pinned = 0
+    monkeypatch.setattr(pager_module, "CHUNK", 300)
+    monkeypatch.setattr(pager_module, "SLICE", 600)
+    pager = Pager(broker.log, broker.loop, MIB)
+    pager.note(queue)
+    assert pager.run() is True
+    assert queue.order.paged_count() == 600
+    pager.window_written()
+    assert queue.order.paged_count() == 1200
+    await turns()
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
 
 
 async def test_one_run_pages_a_slice_and_says_when_there_is_more(broker: Broker) -> None:

@@ -25,12 +25,12 @@ class Paging(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(paged_order, "KEEP_MESSAGES", 2)
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
         self.disk = Disk()
         self.queue = durable_queue()
         order = paged_order_of(self.queue, pages_of(self.queue, self.disk))
         assert order is not None
+        order.keep_messages = 2
         self.order = order
         self.model: list[int] = []
         self.out: list[QueueEntry] = []
@@ -125,9 +125,8 @@ TestPaging = Paging.TestCase
 TestPaging.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def paged(count: int, *, keep: int = 2, monkeypatch: pytest.MonkeyPatch) -> tuple[PagedFifoOrder, Disk]:
+def paged(count: int, *, keep: int = 2) -> tuple[PagedFifoOrder, Disk]:
     """Return an order of ``count`` stored messages with all but ``keep`` on disk."""
-    monkeypatch.setattr(paged_order, "KEEP_MESSAGES", keep)
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, count):
         queue.counters.messages_added += 1
@@ -135,6 +134,7 @@ def paged(count: int, *, keep: int = 2, monkeypatch: pytest.MonkeyPatch) -> tupl
         queue.insert(entry, arrival=True)
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
+    order.keep_messages = keep
     assert queue.order is order
     assert order.page_out(ALL, 1 << 20) == count - keep
     return order, disk
@@ -147,8 +147,8 @@ def taken(order: PagedFifoOrder) -> list[int]:
     return sequences
 
 
-def test_figures_and_the_first_sequence_load_nothing(monkeypatch):
-    order, disk = paged(100, monkeypatch=monkeypatch)
+def test_figures_and_the_first_sequence_load_nothing():
+    order, disk = paged(100)
     queue = order._queue
     for _ in range(2):
         order.take_first()
@@ -160,20 +160,20 @@ def test_figures_and_the_first_sequence_load_nothing(monkeypatch):
     assert disk.reads == []
 
 
-def test_what_the_log_has_not_written_stays(monkeypatch):
-    monkeypatch.setattr(paged_order, "KEEP_MESSAGES", 2)
+def test_what_the_log_has_not_written_stays():
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
+    order.keep_messages = 2
     assert order.page_out(6, 100) == 3  # behind the two that are kept, records 3, 4 and 5
     assert order.page_out(6, 100) == 0
     assert order.paged_count() == 3
     assert taken(order) == list(range(1, 11))
 
 
-def test_the_front_keeps_a_mebibyte_when_messages_are_large(monkeypatch):
+def test_the_front_keeps_a_mebibyte_when_messages_are_large():
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 10, size=paged_order.KEEP_BYTES // 4):
         queue.insert(entry, arrival=True)
@@ -183,8 +183,8 @@ def test_the_front_keeps_a_mebibyte_when_messages_are_large(monkeypatch):
     assert taken(order) == list(range(1, 11))
 
 
-def test_a_returned_message_goes_before_rows_without_loading_them(monkeypatch):
-    order, disk = paged(100, monkeypatch=monkeypatch)
+def test_a_returned_message_goes_before_rows_without_loading_them():
+    order, disk = paged(100)
     first, second = order.take_first(), order.take_first()
     order.reinsert(second)
     order.reinsert(first)
@@ -193,8 +193,8 @@ def test_a_returned_message_goes_before_rows_without_loading_them(monkeypatch):
     assert taken(order) == list(range(1, 101))
 
 
-def test_a_damaged_record_is_passed_over_and_accounted_for(monkeypatch):
-    order, disk = paged(100, monkeypatch=monkeypatch)
+def test_a_damaged_record_is_passed_over_and_accounted_for():
+    order, disk = paged(100)
     queue = order._queue
     disk.damaged = {5, 50, 100}
     assert len(queue.order.entries()) == 97
@@ -205,14 +205,14 @@ def test_a_damaged_record_is_passed_over_and_accounted_for(monkeypatch):
     assert figures.messages_added == figures.message_count + sum(figures.removed.values())
 
 
-def test_a_record_of_another_queue_is_no_message_of_this_one(monkeypatch):
-    order, disk = paged(10, monkeypatch=monkeypatch)
+def test_a_record_of_another_queue_is_no_message_of_this_one():
+    order, disk = paged(10)
     disk.stored[5].targets[0] = (8, 5)
     assert taken(order) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
-def test_a_disk_that_refuses_holds_the_queue_up_and_loses_nothing(monkeypatch):
-    order, disk = paged(10, monkeypatch=monkeypatch)
+def test_a_disk_that_refuses_holds_the_queue_up_and_loses_nothing():
+    order, disk = paged(10)
     disk.failing = True
     assert taken(order) == [1, 2]
     assert (order.count, order.first()) == (8, None)
@@ -222,8 +222,8 @@ def test_a_disk_that_refuses_holds_the_queue_up_and_loses_nothing(monkeypatch):
     assert taken(order) == list(range(3, 11))
 
 
-def test_what_the_disk_never_gives_is_given_up(monkeypatch):
-    order, disk = paged(10, monkeypatch=monkeypatch)
+def test_what_the_disk_never_gives_is_given_up():
+    order, disk = paged(10)
     disk.failing = True
     taken(order)
     for _ in range(pages_module.ATTEMPTS_MAX):
@@ -233,14 +233,14 @@ def test_what_the_disk_never_gives_is_given_up(monkeypatch):
     assert order._queue.statistics().messages_unreadable == 8
 
 
-def test_entries_that_somebody_may_hold_never_become_rows(monkeypatch):
-    monkeypatch.setattr(paged_order, "KEEP_MESSAGES", 2)
+def test_entries_that_somebody_may_hold_never_become_rows():
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
     held = queue.order.snapshot()  # before the queue ever paged
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
+    order.keep_messages = 2
     assert order.page_out(ALL, 100) == 0
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
@@ -248,8 +248,8 @@ def test_entries_that_somebody_may_hold_never_become_rows(monkeypatch):
     assert [order.take_first() for _ in held] == held
 
 
-def test_a_purge_brings_rows_in_part_by_part(monkeypatch):
-    order, disk = paged(2000, monkeypatch=monkeypatch)
+def test_a_purge_brings_rows_in_part_by_part():
+    order, disk = paged(2000)
     queue = order._queue
     assert queue.purge(NOW) == 2000
     assert max(disk.reads) <= pages_module.LOAD_MESSAGES
@@ -257,8 +257,8 @@ def test_a_purge_brings_rows_in_part_by_part(monkeypatch):
     assert queue.ledger.total == 2000
 
 
-def test_a_purge_ends_on_a_disk_that_refuses(monkeypatch):
-    order, disk = paged(100, monkeypatch=monkeypatch)
+def test_a_purge_ends_on_a_disk_that_refuses():
+    order, disk = paged(100)
     disk.failing = True
     queue = order._queue
     assert queue.purge(NOW) == 2
@@ -282,8 +282,8 @@ def test_a_queue_in_memory_does_not_page():
     assert type(queue.order) is FifoOrder
 
 
-def test_a_look_at_the_first_messages_loads_no_more_than_these(monkeypatch):
-    order, _disk = paged(2000, monkeypatch=monkeypatch)
+def test_a_look_at_the_first_messages_loads_no_more_than_these():
+    order, _disk = paged(2000)
     returned = order.take_first()
     assert order.take_first().sequence == 2
     order.reinsert(returned)
@@ -295,8 +295,8 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these(monkeypatch):
     assert taken(order) == [1, *range(3, 2001)]
 
 
-def test_what_came_back_from_far_behind_is_not_among_the_first(monkeypatch):
-    order, _ = paged(2000, monkeypatch=monkeypatch)
+def test_what_came_back_from_far_behind_is_not_among_the_first():
+    order, _ = paged(2000)
     out = [order.take_first() for _ in range(1900)]
     for entry in (out[0], out[-1]):
         order.reinsert(entry)
@@ -305,13 +305,13 @@ def test_what_came_back_from_far_behind_is_not_among_the_first(monkeypatch):
     assert len(order.leading(10_000)) == 102
 
 
-def test_the_order_is_made_once(monkeypatch):
-    order, _ = paged(10, monkeypatch=monkeypatch)
+def test_the_order_is_made_once():
+    order, _ = paged(10)
     assert paged_order_of(order._queue, EntryPages()) is order
 
 
-def test_arrivals_stay_objects_behind_the_rows(monkeypatch):
-    order, _disk = paged(10, monkeypatch=monkeypatch)
+def test_arrivals_stay_objects_behind_the_rows():
+    order, _disk = paged(10)
     queue = order._queue
     entry = queue.enqueue(make_message(b"0000000011"), NOW)
     assert entry in order.in_memory()

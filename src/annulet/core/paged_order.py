@@ -33,6 +33,8 @@ class PagedFifoOrder(FifoOrder):
     def __init__(self, queue: Queue, pages: EntryPages, order: FifoOrder) -> None:
         super().__init__()
         self.pages = pages
+        self.keep_messages = KEEP_MESSAGES
+        self.keep_bytes = KEEP_BYTES
         self.pinned = order.pinned
         self.count = order.count
         self._queue = queue
@@ -164,7 +166,7 @@ class PagedFifoOrder(FifoOrder):
         length = 0
         size = 0
         for entry in tail:
-            if entry.sequence > self.pinned and (length >= KEEP_MESSAGES or size >= KEEP_BYTES):
+            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
                 break
             length += 1
             size += len(entry.message.body)

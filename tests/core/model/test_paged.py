@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from annulet.core import paged_order
 from annulet.core.message import Message
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
@@ -91,6 +90,7 @@ class PagedRunner(Runner):
         pages = order.pages if isinstance(order, PagedFifoOrder) else pages_of(self.queue, self.disk)
         paged = paged_order_of(self.queue, pages)
         if paged is not None:
+            paged.keep_messages = 0
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 
@@ -105,7 +105,6 @@ PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paged_order, "KEEP_MESSAGES", 0)
     monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 2)
 
 
