@@ -10,8 +10,7 @@ from typing import NamedTuple
 from annulet.core.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveredMessage:
+class RecoveredMessage(NamedTuple):
     """One live message found at start. ``targets`` are the (queue id, sequence) pairs that have not settled it."""
 
     record: int

@@ -37,15 +37,11 @@ from annulet.store.records import (
     TYPE_VOID,
     Commit,
     check_message,
-    decode_message,
-    decode_origin,
-    decode_targets,
     encode_commit,
     message_size,
     pack_numbers,
 )
 from annulet.store.recovery import Recovery, note_outcome
-from annulet.store.scanning import read_record
 from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
 from annulet.store.space import SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
 from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
@@ -149,38 +145,10 @@ class MessageLog(Log):
 
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Read segment by segment: each is in memory once, while its messages are yielded."""
-        origins: dict[bytes, tuple[str, str, str, str]] = {}
         for number in sorted(self._segments):
             segment = self._segments[number]
-            if not segment.live_count:
-                continue
-            file = self._files.open(segment.path)
-            try:
-                data = file.read(0, segment.size)
-            finally:
-                file.close()
-            for ordinal in list(segment.live_ordinals()):
-                record = read_record(data, segment.offsets[ordinal], segment.seed)
-                if record is None:
-                    self.report.lost_records += 1
-                    logger.warning("message log: record %d of segment %d cannot be read", ordinal, number)
-                    continue
-                content = decode_message(data, record)
-                origin = origins.get(content.origin)
-                if origin is None:
-                    origin = origins[content.origin] = decode_origin(content.origin)
-                remaining = segment.remaining(ordinal)
-                yield RecoveredMessage(
-                    number << ORDINAL_BITS | ordinal,
-                    content.header,
-                    content.body,
-                    *origin,
-                    record.priority,
-                    content.accepted_at,
-                    content.expires_at,
-                    [target for target in decode_targets(data, record) if target[0] in remaining],
-                    redelivered=not self.clean,
-                )
+            if segment.live_count:
+                yield from self._reader.live(segment, redelivered=not self.clean)
 
     @property
     def next_record(self) -> int:

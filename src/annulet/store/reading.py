@@ -13,7 +13,7 @@ from typing import Final
 from zlib import crc32
 
 from annulet.store.files import File, FileSystem
-from annulet.store.interface import LoggedMessage, RecoveryReport
+from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -71,6 +71,39 @@ class RecordReader:
         for segment, start, offsets in self._spans(records):
             self._read_span(segment, records[start : start + len(offsets)], offsets, found)
         return found
+
+    def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
+        """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
+        file = self._files.open(segment.path)
+        try:
+            data = file.read(0, segment.size)
+        finally:
+            file.close()
+        view = memoryview(data)
+        base = segment.number << ORDINAL_BITS
+        for ordinal in list(segment.live_ordinals()):
+            offset = segment.offsets[ordinal]
+            found = self._decoded(data, view, ordinal, offset, segment.seed) if offset else None
+            if found is None:
+                self._note_damaged(base | ordinal, offset)
+                continue
+            remaining = segment.remaining(ordinal)
+            targets = [target for target in found.targets if target[0] in remaining]
+            exchange, routing_key, publisher, view_name = found.origin
+            yield RecoveredMessage(
+                base | ordinal,
+                found.header,
+                found.body,
+                exchange,
+                routing_key,
+                publisher,
+                view_name,
+                found.priority,
+                found.accepted_at,
+                found.expires_at,
+                targets,
+                redelivered,
+            )
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
