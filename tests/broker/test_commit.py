@@ -337,3 +337,13 @@ async def test_notes_of_a_window_the_log_lost_are_never_written(remembering: Rem
     with pytest.raises(StoreError):
         await remembering.pipeline.durable()
     assert remembering.log.written == []
+
+
+async def test_who_asked_hears_of_windows_on_disk_after_those_who_waited(remembering: Remembering) -> None:
+    waiter = Waiter()
+    heard: list[int] = []
+    remembering.pipeline.on_written = lambda: heard.append(len(waiter.told))
+    remembering.pipeline.wait(waiter)
+    await remembering.pipeline.durable()
+    await asyncio.sleep(0)
+    assert heard == [1]

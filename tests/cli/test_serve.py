@@ -54,10 +54,19 @@ def refused(*arguments: str) -> str:
 def test_options_take_the_shape_of_the_file() -> None:
     assert command_line_document({"data": None, "memory": False, "amqp": None}) == {}
     assert command_line_document(
-        {"memory": True, "amqp": ":1", "bulk": "off", "log_format": "json", "heartbeat": 0, "memory_limit": "1GB"}
+        {
+            "memory": True,
+            "amqp": ":1",
+            "bulk": "off",
+            "log_format": "json",
+            "heartbeat": 0,
+            "memory_limit": "1GB",
+            "body_budget": "2MiB",
+        }
     ) == {
         "memory": True,
         "memory_limit": "1GB",
+        "body_budget": "2MiB",
         "heartbeat": 0,
         "listeners": {"amqp": ":1", "bulk": "off"},
         "log": {"format": "json"},

@@ -52,7 +52,7 @@ def test_the_ledger_and_the_effects_hear_of_losses_and_of_nothing_else(cause):
     assert [(name, why) for name, _, why in queue.effects.losses] == expected
 
 
-def test_what_somebody_still_has_is_no_loss():
+def test_what_somebody_still_has_or_the_log_keeps_is_no_loss():
     assert {reason.value for reason in RemovalReason} - {reason.value for reason in LOSSES} == {
-        "acknowledged", "dead-lettered", "moved",
+        "acknowledged", "dead-lettered", "moved", "unreadable",
     }  # fmt: skip

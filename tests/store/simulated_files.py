@@ -41,6 +41,9 @@ class SimulatedFile:
         self.files.operation("read")
         return bytes(self.node.data[offset : offset + length])
 
+    def prefetch(self, offset: int, length: int) -> None:
+        self.files.prefetched.append((offset, length))
+
     def size(self) -> int:
         return len(self.node.data)
 
@@ -78,6 +81,7 @@ class SimulatedFiles:
         self.fail_at = -1
         self.fail_with = errno.EIO
         self.failed_operation = ""
+        self.prefetched: list[tuple[int, int]] = []  # what was asked for ahead of its use
         self._identities = random.Random(7)
 
     def operation(self, name: str) -> None:

@@ -53,3 +53,12 @@ def test_directory_operations(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         files.open(directory / "two")
     assert len({files.identity() for _ in range(20)}) > 1
+
+
+def test_reading_ahead_is_a_hint(tmp_path: Path) -> None:
+    files = OsFileSystem()
+    file = files.open(tmp_path / "f", create=True)
+    file.write([b"abc"], 0)
+    file.prefetch(0, 1 << 20)
+    assert file.read(0, 10) == b"abc"
+    file.close()

@@ -85,7 +85,12 @@ class Sample:
         self.complete = False  # all there was has been looked at
         self._selection = selection
         self._limit = limit
-        self._scan = Scan(queue, pending=state in {None, PENDING}, scheduled=state in {None, SCHEDULED})
+        self._scan = Scan(
+            queue,
+            pending=state in {None, PENDING},
+            scheduled=state in {None, SCHEDULED},
+            leading=limit if selection.selector is None else LOOKS_MAX,
+        )
         delivering = queue.delivering if state in {None, DELIVERING} else ()
         self._delivering: Iterator[QueueEntry] = iter(sorted(delivering, key=lambda entry: entry.sequence))
 
@@ -98,7 +103,7 @@ class Sample:
                 return True
             entry = self._scan.following() or next(self._delivering, None)
             if entry is None:
-                self.complete = True
+                self.complete = self._scan.whole
                 return True
             self.looked += 1
             if entry.state in STATES.values() and not 0 < entry.queue.expires_at(entry) <= now:

@@ -36,6 +36,7 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.residency.figures import PagingFigures
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
@@ -59,6 +60,7 @@ QUEUE_GAUGES: Final = (
     ("messages_delivering", "delivering_count", "Messages delivered and not settled"),
     ("messages_scheduled", "scheduled_count", "Messages waiting for their time"),
     ("messages_paged", "paged_count", "Messages waiting beyond the limits of a queue that pages"),
+    ("messages_on_disk", "messages_paged", "Pending messages of which memory holds no more than a place in the queue"),
     ("pending_bytes", "pending_bytes", "Body bytes of the pending messages"),
     ("delivering_bytes", "delivering_bytes", "Body bytes of the messages in delivery"),
     ("consumers", "consumer_count", "Consumers"),
@@ -153,6 +155,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Batches of these that could not be written and are tried again",
             0 if broker.history is None else broker.history.failures,
         ),
+        **_paging(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -190,6 +193,17 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     }
 
 
+def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
+    figures = PagingFigures() if broker.pager is None else broker.pager.figures
+    return {
+        "paging_messages_paged_out": ("Waiting messages whose bodies left the memory", figures.paged_out),
+        "paging_messages_loaded": ("Messages read back from the log to be delivered", figures.loaded),
+        "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
+        "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
+        "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
+    }
+
+
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
     return {
@@ -201,6 +215,14 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
+        "memory_bodies_bytes": (
+            "Bodies of waiting messages in memory and what is around them, of the queues that are large enough to page",
+            0 if broker.pager is None else broker.pager.budget.used,
+        ),
+        "queues_paging": (
+            "Queues with messages on disk only",
+            0 if broker.pager is None else broker.pager.queues_paging,
+        ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
         "history_failed": (
@@ -214,6 +236,7 @@ def _bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
     return {
         "memory_limit_bytes": configuration.memory_limit_bytes,
+        "body_budget_bytes": configuration.body_budget_bytes,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
         "heartbeat_seconds": configuration.heartbeat,

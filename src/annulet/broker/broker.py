@@ -24,6 +24,7 @@ from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
+from annulet.broker.pager import Pager
 from annulet.broker.recovery import (
     open_log,
     release_dead_letters,
@@ -141,6 +142,7 @@ class Broker:
         self._dirty: list[AmqpConnection | ClientConnection] = []
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
+        self.pager: Pager | None = None  # None: a broker in memory
         self._maintenance: asyncio.Task[None] | None = None
         self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
@@ -181,6 +183,9 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        if directory is not None:
+            self.pager = Pager(self.log, self.loop, self.configuration.body_budget_bytes)
+            self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
@@ -277,6 +282,7 @@ class Broker:
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
         effects.host = host
+        effects.pager = self.pager
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
         configure_host(host, self.configuration.definitions)
@@ -350,6 +356,8 @@ class Broker:
             timer.tick()
         self.tls.renew()
         now = self.clock()
+        if self.pager is not None:
+            self.pager.tick(now)
         if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
             self.commit.request()
         blocked = self.memory.check()

@@ -58,6 +58,7 @@ class CommitPipeline:
         self._maintaining = asyncio.Lock()
         self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for
         self.on_failure: Callable[[BaseException], None] | None = None
+        self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
 
     def request(self) -> None:
         """Seal the open window at the end of this loop turn, or as soon as the disk is idle."""
@@ -157,6 +158,8 @@ class CommitPipeline:
             if self.history is not None and notes is not None:
                 self.history.finish(notes, done.result())
             _commit(waiters, window)
+            if self.on_written is not None:
+                self._loop.call_soon(self.on_written)  # in a turn of its own: its defects must not stop the pipeline
         else:
             self._give_up(error, waiters, window)
         if self._scheduled:

@@ -37,6 +37,7 @@ from annulet.broker.static_definitions import (
     StaticDefinitions,
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
+from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [
     "LOOPBACK",
@@ -126,6 +127,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT  # seconds
     memory_limit_bytes: int = msgspec.field(default_factory=lambda: int(machine_memory_bytes() * MEMORY_SHARE))
+    body_budget_bytes: int = BODY_BUDGET_BYTES
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
@@ -176,6 +178,7 @@ class ConfigurationFile(msgspec.Struct):
     data: str | None = None
     memory: bool = False
     memory_limit: int | str | None = None
+    body_budget: int | str = BODY_BUDGET_BYTES
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
@@ -202,6 +205,7 @@ OPTIONS: Final = {
     "data": "--data",
     "memory": "--memory",
     "memory_limit": "--memory-limit",
+    "body_budget": "--body-budget",
     "heartbeat": "--heartbeat",
     "listeners.amqp": "--amqp",
     "listeners.stomp": "--stomp",
@@ -273,6 +277,7 @@ class _Reader:
             channel_max=values.channel_max,
             handshake_timeout=values.handshake_timeout,
             memory_limit_bytes=self._memory_limit(values.memory_limit),
+            body_budget_bytes=self._bytes("body_budget", values.body_budget, BODY_BUDGET_LEAST),
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
@@ -380,12 +385,15 @@ class _Reader:
     def _memory_limit(self, value: int | str | None) -> int:
         if value is None:
             return int(machine_memory_bytes() * MEMORY_SHARE)
+        return self._bytes("memory_limit", value, MEMORY_LIMIT_LEAST)
+
+    def _bytes(self, path: str, value: int | str, least: int) -> int:
         try:
-            limit = parse_memory(value)
+            size = parse_memory(value)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{self._source('memory_limit')}: {error}") from error
-        self._check_range("memory_limit", limit, MEMORY_LIMIT_LEAST, 1 << 50, "bytes")
-        return limit
+            raise ConfigurationError(f"{self._source(path)}: {error}") from error
+        self._check_range(path, size, least, 1 << 50, "bytes")
+        return size
 
     def _check_range(self, path: str, value: float, least: float, most: float, unit: str) -> None:
         if not least <= value <= most:

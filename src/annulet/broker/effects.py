@@ -19,6 +19,7 @@ from annulet.store.history_batch import EntryState, HistoryBatch
 
 if TYPE_CHECKING:
     from annulet.broker.commit import CommitPipeline
+    from annulet.broker.pager import Pager
     from annulet.broker.wake import WakeTimer
     from annulet.core.audit import AuditEntry
     from annulet.core.bindings import Binding
@@ -68,6 +69,7 @@ class HostEffects(Effects):
         self.catalogue = catalogue
         self.audit = AuditTrail() if audit is None else audit
         self.blocked = BlockedTargets() if blocked is None else blocked
+        self.pager: Pager | None = None  # set where messages are on a disk
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
         self._transaction = 0  # the log's id of the open transaction; 0 = none
@@ -80,6 +82,9 @@ class HostEffects(Effects):
         if not targets:
             return
         message.record = self.log.append(message, targets, self._transaction)
+        if self.pager is not None:
+            for entry in entries:
+                self.pager.note(entry.queue)
         if self._transaction:
             self._stored[self._transaction].append(message)
             if self.history is not None:

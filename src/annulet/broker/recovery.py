@@ -142,6 +142,8 @@ async def restore_messages(broker: Broker) -> None:
         restorer.restore(recovered)
         count += 1
         if count % RESTORE_SLICE == 0:
+            if broker.pager is not None:
+                broker.pager.run()
             await asyncio.sleep(0)
             if time.monotonic() - last >= PROGRESS_SECONDS:
                 last = time.monotonic()
@@ -201,6 +203,8 @@ class MessageRestorer:
                 delivery_count=state.delivery_count,
                 deliver_at=state.deliver_at,
             )
+            if self._broker.pager is not None:
+                self._broker.pager.note(queue)
 
     def finish(self) -> None:
         """End the recovery of all queues, and drop what the history holds of what did not come back."""
@@ -274,12 +278,10 @@ def save_counters(broker: Broker) -> None:
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
-                    waiting = (*queue.order.entries(), *queue.schedule.entries())
-                    returned = (entry.sequence for entry in waiting if entry.redelivered)
+                    scheduled = (entry.sequence for entry in queue.schedule.entries() if entry.redelivered)
+                    returned = max(queue.order.redelivered_upto(), max(scheduled, default=0))
                     counters = queue.counters.as_dict()
-                    broker.catalogue.set_queue_counters(
-                        queue.queue_id, counters | {REDELIVERED_UPTO: max(returned, default=0)}
-                    )
+                    broker.catalogue.set_queue_counters(queue.queue_id, counters | {REDELIVERED_UPTO: returned})
                     if broker.history is not None:
                         broker.history.pending.counters[queue.queue_id] = counters
     if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold

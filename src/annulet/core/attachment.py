@@ -68,7 +68,7 @@ def _forget(queue: Queue, bits: int) -> None:
     if queue.lanes is not None:
         queue.lanes.forget(bits)
         return
-    for entry in queue.order.entries():
+    for entry in queue.order.in_memory():  # what is on disk only was never asked about
         entry.evaluated &= ~bits
         entry.blocked &= ~bits
 

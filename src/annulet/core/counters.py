@@ -68,6 +68,8 @@ class QueueStatistics:
     delivering_count: int  # on a non-destructive queue copies, which message_count does not count again
     scheduled_count: int
     paged_count: int  # of the pending, those beyond the limits of ``overflow=page``
+    messages_paged: int  # of the pending, those that are on disk only
+    messages_unreadable: int  # whose records turned out to be damaged
     pending_bytes: int
     delivering_bytes: int
     consumer_count: int
@@ -95,7 +97,6 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     """Return the counters and sizes of a queue at this moment."""
     removed = queue.counters.removed
     counters = queue.counters
-    first = queue.order.first()
     replaced = removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY]
     killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
     copies = queue.copies
@@ -107,6 +108,8 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         delivering_count=len(copies.out) if copied and copies is not None else len(queue.delivering),
         scheduled_count=queue.schedule.count,
         paged_count=queue.limits.beyond(queue) if queue.limits is not None and queue.limits.pages else 0,
+        messages_paged=queue.order.paged_count(),
+        messages_unreadable=removed[RemovalReason.UNREADABLE],
         pending_bytes=queue.pending_bytes,
         delivering_bytes=copies.bytes if copied and copies is not None else queue.delivering_bytes,
         consumer_count=queue.consumers.count,
@@ -126,6 +129,6 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         key_count=queue.key_count,
         group_count=0 if queue.lanes is None or queue.lanes.groups is None else len(queue.lanes.groups.groups),
         matcher_count=len(queue.matchers),
-        first_sequence=0 if first is None else first.sequence,
+        first_sequence=queue.order.first_sequence(),
         next_sequence=queue.next_sequence,
     )

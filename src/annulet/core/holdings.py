@@ -328,17 +328,40 @@ class Holdings:
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
         """Remove everything pending and scheduled. Returns how many."""
-        pending = self.order.entries()
-        self.order.clear()
-        self.pending_bytes = 0
-        for entry in pending:
-            self.finish_removal(entry, reason, now, 0)
+        if self.order.paged_count():
+            count = self._remove_one_by_one(reason, now)
+        else:
+            pending = self.order.entries()
+            count = len(pending)
+            self.order.clear()
+            self.pending_bytes = 0
+            for entry in pending:
+                self.finish_removal(entry, reason, now, 0)
         if self.evictions is not None:
             self.evictions.compact(0)
         scheduled = self.schedule.entries()
         for entry in scheduled:
             self.remove_scheduled(entry, reason, now, 0)
-        return len(pending) + len(scheduled)
+        return count + len(scheduled)
+
+    def _remove_one_by_one(self, reason: RemovalReason, now: int) -> int:
+        """Remove what is pending in order, so that what is on disk comes in and goes again part by part."""
+        count = 0
+        while self.order.count:
+            entry = self.order.first()
+            if entry is None:  # the disk does not give it now, so it goes without its body
+                self.order.entries()
+                continue
+            self.take_first(entry)
+            self.finish_removal(entry, reason, now, 0)
+            count += 1
+        return count
+
+    def note_unreadable(self, messages: int, size: int) -> None:
+        """Count messages that left the order because their records are damaged, and body bytes found to be theirs."""
+        self.counters.removed[RemovalReason.UNREADABLE] += messages
+        self.counters.bytes_removed += size
+        self.pending_bytes -= size
 
     def reindex(self) -> None:
         """Build the expiry index anew after the queue's times changed."""

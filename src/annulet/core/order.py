@@ -61,6 +61,35 @@ class Order:
         """Return all entries, those included that were removed and not swept out yet."""
         raise NotImplementedError
 
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return at least the next ``count`` entries, all when there are fewer, and none that has a row before it.
+
+        In no order, removed ones perhaps among them; more are returned where that costs nothing.
+        """
+        del count
+        return self.snapshot()
+
+    def in_memory(self) -> list[QueueEntry]:
+        """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
+        return self.snapshot()
+
+    def paged_count(self) -> int:
+        """Return how many of the pending entries are on disk only."""
+        return 0
+
+    def paged_bytes(self) -> int:
+        """Return the body bytes of these."""
+        return 0
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the next entry without making it an object, 0 when nothing is pending."""
+        first = self.first()
+        return 0 if first is None else first.sequence
+
+    def redelivered_upto(self) -> int:
+        """Return the highest sequence of a pending entry that came back, 0 when none did."""
+        return highest_redelivered(self.in_memory())
+
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them.
 
@@ -74,6 +103,7 @@ class FifoOrder(Order):
 
     def __init__(self) -> None:
         super().__init__()
+        self.pinned = 0  # up to this sequence entries were handed out for keeps: none of them may become a row on disk
         self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
         self._returned: list[QueueEntry] = []  # heap of entries that came back
         self._removed = 0  # entries still in either structure whose state is REMOVED
@@ -131,6 +161,7 @@ class FifoOrder(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
+        self._pin()
         tail = [entry for entry in self._tail if entry.state == PENDING]
         if not self._returned:
             return tail
@@ -138,16 +169,31 @@ class FifoOrder(Order):
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
+        self._pin()
         return {*self._tail, *self._returned}
+
+    def in_memory(self) -> list[QueueEntry]:
+        """Return the entries that are objects now."""
+        return [*self._returned, *self._tail]
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
+        self._pin()
         return [*self._returned, *self._tail]
+
+    def _pin(self) -> None:
+        if self._tail:
+            self.pinned = max(self.pinned, self._tail[-1].sequence)
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
         self._removed = 0
+
+
+def highest_redelivered(entries: list[QueueEntry]) -> int:
+    """Return the highest sequence among the pending entries that came back, 0 when none did."""
+    return max([entry.sequence for entry in entries if entry.redelivered and entry.state == PENDING], default=0)
 
 
 class RankedOrder(Order):

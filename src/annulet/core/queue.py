@@ -82,8 +82,12 @@ class Queue(Holdings):
             self.index_expiry(entry)
         ring_size = self.settings.ring_size
         if 0 <= ring_size < order.count and order.count > pending_before:
-            victim = order.first()
-            assert victim is not None
+            self._make_way(entry, now)
+
+    def _make_way(self, entry: QueueEntry, now: int) -> None:
+        """Drop the first message of a ring that an arrival made too long."""
+        victim = self.order.first()
+        if victim is not None:  # else the disk does not give it now
             self.remove_pending(victim, RemovalReason.REPLACED_RING, now, entry.sequence)
             self.dispatch(now)
 
@@ -342,7 +346,8 @@ class Queue(Holdings):
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
                 victim = self.victim()
-                assert victim is not None
+                if victim is None:
+                    break
                 self.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
         arrival.enforce_limits(self, now)
         self.gate.update(self, now)  # it may have to open because it is none any more

@@ -20,6 +20,9 @@ class RemovalReason(Enum):
     DELETED = "deleted"
     """The queue itself was deleted, or an operator removed the message."""
 
+    UNREADABLE = "unreadable"
+    """Its record in the log is damaged. It stays there, out of the way of what is behind it."""
+
     __hash__ = object.__hash__
     """By identity: Enum's own hash runs Python code, and every message that leaves is counted under its reason."""
 

@@ -161,8 +161,9 @@ def _entries(queue: Queue, consumer: Consumer, now: int) -> list[QueueEntry]:
             for entry in consumer.unseen.snapshot()
             if entry.state == DELIVERING or (entry.state == PENDING and not _expired(queue, entry, now))
         ]
+    queue.order.first()  # what is next is an object, should all others be on disk
     return [
-        entry for entry in queue.order.snapshot() if entry.state == PENDING and not _expired(queue, entry, now)
+        entry for entry in queue.order.in_memory() if entry.state == PENDING and not _expired(queue, entry, now)
     ]  # fmt: skip
 
 

@@ -20,6 +20,9 @@ class File(Protocol):
     def read(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
 
+    def prefetch(self, offset: int, length: int) -> None:
+        """Ask the system to read ``length`` bytes from ``offset`` ahead of their use; it may pay no heed."""
+
     def size(self) -> int:
         """Return the file's length in bytes."""
 
@@ -92,6 +95,11 @@ class OsFile:
             offset += len(part)
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def prefetch(self, offset: int, length: int) -> None:
+        """Use ``posix_fadvise`` where there is one (not on macOS)."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
 
     def size(self) -> int:
         """Ask the system."""

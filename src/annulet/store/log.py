@@ -19,6 +19,7 @@ from annulet.store.files import FileSystem, OsFileSystem
 from annulet.store.interface import (
     Batch,
     Log,
+    LoggedMessage,
     LogStatistics,
     MaintenanceTask,
     RecoveredMessage,
@@ -26,6 +27,7 @@ from annulet.store.interface import (
     sequences_as_next,
 )
 from annulet.store.maintenance import Maintenance
+from annulet.store.reading import RecordReader
 from annulet.store.records import (
     CONTROL_OVERHEAD,
     ORDINAL_BITS,
@@ -35,15 +37,11 @@ from annulet.store.records import (
     TYPE_VOID,
     Commit,
     check_message,
-    decode_message,
-    decode_origin,
-    decode_targets,
     encode_commit,
     message_size,
     pack_numbers,
 )
 from annulet.store.recovery import Recovery, note_outcome
-from annulet.store.scanning import read_record
 from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
 from annulet.store.space import SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
 from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
@@ -79,7 +77,8 @@ class MessageLog(Log):
         self._space = LogSpace(directory, files, segment_bytes)
         self._space.start(recovery.segments, recovery.base.segment)
         self._sealer = Sealer(self._space, self._sequences, self._origins, recovery.batch.number)
-        self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions)
+        self._reader = RecordReader(self._space.segments, files, self.report)
+        self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader)
         self._segments = self._space.segments
         self._part: WindowPart
         self._parts: list[WindowPart]
@@ -87,6 +86,8 @@ class MessageLog(Log):
         self._window_bytes = 0
         self._free = 0
         self._open_window()
+        self._written_below = self._window_first
+        self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
 
     @classmethod
     def open(
@@ -144,43 +145,32 @@ class MessageLog(Log):
 
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Read segment by segment: each is in memory once, while its messages are yielded."""
-        origins: dict[bytes, tuple[str, str, str, str]] = {}
         for number in sorted(self._segments):
             segment = self._segments[number]
-            if not segment.live_count:
-                continue
-            file = self._files.open(segment.path)
-            try:
-                data = file.read(0, segment.size)
-            finally:
-                file.close()
-            for ordinal in list(segment.live_ordinals()):
-                record = read_record(data, segment.offsets[ordinal], segment.seed)
-                if record is None:
-                    self.report.lost_records += 1
-                    logger.warning("message log: record %d of segment %d cannot be read", ordinal, number)
-                    continue
-                content = decode_message(data, record)
-                origin = origins.get(content.origin)
-                if origin is None:
-                    origin = origins[content.origin] = decode_origin(content.origin)
-                remaining = segment.remaining(ordinal)
-                yield RecoveredMessage(
-                    number << ORDINAL_BITS | ordinal,
-                    content.header,
-                    content.body,
-                    *origin,
-                    record.priority,
-                    content.accepted_at,
-                    content.expires_at,
-                    [target for target in decode_targets(data, record) if target[0] in remaining],
-                    redelivered=not self.clean,
-                )
+            if segment.live_count:
+                yield from self._reader.live(segment, redelivered=not self.clean)
 
     @property
     def next_record(self) -> int:
         """Return the first id of the open window."""
         return self._window_first
+
+    @property
+    def written_below(self) -> int:
+        """Return the bound of the last complete batch, or the first record of an open transaction below it."""
+        bound = self._written_below
+        for opened in self._transactions.values():
+            if opened.records and opened.records[0] < bound:
+                bound = opened.records[0]
+        return bound
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+        """See the reader."""
+        return self._reader.read(records)
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        """See the reader."""
+        self._reader.prefetch(records)
 
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
         """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
@@ -367,6 +357,7 @@ class MessageLog(Log):
         batch = self._sealer.seal(self._parts)
         self._open_window()
         if batch is not None:
+            self._bounds.append((batch.number, self._window_first))
             self._maintenance.sealed(batch, self._next_transaction, self.outcomes)
         return batch
 
@@ -395,6 +386,8 @@ class MessageLog(Log):
             if segment.file is not None:
                 segment.file.close()
                 segment.file = None
+        while self._bounds and self._bounds[0][0] <= batch.number:
+            self._written_below = self._bounds.pop(0)[1]
         self._maintenance.written(batch)
 
     def _flush(self) -> None:
@@ -467,3 +460,4 @@ class MessageLog(Log):
             self._closed = True
             self._free = -1  # append looks no further than this
             self._space.close()
+            self._reader.close()

@@ -13,6 +13,7 @@ from annulet.store.checkpoint import (
     take_picture,
 )
 from annulet.store.interface import MaintenanceTask
+from annulet.store.reading import RecordReader
 from annulet.store.records import ORDINAL_BITS, pack_numbers
 from annulet.store.recovery import Recovery
 from annulet.store.sealing import Sealer
@@ -44,7 +45,12 @@ class Maintenance:
     """Schedules upkeep: one task at a time. Belongs to the loop."""
 
     def __init__(
-        self, space: LogSpace, sealer: Sealer, recovery: Recovery, transactions: dict[int, LogTransaction]
+        self,
+        space: LogSpace,
+        sealer: Sealer,
+        recovery: Recovery,
+        transactions: dict[int, LogTransaction],
+        reader: RecordReader,
     ) -> None:
         self.bytes_written = 0
         self.batches = 0
@@ -54,6 +60,7 @@ class Maintenance:
         self._space = space
         self._sealer = sealer
         self._transactions = transactions
+        self._reader = reader
         self._sequences = recovery.sequences
         self._number = max(recovery.checkpoint_numbers, default=0)
         self._newest = recovery.base  # the newest durable checkpoint
@@ -198,6 +205,12 @@ class Maintenance:
             return None
         segment, ordinals, _ = self._chosen
         self._chosen = None
+        try:
+            self._reader.hold(segment)  # who reads meanwhile reads the old file, at the old offsets
+        except OSError as error:
+            segment.compactable = False
+            logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
+            return None
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
         return CompactTask(segment, live, self._space.files)
 
@@ -249,6 +262,7 @@ class Maintenance:
 
     def _finish_removal(self, task: RemoveTask) -> None:
         for number in task.removed:
+            self._reader.release(number)
             self._dead.pop(number, None)
             self._dead_since.pop(number, None)
             self._space.segments.pop(number, None)
@@ -261,11 +275,13 @@ class Maintenance:
 
     def _finish_compaction(self, task: CompactTask) -> None:
         segment = task.segment
+        self._reader.release(segment.number)
         if task.error is not None:
             segment.compactable = False
             if task.error.errno in NO_SPACE:
                 self._postponed.append(segment)
-            return
+            if not task.renamed:
+                return
         self.compactions += 1
         if task.unreadable:
             logger.warning("message log: %d damaged records of segment %d", task.unreadable, segment.number)

@@ -60,6 +60,7 @@ class CompactTask(MaintenanceTask):
         self.offsets: dict[int, int] = {}
         self.size = 0
         self.unreadable = 0
+        self.renamed = False  # the new file is in place, whatever went wrong afterwards
         self._live = live
         self._files = files
         self._seed = segment.seed
@@ -94,6 +95,7 @@ class CompactTask(MaintenanceTask):
             finally:
                 target.close()
             self._files.rename(unfinished, self._path)
+            self.renamed = True
         except OSError:
             self._files.remove(unfinished)
             raise

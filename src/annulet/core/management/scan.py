@@ -22,12 +22,17 @@ SORTED_PER_LOOK: Final = 8
 class Scan:
     """The entries of a queue at one moment: the pending ones in order of dispatch, then the scheduled ones by time.
 
-    Call :meth:`prepare` until it says that the scan is ready, then :meth:`following` until it returns ``None``.
+    ``leading`` of 0 or more asks for no more of the pending ones than so many of the first, as far as the rest is on
+    disk only; ``whole`` says whether all are there. Call :meth:`prepare` until it says that the scan is ready, then
+    :meth:`following` until it returns ``None``.
     """
 
-    def __init__(self, queue: Queue, *, pending: bool, scheduled: bool) -> None:
-        self._entries: list[QueueEntry] = queue.order.snapshot() if pending else []
+    def __init__(self, queue: Queue, *, pending: bool, scheduled: bool, leading: int = -1) -> None:
+        self._entries: list[QueueEntry] = []
+        if pending:
+            self._entries = queue.order.snapshot() if leading < 0 else queue.order.leading(leading)
         self._appointments = queue.schedule.snapshot() if scheduled else []
+        self.whole = not pending or queue.order.paged_count() == 0
         self.size = len(self._entries) + len(self._appointments)  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both
         self._sorted_entries: list[list[QueueEntry]] = []

@@ -1,0 +1,108 @@
+"""A deep backlog: rates at depth against rates of a short queue, and memory, of one broker in one run.
+
+``python -m benchmarks.backlog`` publishes a million persistent messages of 1 KiB that nobody takes, then takes them.
+The same broker did both with 20,000 messages before: ratios are printed, which a busy machine changes less than rates.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+
+from benchmarks.brokers import Annulet, Running
+from benchmarks.scenarios import GeneratorError, build_generator
+
+SHALLOW: Final = 20_000
+BODY_BYTES: Final = 1024
+SAMPLE_SECONDS: Final = 0.1
+PAGE_BYTES: Final = 4096
+SECONDS_PER_MESSAGE: Final = 0.001
+"""Before a run counts as hanging: many times what the slowest build needs."""
+
+
+class MemorySampler(threading.Thread):
+    """Looks at a process's resident set ten times a second."""
+
+    def __init__(self, process_id: int) -> None:
+        super().__init__(daemon=True)
+        self.highest = 0  # bytes
+        self._path = Path(f"/proc/{process_id}/statm")
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Sample until :meth:`end`."""
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self.highest = max(self.highest, self.resident())
+
+    def resident(self) -> int:
+        """Return the resident set now, in bytes."""
+        return int(self._path.read_text().split()[1]) * PAGE_BYTES
+
+    def end(self) -> None:
+        """Stop sampling."""
+        self._ended.set()
+        self.join()
+
+
+def run(program: Path, broker: Running, *arguments: str, count: int) -> dict[str, Any]:
+    """Run the load generator once and return its figures."""
+    command = [str(program), "--port", str(broker.port), "--pid", str(broker.process_id), "--size", str(BODY_BYTES)]
+    seconds = 120 + count * SECONDS_PER_MESSAGE
+    try:
+        finished = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise GeneratorError(f"{' '.join(arguments)}: no end after {seconds:.0f} s") from error
+    if finished.returncode != 0:
+        raise GeneratorError(f"{' '.join(arguments)}: {finished.stderr.strip()} {finished.stdout.strip()}")
+    figures: dict[str, Any] = json.loads(finished.stdout)
+    return figures
+
+
+def fill_and_drain(program: Path, broker: Running, queue: str, count: int) -> tuple[float, float]:
+    """Return the rates at which ``count`` messages went into a queue and came out, in messages a second."""
+    publish = ["--consumers", "0", "--persistent", "--durable", "--confirm", "1000", "--time", str(count)]
+    consume = ["--producers", "0", "--no-declare", "--expect", str(count), "--prefetch", "1000", "--time", str(count)]
+    filled = run(program, broker, "--queue", queue, "--count", str(count), *publish, count=count)
+    drained = run(program, broker, "--queue", queue, *consume, count=count)
+    if drained["received"] != count:
+        raise GeneratorError(f"{queue}: {drained['received']} of {count} messages came out")
+    return filled["send_rate"], drained["recv_rate"]
+
+
+@click.command()
+@click.option("--count", type=click.IntRange(SHALLOW), default=1_000_000, show_default=True, help="Messages.")
+@click.option("--pure/--compiled", default=False, help="Which build.")
+def main(count: int, *, pure: bool) -> None:
+    """Fill a queue and drain it; print the rates beside those of a short queue, and the memory it took."""
+    console = Console()
+    annulet = Annulet("Annulet", pure=pure)
+    reason = annulet.missing()
+    if reason:
+        raise click.ClickException(reason)
+    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
+        program = build_generator(Path(scratch))
+        with annulet.running() as broker:
+            sampler = MemorySampler(broker.process_id)
+            idle = sampler.resident()
+            fill_and_drain(program, broker, "warm-", SHALLOW)
+            shallow = fill_and_drain(program, broker, "shallow-", SHALLOW)
+            sampler.start()
+            try:
+                deep = fill_and_drain(program, broker, "deep-", count)
+            finally:
+                sampler.end()
+    console.print(f"{count:,} messages of {BODY_BYTES} bytes beside {SHALLOW:,}")
+    for name, short, long in zip(("publish", "drain"), shallow, deep, strict=True):
+        console.print(f"{name}: {long:,.0f}/s at depth, {short:,.0f}/s in a short queue, ratio {long / short:.2f}")
+    console.print(f"resident set: {idle / 2**20:.0f} MiB idle, {sampler.highest / 2**20:.0f} MiB at most")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The pager: keeps the bodies of waiting messages within the budget by letting queues page.
+
+Nothing pages inside an arrival: its window is not written, and its transaction may yet be undone. Queues that may have
+grown too large are noted there; when a window has reached the disk they are measured, and the largest page slice by
+slice until the budget is kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.residency.budget import BodyBudget, worth_noting
+from annulet.residency.figures import PagingFigures
+from annulet.residency.pages import QueuePages
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from annulet.core.queue import Queue
+    from annulet.store.interface import Log
+
+logger = structlog.get_logger(__name__)
+
+CHUNK: Final = 2048
+"""Entries that become one page: 1 ms of the loop."""
+
+SLICE: Final = 8192
+"""Entries that page before other tasks get a turn: some 5 ms of the loop."""
+
+
+class Pager:
+    """Notes, measures, pages. Belongs to the event loop."""
+
+    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int) -> None:
+        self.budget = BodyBudget(budget_bytes)
+        self.figures = PagingFigures()
+        self._log = log
+        self._loop = loop
+        self._noted: set[Queue] = set()
+        self._paging: dict[Queue, QueuePages] = {}  # queues with rows
+        self._scheduled = False
+
+    def note(self, queue: Queue) -> None:
+        """Look at a queue that a message was put into, with the next window."""
+        if worth_noting(queue):
+            self._noted.add(queue)
+
+    def window_written(self) -> None:
+        """Page what the window made durable, in slices."""
+        if self.run() and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._scheduled = False
+        self.window_written()
+
+    def run(self) -> bool:
+        """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do."""
+        self.budget.measure(self._noted)
+        self._noted.clear()
+        if not self.budget.exceeded():
+            return False
+        durable = self._log.written_below
+        left = SLICE
+        for queue in self.budget.to_page():
+            share = self.budget.share
+            while self.budget.exceeded() and self.budget.cost_of(queue) > share:
+                moved = self._page_out(queue, durable)
+                self.budget.measure([queue])
+                left -= moved
+                if left <= 0:
+                    return self.budget.exceeded()
+                if not moved:
+                    break
+        return False
+
+    def _page_out(self, queue: Queue, durable: int) -> int:
+        pages = self._pages_of(queue)
+        order = paged_order_of(queue, pages)
+        if order is None:
+            return 0
+        moved = order.page_out(durable, CHUNK)
+        if pages.items:
+            self._paging[queue] = pages
+        return moved
+
+    def _pages_of(self, queue: Queue) -> QueuePages:
+        order = queue.order
+        if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):
+            return order.pages
+        return QueuePages(queue, self._log, self.figures)
+
+    def tick(self, now: int) -> None:
+        """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
+        self.budget.measure_all()
+        for queue, pages in list(self._paging.items()):
+            if queue.deleted or not pages.items:
+                del self._paging[queue]
+            elif pages.stalled:
+                logger.warning("messages of a queue cannot be read now", queue=queue.name, remedy="check the disk")
+                pages.retry()
+                queue.wake(now)
+        self.window_written()
+
+    @property
+    def queues_paging(self) -> int:
+        """How many queues had rows at the last look."""
+        return len(self._paging)

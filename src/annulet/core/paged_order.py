@@ -1,0 +1,228 @@
+"""The order of a FIFO queue whose middle is on disk.
+
+By place: the front (entries), pages (rows), the late (entries, the newest); and beside them, as in every FIFO order,
+the entries that came back. Arrivals are late once there are pages, so that whoever publishes never waits for the disk,
+and a message that is taken at once never gets there. When the front is used up the next rows become entries. The
+length of the front is the watermark of the design: from there on entries are references.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import PENDING, REMOVED
+from annulet.core.order import FifoOrder
+from annulet.core.paging import EntryPages, may_be_row, pageable
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+KEEP_MESSAGES: Final = 1024
+"""Entries at the front that never go to disk: what consumers take next, some four of the largest usual prefetches."""
+
+KEEP_BYTES: Final = 1 << 20
+"""Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
+
+
+class PagedFifoOrder(FifoOrder):
+    """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
+
+    def __init__(self, queue: Queue, pages: EntryPages, order: FifoOrder) -> None:
+        super().__init__()
+        self.pages = pages
+        self.keep_messages = KEEP_MESSAGES
+        self.keep_bytes = KEEP_BYTES
+        self.pinned = order.pinned
+        self.count = order.count
+        self._queue = queue
+        self._tail = order._tail  # the front: the base serves from it
+        self._returned = order._returned
+        self._removed = order._removed
+        self._late: deque[QueueEntry] = deque()
+        self._split = False  # there is something behind the front
+
+    # ------------------------------------------------------------------ the order
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival; its place is above all others."""
+        if self._split:
+            self._late.append(entry)
+        else:
+            self._tail.append(entry)
+        self.count += 1
+
+    def first(self) -> QueueEntry | None:
+        """Return the next entry without taking it. ``None`` when nothing is pending, or the disk does not give it now.
+
+        Reads when it is a row: some hundred at once, from the page cache as a rule.
+        """
+        while True:
+            head = super().first()
+            if not self._split or self._tail:
+                return head
+            if head is not None and head.place < self._place_behind():
+                return head
+            if not self._advance(insist=False):
+                return None
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the next entry or row."""
+        head = super().first()
+        if head is not None and (not self._split or self._tail or head.place < self._place_behind()):
+            return head.sequence
+        return self._place_behind() if self._split else 0
+
+    def clear(self) -> None:
+        """Forget all entries and rows."""
+        super().clear()
+        self._late.clear()
+        self.pages.clear()
+        self._split = False
+
+    # ------------------------------------------------------------------ everything at once
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch. All of them are objects from now on."""
+        self._load_all()
+        return super().entries()
+
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed; all are objects from now on."""
+        self._load_all()
+        return super().held()
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries, removed ones perhaps among them; all are objects from now on."""
+        self._load_all()
+        return super().snapshot()
+
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return the front, made so long, and what came back and stands before the rows."""
+        while self._split and len(self._tail) < count and self._advance(insist=False):
+            pass
+        if not self._split:
+            return super().snapshot()
+        self._pin()
+        behind = self._place_behind()
+        return [*[entry for entry in self._returned if entry.place < behind], *self._tail]
+
+    def in_memory(self) -> list[QueueEntry]:
+        """Return the entries that are objects now."""
+        return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
+
+    # ------------------------------------------------------------------ figures
+
+    def paged_count(self) -> int:
+        """Return how many rows there are."""
+        return self.pages.rows
+
+    def paged_bytes(self) -> int:
+        """Return the body bytes of the rows."""
+        return self.pages.bytes
+
+    def redelivered_upto(self) -> int:
+        """Return the highest sequence of an entry or row that came back."""
+        return max(super().redelivered_upto(), self.pages.redelivered_upto())
+
+    # ------------------------------------------------------------------ to disk
+
+    def page_out(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries into rows, the oldest behind those kept at the front. Returns how many moved.
+
+        Only records below ``durable_record`` can be read back, so the first entry above it ends the page. What cannot
+        be a row for another reason keeps its place among the rows as the object it is.
+        """
+        if not self._split and not self._split_front():
+            return 0
+        late = self._late
+        entries: list[QueueEntry] = []
+        kept = bytearray()
+        while late and len(entries) < limit:
+            entry = late[0]
+            if entry.state == REMOVED:
+                late.popleft()
+                self._removed -= 1
+                continue
+            row = may_be_row(entry)
+            if row and entry.message.record >= durable_record:
+                break
+            late.popleft()
+            entries.append(entry)
+            kept.append(0 if row else 1)
+        if 0 not in kept and len(entries) < limit:  # nothing gained, and they may yet be taken from here
+            late.extendleft(reversed(entries))
+            return 0
+        self.pages.add(entries, kept)
+        return len(entries)
+
+    def _split_front(self) -> bool:
+        """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
+        tail = self._tail
+        if not tail or tail[-1].sequence <= self.pinned:
+            return False
+        length = 0
+        size = 0
+        for entry in tail:
+            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
+                break
+            length += 1
+            size += len(entry.message.body)
+        if length == len(tail):
+            return False
+        self._late = deque(islice(tail, length, None))
+        self._tail = deque(islice(tail, length))
+        self._split = True
+        return True
+
+    # ------------------------------------------------------------------ back from disk
+
+    def _place_behind(self) -> int:
+        """Return the place of what follows the front; there is something."""
+        return self.pages.first_sequence() if self.pages.items else self._late[0].place
+
+    def _advance(self, *, insist: bool) -> bool:
+        """Bring the next rows to the front, or all that is late when there are none. Returns whether anything moved."""
+        pages = self.pages
+        if pages.items:
+            loaded = pages.load(insist=insist)
+            if loaded is None:
+                return False
+            self._tail.extend(loaded)
+            if pages.lost or pages.lost_bytes:
+                self.count -= pages.lost
+                self._queue.note_unreadable(pages.lost, pages.lost_bytes)
+        elif self._tail:
+            self._tail.extend(self._late)
+            self._late.clear()
+        else:
+            self._tail, self._late = self._late, self._tail
+        self._split = bool(pages.items or self._late)
+        return True
+
+    def _load_all(self) -> None:
+        """Make every row an entry. Rows the disk refuses now are lost until the next start: callers need them all."""
+        while self._split:
+            self._advance(insist=True)
+
+    def _compact(self) -> None:
+        super()._compact()
+        self._late = deque([entry for entry in self._late if entry.state == PENDING])
+        self.pages.sweep()
+        self._split = bool(self.pages.items or self._late)
+
+
+def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
+    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``."""
+    if not pageable(queue):
+        return None
+    order = queue.order
+    if isinstance(order, PagedFifoOrder):
+        return order
+    if not isinstance(order, FifoOrder):
+        return None
+    paged = PagedFifoOrder(queue, pages, order)
+    queue.order = paged
+    return paged

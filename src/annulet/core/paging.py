@@ -1,0 +1,104 @@
+"""Pages: the part of a queue that is on disk only, as the core sees it, and which queue may have one.
+
+The core decides what may become a row and when rows become entries again; how rows are kept and read is the business
+of :mod:`annulet.residency`, whose pages implement the interface.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.entry import PENDING
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryPages:
+    """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
+
+    ``items`` counts both, ``rows`` and ``bytes`` (of bodies) what is on disk only. The class itself holds nothing.
+    """
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.rows = 0
+        self.bytes = 0
+        self.lost = 0  # rows that the last load found to be damaged
+        self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
+
+    def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Take in the next entries; those with a 1 in ``kept`` as objects, of the others only a row.
+
+        The caller forgets the others: a load makes new entries of them.
+        """
+        raise NotImplementedError
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the first item; there is one."""
+        raise NotImplementedError
+
+    def load(self, *, insist: bool) -> list[QueueEntry] | None:
+        """Take out the first few items, as entries. Sets ``lost`` and ``lost_bytes``.
+
+        ``None`` when the disk does not give them now: they stay, and are there when it does. ``insist``: what cannot be
+        read now is lost.
+        """
+        raise NotImplementedError
+
+    def entries_kept(self) -> list[QueueEntry]:
+        """Return the items that are objects."""
+        raise NotImplementedError
+
+    def sweep(self) -> None:
+        """Let go of the objects that were removed; a load does not bring them any more."""
+        raise NotImplementedError
+
+    def redelivered_upto(self) -> int:
+        """Return the highest sequence of a row whose message came back once, 0 when none did."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+
+def pageable(queue: Queue) -> bool:
+    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them."""
+    limits = queue.limits
+    return (
+        queue.queue_id != 0
+        and not queue.deleted
+        and queue.lanes is None
+        and not queue.ranker.ranks
+        and queue.keys is None
+        and queue.evictions is None
+        and queue.copies is None
+        and queue.accounts is None
+        and not queue.ages
+        and not queue.settings.non_destructive
+        and (limits is None or not limits.pages)
+    )
+
+
+def may_be_row(entry: QueueEntry) -> bool:
+    """Say whether the log has all there is to know of an entry but what a row keeps."""
+    message = entry.message
+    return (
+        message.record > 0
+        and message.durable
+        and message.expires_at == 0
+        and message.deliver_at == 0
+        and entry.state == PENDING
+        and entry.delivery_count == 0
+        and entry.place == entry.sequence
+        and not entry.indexed
+        and entry.evaluated == 0
+        and entry.blocked == 0
+        and entry.rank is None
+        and entry.key is None
+    )

@@ -1,0 +1,16 @@
+"""What paging has done since the broker started, shared by all queues."""
+
+from __future__ import annotations
+
+
+class PagingFigures:
+    """Counters. Messages, unless the name says something else."""
+
+    __slots__ = ("loaded", "loads", "paged_out", "postponed", "unreadable")
+
+    def __init__(self) -> None:
+        self.paged_out = 0  # entries that became rows
+        self.loads = 0  # reads of rows
+        self.loaded = 0  # rows that became entries again
+        self.unreadable = 0  # rows whose record is damaged
+        self.postponed = 0  # reads that the disk refused, to be tried again

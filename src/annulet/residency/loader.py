@@ -1,0 +1,98 @@
+"""From rows back to entries: what the log gives is made into the message and the entry it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from annulet.core.entry import QueueEntry
+from annulet.core.message import Message, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from annulet.core.queue import Queue
+    from annulet.residency.page import Rows
+
+
+class StoredMessage(Protocol):
+    """A message as the log gives it."""
+
+    @property
+    def header(self) -> bytes:
+        """Encoded properties."""
+
+    @property
+    def body(self) -> bytes:
+        """Payload."""
+
+    @property
+    def origin(self) -> tuple[str, str, str, str]:
+        """Exchange, routing key, publisher and name of the view."""
+
+    @property
+    def priority(self) -> int:
+        """As its sender gave it."""
+
+    @property
+    def accepted_at(self) -> int:
+        """Milliseconds since 1970."""
+
+    @property
+    def targets(self) -> list[tuple[int, int]]:
+        """The (queue id, sequence) pairs it was stored for."""
+
+
+class MessageReader(Protocol):
+    """Reads records. :class:`annulet.store.interface.Log` is one."""
+
+    def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
+        """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        """Have these read ahead."""
+
+
+def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None]) -> tuple[list[QueueEntry], int]:
+    """Return the entries of ``rows`` and the body bytes read. ``stored`` are the messages of the rows that have one.
+
+    A record that is not the one this queue put there counts as damaged.
+    """
+    entries: list[QueueEntry] = []
+    size = 0
+    queue_id = queue.queue_id
+    origins: dict[tuple[str, str, Origin], Origin] = {}
+    following = iter(stored)
+    for sequence, record, kept, origin, partial, redelivered in zip(
+        rows.sequences, rows.records, rows.kept, rows.origins, rows.partial, rows.redelivered, strict=True
+    ):
+        if not record:
+            if kept is not None:
+                entries.append(kept)
+            continue
+        found = next(following)
+        if found is None or (queue_id, sequence) not in found.targets:
+            continue
+        assert origin is not None
+        if partial:
+            exchange, routing_key = found.origin[:2]
+            place = (exchange, routing_key, origin)
+            whole = origins.get(place)
+            if whole is None:
+                whole = Origin(exchange, routing_key, origin.publisher, origin.view, origin.connection)
+                origins[place] = whole
+        else:
+            whole = origin
+        message = Message(
+            found.header,
+            found.body,
+            whole,
+            durable=True,
+            priority=found.priority,
+            accepted_at=found.accepted_at,
+        )
+        message.record = record
+        entry = QueueEntry(queue, message, sequence)
+        entry.redelivered = redelivered
+        entries.append(entry)
+        size += len(found.body)
+    return entries, size

@@ -1,0 +1,197 @@
+"""A page: some thousand rows of a queue in a few arrays.
+
+A row is the sequence of a message in its queue, its record in the log, its origin and whether it came back once. Both
+numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each, and one run for a queue that had
+the log to itself. Entries of which the log does not know everything stay among the rows as the objects they are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from annulet.core.entry import REMOVED, QueueEntry
+from annulet.core.message import Origin
+
+PAGE_ITEMS_MAX: Final = 4096
+"""Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
+
+ORIGINS_MAX: Final = 64
+"""Origins a page keeps whole. A message beyond them keeps publisher and connection; the log knows the rest."""
+
+_NARROW_MAX: Final = 0xFFFFFFFF
+"""Largest difference that fits a column of 32 bits."""
+
+
+class Rows:
+    """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
+
+    __slots__ = ("kept", "origins", "partial", "records", "redelivered", "sequences")
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.records: list[int] = []  # 0 = kept, or swept
+        self.kept: list[QueueEntry | None] = []
+        self.origins: list[Origin | None] = []  # None for what was kept
+        self.partial: list[bool] = []  # the origin lacks exchange and routing key
+        self.redelivered: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+
+class Page:
+    """Items by ascending sequence, at most ``PAGE_ITEMS_MAX``. ``bytes`` are those of the rows' bodies."""
+
+    __slots__ = (
+        "_base_record",
+        "_base_sequence",
+        "_kept",
+        "_lengths",
+        "_marks",
+        "_next_kept",
+        "_origins",
+        "_records",
+        "_run",
+        "_run_start",
+        "_sequences",
+        "bytes",
+        "items",
+        "redelivered_upto",
+        "rows",
+    )
+
+    def __init__(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        assert 0 < len(entries) <= PAGE_ITEMS_MAX
+        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
+        lowest = min([record for record in records if record], default=0)
+        wide = max(records) - lowest > _NARROW_MAX or entries[-1].sequence - entries[0].sequence > _NARROW_MAX
+        column = "Q" if wide else "I"
+        self._base_sequence = entries[0].sequence
+        self._base_record = lowest
+        self._sequences: array[int] = array(column)  # of a run's first row, as differences
+        self._records: array[int] = array(column)
+        self._lengths: array[int] = array("H")  # 0: one item that was kept
+        self._marks: array[int] = array("H")  # index of the origin, and in the lowest bit whether it came back
+        self._kept: list[QueueEntry | None] = []
+        self._origins: list[Origin] = []  # from ORIGINS_MAX on they lack exchange and routing key
+        self._run = 0  # where the first item that was not taken stands
+        self._run_start = 0
+        self._next_kept = 0
+        self.items = len(entries)
+        self.rows = 0
+        self.bytes = 0
+        self.redelivered_upto = 0
+        self._fill(entries, records)
+
+    def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
+        marks: dict[Origin, int] = {}
+        partial: dict[tuple[str, int, int], int] = {}
+        next_sequence = next_record = last_mark = -1
+        for entry, record in zip(entries, records, strict=True):
+            sequence = entry.sequence
+            if not record:
+                self._append(sequence, 0, 0, 0)
+                self._kept.append(entry)
+                next_sequence = -1
+                continue
+            message = entry.message
+            mark = marks.get(message.origin, -1)
+            if mark < 0:
+                mark = marks[message.origin] = self._mark_of(message.origin, partial)
+            if entry.redelivered:
+                mark |= 1
+                self.redelivered_upto = sequence
+            self.rows += 1
+            self.bytes += len(message.body)
+            if sequence == next_sequence and record == next_record and mark == last_mark:
+                self._lengths[-1] += 1
+            else:
+                self._append(sequence, record - self._base_record, 1, mark)
+            next_sequence, next_record, last_mark = sequence + 1, record + 1, mark
+
+    def _append(self, sequence: int, record: int, length: int, mark: int) -> None:
+        self._sequences.append(sequence - self._base_sequence)
+        self._records.append(record)
+        self._lengths.append(length)
+        self._marks.append(mark)
+
+    def _mark_of(self, origin: Origin, partial: dict[tuple[str, int, int], int]) -> int:
+        """Keep the origin, whole while there are few; return its index, shifted by one bit."""
+        if len(self._origins) < ORIGINS_MAX:
+            self._origins.append(origin)
+            return (len(self._origins) - 1) << 1
+        known = (origin.publisher, id(origin.view), id(origin.connection))
+        index = partial.get(known, -1)
+        if index < 0:
+            index = partial[known] = len(self._origins)
+            self._origins.append(Origin("", "", origin.publisher, origin.view, origin.connection))
+        return index << 1
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence of the first item that was not taken."""
+        return self._base_sequence + self._sequences[self._run] + self._run_start
+
+    def peek(self, limit: int) -> Rows:
+        """Return the first ``limit`` items that were not taken."""
+        found = Rows()
+        run, start, next_kept = self._run, self._run_start, self._next_kept
+        wanted = min(limit, self.items)
+        while wanted:
+            sequence = self._base_sequence + self._sequences[run] + start
+            length = self._lengths[run]
+            if not length:
+                found.sequences.append(sequence)
+                found.records.append(0)
+                found.kept.append(self._kept[next_kept])
+                found.origins.append(None)
+                found.partial.append(False)
+                found.redelivered.append(False)
+                next_kept += 1
+                run += 1
+                wanted -= 1
+                continue
+            count = min(length - start, wanted)
+            record = self._base_record + self._records[run] + start
+            mark = self._marks[run]
+            found.sequences.extend(range(sequence, sequence + count))
+            found.records.extend(range(record, record + count))
+            found.kept.extend([None] * count)
+            found.origins.extend([self._origins[mark >> 1]] * count)
+            found.partial.extend([mark >> 1 >= ORIGINS_MAX] * count)
+            found.redelivered.extend([bool(mark & 1)] * count)
+            wanted -= count
+            start += count
+            if start == length:
+                run += 1
+                start = 0
+        return found
+
+    def take(self, rows: Rows) -> None:
+        """Forget the items that :meth:`peek` returned last; :attr:`bytes` is the caller's."""
+        left = len(rows)
+        self.items -= left
+        while left:
+            length = self._lengths[self._run]
+            if not length:
+                self._kept[self._next_kept] = None
+                self._next_kept += 1
+                self._run += 1
+                left -= 1
+                continue
+            count = min(length - self._run_start, left)
+            self.rows -= count
+            left -= count
+            self._run_start += count
+            if self._run_start == length:
+                self._run += 1
+                self._run_start = 0
+
+    def kept(self) -> list[QueueEntry]:
+        """Return the entries that were kept and not taken or swept."""
+        return [entry for entry in self._kept if entry is not None]
+
+    def sweep(self) -> None:
+        """Let go of removed entries; their places stay."""
+        self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]

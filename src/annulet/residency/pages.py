@@ -1,0 +1,160 @@
+"""The pages of one queue, and loading from them.
+
+A load takes some hundred rows from the front and reads them on the event loop: their bytes are in the page cache, since
+they were written not long ago or were asked for when the rows before them were loaded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.paging import EntryPages
+from annulet.residency.loader import entries_of
+from annulet.residency.page import PAGE_ITEMS_MAX, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.residency.figures import PagingFigures
+    from annulet.residency.loader import MessageReader, StoredMessage
+    from annulet.residency.page import Rows
+
+LOAD_MESSAGES: Final = 256
+"""Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
+
+LOAD_BYTES: Final = 1 << 20
+"""Body bytes of one load, by the page's average; one message always fits."""
+
+PREFETCH_LOADS: Final = 4
+"""Loads that the disk is asked for ahead: 4 MiB, 20 ms of a drain at 50,000 messages a second."""
+
+ATTEMPTS_MAX: Final = 40
+"""Times a read that the disk refuses is tried before its rows are given up: 10 s of the broker's ticks."""
+
+
+class QueuePages(EntryPages):
+    """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
+
+    def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures) -> None:
+        super().__init__()
+        self.stalled = False
+        self._queue = queue
+        self._reader = reader
+        self._figures = figures
+        self._pages: deque[Page] = deque()
+        self._attempts = 0
+        self._asked_for = 0  # loads whose rows the disk was asked for ahead
+
+    def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Make pages of the entries."""
+        for start in range(0, len(entries), PAGE_ITEMS_MAX):
+            page = Page(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
+            self._pages.append(page)
+            self.items += page.items
+            self.rows += page.rows
+            self.bytes += page.bytes
+            self._figures.paged_out += page.rows
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the first item."""
+        return self._pages[0].first_sequence
+
+    def load(self, *, insist: bool) -> list[QueueEntry] | None:
+        """Read the first rows, at most ``LOAD_MESSAGES`` and about ``LOAD_BYTES``."""
+        self.lost = self.lost_bytes = 0
+        if self.stalled and not insist:
+            return None
+        page = self._pages[0]
+        rows = page.peek(_items_to_load(page))
+        records = [record for record in rows.records if record]
+        stored = self._read(records, insist=insist)
+        if stored is None:
+            return None
+        entries, size = entries_of(self._queue, rows, stored)
+        self._account(page, rows, records, entries, size)
+        if not page.items:
+            self._pages.popleft()
+        self._asked_for -= 1
+        if self._pages and self._asked_for <= 0:
+            self._prefetch()
+        return entries
+
+    def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
+        kept = sum(entry is not None for entry in rows.kept)
+        self.lost = len(records) - (len(entries) - kept)
+        page.take(rows)
+        page.bytes -= size
+        self.items -= len(rows)
+        self.rows -= len(records)
+        self.bytes -= size
+        if not page.rows:  # whatever bytes are left belonged to damaged rows
+            self.lost_bytes = page.bytes
+            self.bytes -= page.bytes
+            page.bytes = 0
+        figures = self._figures
+        figures.loads += 1
+        figures.loaded += len(records) - self.lost
+        figures.unreadable += self.lost
+
+    def entries_kept(self) -> list[QueueEntry]:
+        """Return the entries among the rows."""
+        return [entry for page in self._pages for entry in page.kept()]
+
+    def sweep(self) -> None:
+        """Let go of removed entries."""
+        for page in self._pages:
+            page.sweep()
+
+    def redelivered_upto(self) -> int:
+        """Ask every page."""
+        return max([page.redelivered_upto for page in self._pages if page.rows], default=0)
+
+    def clear(self) -> None:
+        """Forget all pages."""
+        self._pages.clear()
+        self.items = self.rows = self.bytes = 0
+        self.stalled = False
+        self._attempts = 0
+
+    def retry(self) -> None:
+        """Let the next load try the disk again."""
+        self.stalled = False
+
+    def _read(self, records: Sequence[int], *, insist: bool) -> Sequence[StoredMessage | None] | None:
+        """Read; ``None`` when the disk refuses, which is final only after many attempts."""
+        try:
+            stored = self._reader.read(records)
+        except OSError:
+            self._figures.postponed += 1
+            self._attempts += 1
+            if self._attempts < ATTEMPTS_MAX and not insist:
+                self.stalled = True
+                return None
+            stored = [self._read_one(record) for record in records]
+        self._attempts = 0
+        self.stalled = False
+        return stored
+
+    def _read_one(self, record: int) -> StoredMessage | None:
+        try:
+            return self._reader.read([record])[0]
+        except OSError:
+            return None
+
+    def _prefetch(self) -> None:
+        self._asked_for = PREFETCH_LOADS
+        page = self._pages[0]
+        rows = page.peek(_items_to_load(page) * PREFETCH_LOADS)
+        records = [record for record in rows.records if record]
+        if records:
+            self._reader.prefetch(records)
+
+
+def _items_to_load(page: Page) -> int:
+    if not page.rows:
+        return LOAD_MESSAGES
+    average = max(1, page.bytes // page.rows)
+    return max(1, min(LOAD_MESSAGES, LOAD_BYTES // average))

@@ -1,0 +1,264 @@
+"""Reading single records of the log back: what queues need whose messages are on disk only.
+
+Records that lie near each other come with one read. A damaged record is reported and passed over; the others of the
+same read are served.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Final
+from zlib import crc32
+
+from annulet.store.files import File, FileSystem
+from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
+from annulet.store.records import (
+    HEADER,
+    MAGIC,
+    ORDINAL_BITS,
+    ORDINAL_MASK,
+    PREFIX,
+    RECORD_BYTES_MAX,
+    SINGLE,
+    TYPE_MESSAGE,
+    decode_message,
+    decode_origin,
+    decode_targets,
+)
+from annulet.store.scanning import read_record
+from annulet.store.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+OPEN_FILES_MAX: Final = 32
+"""Segment files kept open for reading. Each costs a descriptor; deep queues read a few segments at a time."""
+
+GAP_BYTES_MAX: Final = 64 << 10
+"""Bytes between two records that are read along rather than skipped with a second read."""
+
+READ_BYTES_MAX: Final = 1 << 20
+"""Bytes of one read, but for a single record that is larger."""
+
+TAIL_BYTES: Final = 8 << 10
+"""Read behind the start of the last record: where it ends stands in its header. Most records are smaller."""
+
+ORIGINS_MAX: Final = 4096
+"""Decoded origins kept, as many as encoded ones when records are written."""
+
+NOWHERE: Final[array[int]] = array("I")
+"""Offsets of a segment that is not there."""
+
+
+class RecordReader:
+    """Reads records of the segments in ``segments``, which the log keeps current. Belongs to the event loop."""
+
+    def __init__(self, segments: dict[int, Segment], files: FileSystem, report: RecoveryReport) -> None:
+        self._segments = segments
+        self._files = files
+        self._report = report
+        self._open: dict[int, File] = {}  # least recently used first
+        self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
+        self._origins: dict[bytes, tuple[str, str, str, str]] = {}
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+        """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
+
+        Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
+        """
+        found: list[LoggedMessage | None] = []
+        for segment, start, offsets in self._spans(records):
+            self._read_span(segment, records[start : start + len(offsets)], offsets, found)
+        return found
+
+    def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
+        """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
+        file = self._files.open(segment.path)
+        try:
+            data = file.read(0, segment.size)
+        finally:
+            file.close()
+        view = memoryview(data)
+        base = segment.number << ORDINAL_BITS
+        for ordinal in list(segment.live_ordinals()):
+            offset = segment.offsets[ordinal]
+            found = self._decoded(data, view, ordinal, offset, segment.seed) if offset else None
+            if found is None:
+                self._note_damaged(base | ordinal, offset)
+                continue
+            remaining = segment.remaining(ordinal)
+            targets = [target for target in found.targets if target[0] in remaining]
+            exchange, routing_key, publisher, view_name = found.origin
+            yield RecoveredMessage(
+                base | ordinal,
+                found.header,
+                found.body,
+                exchange,
+                routing_key,
+                publisher,
+                view_name,
+                found.priority,
+                found.accepted_at,
+                found.expires_at,
+                targets,
+                redelivered,
+            )
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
+        for segment, _, offsets in self._spans(records):
+            if segment is None or not offsets[0]:
+                continue
+            try:
+                self._file(segment).prefetch(offsets[0], offsets[-1] + TAIL_BYTES - offsets[0])
+            except OSError as error:
+                logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
+
+    def hold(self, segment: Segment) -> None:
+        """Keep a segment's present file open until :meth:`release`. Raises ``OSError`` when it cannot be opened."""
+        self._file(segment)
+        self._held.add(segment.number)
+
+    def release(self, number: int) -> None:
+        """Close a segment's file: another has taken its place, or it is gone."""
+        self._held.discard(number)
+        file = self._open.pop(number, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        for number in list(self._open):
+            self.release(number)
+
+    @property
+    def open_files(self) -> int:
+        """How many segment files are open for reading."""
+        return len(self._open)
+
+    def _spans(self, records: Sequence[int]) -> Iterator[tuple[Segment | None, int, list[int]]]:
+        """Yield what one read brings: segment, index of the first record, and the offsets from there on.
+
+        An offset of 0 means that the record is nowhere; it stands alone.
+        """
+        place, count = 0, len(records)
+        while place < count:
+            number = records[place] >> ORDINAL_BITS
+            segment = self._segments.get(number)
+            places = NOWHERE if segment is None else segment.offsets
+            start, first, previous = place, 0, 0
+            offsets: list[int] = []
+            while place < count and records[place] >> ORDINAL_BITS == number:
+                ordinal = records[place] & ORDINAL_MASK
+                offset = places[ordinal] if ordinal < len(places) else 0
+                if not offsets:
+                    first = offset
+                elif (
+                    not first
+                    or not previous < offset <= previous + GAP_BYTES_MAX
+                    or offset - first > READ_BYTES_MAX - TAIL_BYTES
+                ):
+                    break
+                offsets.append(offset)
+                previous = offset
+                place += 1
+            yield segment, start, offsets
+
+    def _read_span(
+        self, segment: Segment | None, records: Sequence[int], offsets: list[int], found: list[LoggedMessage | None]
+    ) -> None:
+        """Add the messages of one read to ``found``."""
+        first, last = offsets[0], offsets[-1]
+        if segment is None or not first:
+            for record in records:
+                self._note_damaged(record, 0)
+            found.extend([None] * len(records))
+            return
+        file = self._file(segment)
+        data = file.read(first, last + TAIL_BYTES - first)
+        missing = self._missing(data, last - first)
+        if missing:
+            data += file.read(first + len(data), missing)
+        seed = segment.seed
+        view = memoryview(data)
+        for record, offset in zip(records, offsets, strict=True):
+            message = self._decoded(data, view, record, offset - first, seed)
+            if message is None:
+                self._note_damaged(record, offset)
+            found.append(message)
+
+    def _missing(self, data: bytes, offset: int) -> int:
+        """Return how many bytes of the record at ``offset`` are behind the data."""
+        if offset + HEADER.size > len(data):
+            return 0  # the file ends here
+        length = int(HEADER.unpack_from(data, offset)[2])
+        if length > RECORD_BYTES_MAX:  # damaged: never take its word for how much to read
+            return 0
+        return max(0, offset + HEADER.size + length - len(data))
+
+    def _decoded(self, data: bytes, view: memoryview, number: int, start: int, seed: int) -> LoggedMessage | None:
+        """Decode the record at ``start``, in one go when it is of one queue, as nearly all are."""
+        fixed = start + PREFIX.size
+        if fixed + SINGLE.size <= len(data):
+            magic, crc = PREFIX.unpack_from(data, start)
+            values = SINGLE.unpack_from(data, fixed)
+            length, ordinal, _, _, kind, priority, targets, accepted_at, expires_at, origin, header = values[:11]
+            end = start + HEADER.size + length
+            if magic == MAGIC and kind == TYPE_MESSAGE and targets == 1 and end <= len(data):
+                if ordinal != number & ORDINAL_MASK or crc32(view[fixed:end], seed) != crc:
+                    return None
+                header_start = fixed + SINGLE.size + origin
+                body_start = header_start + header
+                return LoggedMessage(
+                    data[header_start:body_start],
+                    data[body_start:end],
+                    self._origin(data[fixed + SINGLE.size : header_start]),
+                    priority,
+                    accepted_at,
+                    expires_at,
+                    [(values[11], values[12])],
+                )
+        record = read_record(view, start, seed)
+        if record is None or record.type != TYPE_MESSAGE or record.ordinal != number & ORDINAL_MASK:
+            return None
+        content = decode_message(data, record)
+        return LoggedMessage(
+            content.header,
+            content.body,
+            self._origin(content.origin),
+            record.priority,
+            content.accepted_at,
+            content.expires_at,
+            decode_targets(data, record),
+        )
+
+    def _origin(self, encoded: bytes) -> tuple[str, str, str, str]:
+        origin = self._origins.get(encoded)
+        if origin is None:
+            if len(self._origins) >= ORIGINS_MAX:
+                self._origins.clear()
+            origin = self._origins[encoded] = decode_origin(encoded)
+        return origin
+
+    def _note_damaged(self, record: int, offset: int) -> None:
+        self._report.lost_records += 1
+        logger.error(
+            "message log: record %d of segment %d at offset %d is damaged and cannot be delivered",
+            record & ORDINAL_MASK,
+            record >> ORDINAL_BITS,
+            offset,
+        )
+
+    def _file(self, segment: Segment) -> File:
+        number = segment.number
+        file = self._open.pop(number, None)
+        if file is None:
+            file = self._files.open(segment.path)
+            for other in list(self._open):
+                if len(self._open) < OPEN_FILES_MAX:
+                    break
+                if other not in self._held:
+                    self._open.pop(other).close()
+        self._open[number] = file
+        return file

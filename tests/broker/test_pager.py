@@ -1,0 +1,340 @@
+"""Deep backlogs in a broker with a small budget: little stays in memory, and nobody but the memory notices."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker import pager as pager_module
+from annulet.broker.broker import Broker
+from annulet.broker.pager import CHUNK, SLICE, Pager
+from annulet.core.management.scan import Scan
+from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import QueueSettings
+from annulet.residency.budget import MIB
+from annulet.testing.clock import VirtualClock
+from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
+from tests.broker.conftest import leave
+from tests.broker.restarts import crash, queue_of
+
+QUEUE, BASIC = commands.Queue, commands.Basic
+COUNT = 2500
+SIZE = 1024
+
+
+def body(number: int) -> bytes:
+    return b"%0*d" % (SIZE, number)
+
+
+@pytest.fixture(scope="module")
+def backlog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a deep queue, left as after a kill; tests work on copies."""
+    return tmp_path_factory.mktemp("backlog")
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, backlog: Path) -> AsyncIterator[Broker]:
+    """A broker with 2,500 messages of 1 KiB in ``q``, that were published to another one which was killed."""
+    copy = backlog / "data"
+    if not copy.exists():
+        async with testing.broker(
+            http=False, data_dir=backlog / "first", clock=VirtualClock(), body_budget_bytes=MIB
+        ) as running:
+            await fill(running.broker)
+            await crash(running.broker, backlog / "first", copy)
+            leave(running.broker)
+    shutil.copytree(copy, tmp_path / "data")
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "data", clock=VirtualClock(), body_budget_bytes=MIB
+    ) as running:
+        yield running.broker
+        leave(running.broker)
+
+
+async def fill(broker: Broker, first: int = 0, count: int = COUNT, name: str = "q") -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue=name, durable=True))
+    for start in range(first, first + count, 250):
+        await peer.send(1, *(persistent(1, name, body(number)) for number in range(start, start + 250)))
+        await broker.commit.durable()
+    await turns()
+
+
+async def settled(broker: Broker) -> Queue:
+    """Return the deep queue when everything is written and paged."""
+    await broker.commit.durable()
+    pager = broker.pager
+    assert pager is not None
+    while pager.run():
+        await turns()
+    return queue_of(broker)
+
+
+async def drained(broker: Broker, name: str = "q") -> list[int]:
+    """Return what a consumer gets, which acknowledges all."""
+    peer = await Peer(broker).open(1)
+    await peer.send(1, BASIC.Qos(prefetch_count=300), BASIC.Consume(queue=name))
+    found: list[int] = []
+    while True:
+        frames = await peer.take()
+        got = bodies(frames)
+        if not got:
+            await broker.commit.durable()
+            return found
+        found += [int(content) for content in got]
+        tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
+        await peer.send(1, BASIC.Ack(tags[-1], multiple=True))
+
+
+async def test_a_deep_queue_takes_little_memory_and_is_delivered_in_order(broker: Broker) -> None:
+    queue = await settled(broker)
+    figures = queue.statistics()
+    assert (figures.pending_count, figures.pending_bytes) == (COUNT, COUNT * SIZE)
+    assert figures.messages_paged == COUNT - KEEP_MESSAGES
+    assert broker.pager is not None
+    assert broker.pager.queues_paging == 1
+    assert await drained(broker) == list(range(COUNT))
+    assert broker.pager.figures.loaded == COUNT - KEEP_MESSAGES
+    figures = queue.statistics()
+    assert (figures.message_count, figures.pending_bytes, figures.messages_paged) == (0, 0, 0)
+    assert figures.messages_added == sum(figures.removed.values())
+    assert broker.log.statistics().live_records == 0
+    broker.pager.tick(broker.clock())
+    assert (broker.pager.queues_paging, broker.pager.budget.used) == (0, 0)
+
+
+async def test_a_queue_pages_while_it_is_filled_and_drained(broker: Broker) -> None:
+    queue = await settled(broker)
+    peer = await Peer(broker).open(1)
+    await peer.send(1, BASIC.Qos(prefetch_count=100), BASIC.Consume(queue="q"))
+    found: list[int] = []
+    for start in range(COUNT, COUNT + 2000, 250):
+        await fill(broker, start, 250)
+        frames = await peer.take()
+        found += [int(content) for content in bodies(frames)]
+        tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
+        await peer.send(1, BASIC.Ack(tags[-1], multiple=True))
+        assert queue.order.count - queue.order.paged_count() <= KEEP_MESSAGES + CHUNK
+    found += [int(content) for content in bodies(await peer.take())]
+    peer.connection.abort()
+    await turns()
+    rest = await drained(broker)
+    assert found == list(range(len(found)))
+    assert rest == list(range(len(found) - 100, COUNT + 2000)), "with what was not acknowledged"
+
+
+async def test_deliveries_that_come_back_go_first(broker: Broker) -> None:
+    queue = await settled(broker)
+    peer = await Peer(broker).open(1)
+    await peer.send(1, BASIC.Qos(prefetch_count=2000), BASIC.Consume(queue="q"))
+    assert len(bodies(await peer.take())) == 2000
+    assert queue.order.first_sequence() == 2001
+    peer.connection.abort()
+    await turns()
+    assert await drained(broker) == list(range(COUNT))
+
+
+async def test_a_consumer_with_a_selector_sees_everything(broker: Broker) -> None:
+    await settled(broker)
+    peer = await Peer(broker).open(1)
+    await peer.send(1, BASIC.Qos(prefetch_count=10))
+    await peer.send(1, BASIC.Consume(queue="q", arguments={"x-selector": "absent IS NULL"}))
+    assert [int(content) for content in bodies(await peer.take())] == list(range(10))
+    assert queue_of(broker).statistics().messages_paged == 0
+    peer.connection.abort()
+    await turns()
+    assert await drained(broker) == list(range(COUNT))
+
+
+async def test_a_browser_sees_everything_and_takes_nothing(broker: Broker) -> None:
+    queue = await settled(broker)
+    assert [int(entry.message.body) for entry in queue.browse()] == list(range(COUNT))
+    assert await drained(broker) == list(range(COUNT))
+
+
+async def test_entries_of_a_running_scan_stay_while_others_page(broker: Broker) -> None:
+    queue = await settled(broker)
+    scan = Scan(queue, pending=True, scheduled=False)
+    await fill(broker, COUNT, 3000)
+    await settled(broker)
+    assert queue.statistics().messages_paged > 2000
+    while not scan.prepare(1000):
+        pass
+    seen = 0
+    while (entry := scan.following()) is not None:
+        seen += queue.remove(entry, RemovalReason.DELETED, broker.clock())
+    assert seen == COUNT
+    assert await drained(broker) == list(range(COUNT, COUNT + 3000))
+
+
+async def test_gets_and_leases_take_what_is_next(broker: Broker) -> None:
+    queue = await settled(broker)
+    now = broker.clock()
+    taken = queue.acquire(2000, -1, now)
+    assert [int(entry.message.body) for entry in taken] == list(range(2000))
+    queue.return_entries(taken[1000:], now)
+    for entry in taken[:1000]:
+        queue.acknowledge(entry)
+    assert await drained(broker) == list(range(1000, COUNT))
+
+
+async def test_a_purge_leaves_nothing(broker: Broker) -> None:
+    queue = await settled(broker)
+    assert queue.purge(broker.clock()) == COUNT
+    await broker.commit.durable()
+    figures = queue.statistics()
+    assert (figures.message_count, figures.pending_bytes, figures.messages_paged) == (0, 0, 0)
+    assert figures.removed == {"purged": COUNT}
+    assert broker.log.statistics().live_records == 0
+
+
+async def test_a_deleted_queue_leaves_nothing(broker: Broker) -> None:
+    queue = await settled(broker)
+    assert broker.hosts["/"].delete_queue(queue, broker.clock()) == COUNT
+    await broker.commit.durable()
+    await broker.commit.maintain()
+    assert broker.log.statistics().live_records == 0
+    assert broker.pager is not None
+    broker.pager.tick(broker.clock())
+    assert broker.pager.queues_paging == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "left"),
+    [
+        (QueueSettings(ring_size=1000, ring_trim_now=True), range(COUNT - 1000, COUNT)),
+        (QueueSettings(max_length=1500, overflow="ring"), range(COUNT - 1500, COUNT)),
+        (QueueSettings(max_length=1500, overflow="ring", evict="newest"), range(1500)),
+        (QueueSettings(max_length=1500, overflow="page"), range(COUNT)),
+        (QueueSettings(message_ttl=1000), range(COUNT)),
+    ],
+)
+async def test_changed_settings_hold_for_what_is_on_disk(broker: Broker, settings: QueueSettings, left: range) -> None:
+    queue = await settled(broker)
+    queue.update(settings, broker.clock())
+    assert await drained(broker) == list(left)
+
+
+async def test_a_time_to_live_given_later_expires_what_was_on_disk(broker: Broker) -> None:
+    queue = await settled(broker)
+    queue.update(QueueSettings(message_ttl=1000), broker.clock())
+    assert queue.expire(broker.clock() + 2000) == COUNT
+    assert queue.statistics().removed == {"expired": COUNT}
+
+
+async def test_what_was_acknowledged_stays_away_over_a_crash(broker: Broker, tmp_path: Path) -> None:
+    queue = await settled(broker)
+    for entry in queue.acquire(1200, -1, broker.clock()):
+        queue.acknowledge(entry)
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
+        figures = queue_of(running.broker).statistics()
+        assert (figures.pending_count, figures.pending_bytes) == (COUNT - 1200, (COUNT - 1200) * SIZE)
+        assert figures.messages_paged >= COUNT - 1200 - KEEP_MESSAGES
+        assert queue_of(running.broker).order.redelivered_upto() == COUNT
+        assert await drained(running.broker) == list(range(1200, COUNT))
+        leave(running.broker)
+
+
+async def test_a_damaged_record_is_left_out_and_said(broker: Broker, tmp_path: Path) -> None:
+    queue = await settled(broker)
+    (segment,) = (tmp_path / "data" / "messages").glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    place = data.index(body(2000))
+    data[place : place + 4] = b"----"
+    segment.write_bytes(data)
+    assert await drained(broker) == [number for number in range(COUNT) if number != 2000]
+    figures = queue.statistics()
+    assert (figures.messages_unreadable, figures.message_count, figures.pending_bytes) == (1, 0, 0)
+    assert figures.messages_added == sum(figures.removed.values())
+    assert broker.log.statistics().live_records == 1, "the record stays in the log"
+
+
+async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = await settled(broker)
+    pager = broker.pager
+    assert pager is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.log, "read", refuse)
+        found = await drained(broker)
+        assert found == list(range(KEEP_MESSAGES))
+        pager.tick(broker.clock())
+    assert queue.order.count == COUNT - KEEP_MESSAGES
+    assert pager.figures.postponed > 0
+    for connection in list(broker.connections):
+        connection.abort()
+    await turns()
+    pager.tick(broker.clock())
+    assert await drained(broker) == list(range(KEEP_MESSAGES, COUNT))
+
+
+def refuse(records: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+async def test_messages_of_an_undone_transaction_are_no_rows(broker: Broker) -> None:
+    queue = await settled(broker)
+    effects = broker.hosts["/"].effects
+    effects.begin_transaction()
+    message = queue.browse()[0].message
+    sample = type(message)(message.header, body(COUNT), message.origin, durable=True)
+    effects.store(sample, [queue.enqueue(sample, broker.clock())])
+    transaction = effects.suspend_transaction()
+    await fill(broker, COUNT + 1, 1250)
+    await settled(broker)
+    assert queue.statistics().messages_paged == 0, "nothing behind it pages either"
+    effects.resume_transaction(transaction)
+    effects.abort_transaction()
+    await fill(broker, COUNT + 1251, 250)
+    await settled(broker)
+    assert queue.statistics().messages_paged > 1000
+    assert await drained(broker) == list(range(COUNT + 1501))
+
+
+async def test_a_broker_in_memory_has_no_pager() -> None:
+    async with testing.broker(http=False) as running:
+        assert running.broker.pager is None
+
+
+async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = queue_of(broker)
+    queue.order.entries()
+    queue.order.pinned = 0
+    monkeypatch.setattr(pager_module, "CHUNK", 300)
+    monkeypatch.setattr(pager_module, "SLICE", 600)
+    pager = Pager(broker.log, broker.loop, MIB)
+    pager.note(queue)
+    assert pager.run() is True
+    assert queue.order.paged_count() == 600
+    pager.window_written()
+    assert queue.order.paged_count() == 1200
+    await turns()
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
+
+
+async def test_one_run_pages_a_slice_and_says_when_there_is_more(broker: Broker) -> None:
+    queue = queue_of(broker)
+    queue.order.entries()
+    queue.order.pinned = 0
+    pager = Pager(broker.log, broker.loop, MIB)
+    pager.note(queue)
+    assert SLICE > COUNT
+    assert pager.run() is False
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
+    pager.window_written()
+    assert pager.figures.paged_out == 0, "rows of pages that another pager made count there"
+
+
+async def test_a_look_at_the_first_messages_does_not_bring_in_the_rest(broker: Broker) -> None:
+    queue = await settled(broker)
+    assert Scan(queue, pending=True, scheduled=False, leading=50).whole is False
+    assert queue.statistics().messages_paged == COUNT - KEEP_MESSAGES
+    assert await drained(broker) == list(range(COUNT))
+    assert Scan(queue, pending=True, scheduled=False, leading=50).whole is True

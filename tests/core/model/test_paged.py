@@ -1,0 +1,129 @@
+"""The compositions whose queues may page, with pages forced after each command: paging is seen by no policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from annulet.core.message import Message
+from annulet.core.order import FifoOrder
+from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paging import pageable
+from annulet.core.settings import QueueSettings
+from annulet.residency import pages as pages_module
+from annulet.store.interface import LoggedMessage
+from annulet.testing.oracle.records import OracleMessage
+from tests.core.helpers import RecordingEffects
+from tests.core.model.compositions import Composition, compositions
+from tests.core.model.policies import EXAMPLES
+from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
+from tests.core.model.runner import MessageShape, Runner
+from tests.residency.doubles import pages_of
+
+ALL = 1 << 60
+
+FIRST_RECORD = 1 << 40
+"""Of published messages. The recording effects count from 1 for what the queue itself stores: a changed priority."""
+
+
+class EveryTarget(list[tuple[int, int]]):
+    """The sequence a message gets is not known when it is made."""
+
+    def __contains__(self, target: object) -> bool:
+        return True
+
+
+class ModelDisk:
+    def __init__(self, effects: RecordingEffects) -> None:
+        self.effects = effects
+        self.messages: dict[int, Message] = {}
+        self.loaded = 0
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+        self.loaded += len(records)
+        return [self._stored(self._message(record)) for record in records]
+
+    def _message(self, record: int) -> Message:
+        if record >= FIRST_RECORD:
+            return self.messages[record]
+        return next(message for message, _ in self.effects.stored if message.record == record)
+
+    def _stored(self, message: Message) -> LoggedMessage:
+        origin = message.origin
+        return LoggedMessage(
+            message.header, message.body, (origin.exchange, origin.routing_key, origin.publisher, origin.view.name),
+            message.priority, message.accepted_at, 0, EveryTarget(),
+        )  # fmt: skip
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        for record in records:
+            self._message(record)
+
+
+class PagedRunner(Runner):
+    """Every message is stored; whatever can page does after each command."""
+
+    def __init__(self, settings: QueueSettings, **options: Any) -> None:
+        super().__init__(settings, **options)
+        self.queue.queue_id = 7
+        self.disk = ModelDisk(self.effects)
+        self.paged = 0
+
+    def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
+        real, model = super()._make(shape)
+        real.durable = True
+        real.record = FIRST_RECORD + len(self.disk.messages)
+        self.disk.messages[real.record] = real
+        return real, model
+
+    def compare(self) -> None:
+        super().compare()
+        order = self.queue.order
+        if not isinstance(order, FifoOrder):
+            return
+        order.pinned = 0  # the comparison keeps none of the entries it was given
+        pages = order.pages if isinstance(order, PagedFifoOrder) else pages_of(self.queue, self.disk)
+        paged = paged_order_of(self.queue, pages)
+        if paged is not None:
+            paged.keep_messages = 0
+            self.paged += paged.page_out(ALL, 3)
+            self.paged += paged.page_out(ALL, 100)
+
+
+def runner_of(composition: Composition) -> PagedRunner:
+    copies = composition.settings.non_destructive or BROWSERS in composition.traits
+    return PagedRunner(composition.settings, copies=copies)
+
+
+PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 2)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("composition", PAGING, ids=lambda one: one.identifier)
+def test_core_agrees_with_the_oracle_when_it_pages(composition: Composition, tiny: None) -> None:
+    loaded = []
+
+    def run(program: bytes) -> None:
+        interpreter = Interpreter(composition, program)
+        interpreter.runner = runner_of(composition)
+        interpreter.run()
+        loaded.append(interpreter.runner.disk.loaded)
+
+    test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
+    test = settings(max_examples=EXAMPLES)(test)
+    seed(crc32(composition.identifier.encode()))(test)()
+    assert sum(loaded) > 0
+
+
+def test_there_are_compositions_that_page() -> None:
+    assert len(PAGING) > 1

@@ -1,0 +1,319 @@
+"""A FIFO order whose middle is on disk is a FIFO order, whatever pages out and comes back when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from annulet.core import paged_order
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
+from annulet.core.order import FifoOrder
+from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paging import EntryPages
+from annulet.residency import pages as pages_module
+from tests.core.helpers import NOW, make_message
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+ALL = 1 << 60
+
+
+class Paging(RuleBasedStateMachine):
+    """Sequences are compared with a sorted list; an entry that is held by somebody is never replaced by another."""
+
+    @initialize()
+    def start(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
+        self.disk = Disk()
+        self.queue = durable_queue()
+        order = paged_order_of(self.queue, pages_of(self.queue, self.disk))
+        assert order is not None
+        order.keep_messages = 2
+        self.order = order
+        self.model: list[int] = []
+        self.out: list[QueueEntry] = []
+        self.held: dict[int, QueueEntry] = {}  # handed out for keeps
+
+    def teardown(self) -> None:
+        if hasattr(self, "patch"):
+            self.patch.undo()
+
+    @rule(kind=st.sampled_from(["stored", "stored", "stored", "transient", "expiring", "came back once"]))
+    def append(self, kind: str) -> None:
+        (entry,) = stored_entries(self.queue, self.disk, 1)
+        if kind == "transient":
+            entry.message.record = 0
+        elif kind == "expiring":
+            entry.message.expires_at = NOW + 1
+        elif kind == "came back once":
+            entry.redelivered = True
+        self.order.append(entry)
+        self.model.append(entry.sequence)
+
+    @rule(limit=st.integers(1, 6), durable=st.integers(0, 40))
+    def page_out(self, limit: int, durable: int) -> None:
+        before = self.order.paged_count()
+        assert 0 <= self.order.page_out(durable if durable < 35 else ALL, limit) <= limit
+        assert self.order.paged_count() >= before
+
+    @rule(count=st.integers(1, 4))
+    def take(self, count: int) -> None:
+        for _ in range(min(count, len(self.model))):
+            entry = self.order.take_first()
+            assert entry is not None
+            assert entry.sequence == self.model.pop(0)
+            assert self.held.get(entry.sequence, entry) is entry
+            assert int(entry.message.body) == entry.sequence
+            entry.state = DELIVERING
+            self.out.append(entry)
+
+    @precondition(lambda self: self.out)
+    @rule(choice=st.integers(0, 100))
+    def come_back(self, choice: int) -> None:
+        entry = self.out.pop(choice % len(self.out))
+        entry.state = PENDING
+        entry.redelivered = True
+        self.order.reinsert(entry)
+        self.model = sorted([*self.model, entry.sequence])
+
+    @precondition(lambda self: self.order.in_memory())
+    @rule(choice=st.integers(0, 100))
+    def discard(self, choice: int) -> None:
+        there = [entry for entry in self.order.in_memory() if entry.state == PENDING]
+        if there:
+            entry = there[choice % len(there)]
+            entry.state = REMOVED
+            self.order.discard(entry)
+            self.model.remove(entry.sequence)
+
+    @rule(how=st.sampled_from(["entries", "snapshot", "held"]))
+    def look_at_all(self, how: str) -> None:
+        entries = [entry for entry in getattr(self.order, how)() if entry.state == PENDING]
+        assert sorted(entry.sequence for entry in entries) == self.model
+        assert self.order.paged_count() == 0
+        for entry in entries:
+            assert self.held.setdefault(entry.sequence, entry) is entry
+
+    @rule()
+    def compact(self) -> None:
+        self.order._compact()
+
+    @rule()
+    def clear(self) -> None:
+        self.order.clear()
+        self.model.clear()
+        assert self.order.first() is None
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "order"):
+            return
+        order = self.order
+        assert order.count == len(self.model)
+        there = [entry for entry in order.in_memory() if entry.state == PENDING]
+        assert len(there) + order.paged_count() == order.count
+        assert order.paged_bytes() == 10 * order.paged_count()
+        if order.first_sequence() not in self.model:  # a removed entry at the front of the pages
+            assert not self.model or order.first_sequence() < self.model[0]
+        came_back = max([entry.sequence for entry in there if entry.redelivered], default=0)
+        assert came_back <= order.redelivered_upto()
+
+
+TestPaging = Paging.TestCase
+TestPaging.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def paged(count: int, *, keep: int = 2) -> tuple[PagedFifoOrder, Disk]:
+    """Return an order of ``count`` stored messages with all but ``keep`` on disk."""
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, count):
+        queue.counters.messages_added += 1
+        queue.counters.bytes_added += 10
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = keep
+    assert queue.order is order
+    assert order.page_out(ALL, 1 << 20) == count - keep
+    return order, disk
+
+
+def taken(order: PagedFifoOrder) -> list[int]:
+    sequences = []
+    while (entry := order.take_first()) is not None:
+        sequences.append(entry.sequence)
+    return sequences
+
+
+def test_figures_and_the_first_sequence_load_nothing():
+    order, disk = paged(100)
+    queue = order._queue
+    for _ in range(2):
+        order.take_first()
+        queue.pending_bytes -= 10
+    assert order.first_sequence() == 3
+    figures = queue.statistics()
+    assert (figures.pending_count, figures.messages_paged, figures.first_sequence) == (98, 98, 3)
+    assert order.redelivered_upto() == 0
+    assert disk.reads == []
+
+
+def test_what_the_log_has_not_written_stays():
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, 10):
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    assert order.page_out(6, 100) == 3  # behind the two that are kept, records 3, 4 and 5
+    assert order.page_out(6, 100) == 0
+    assert order.paged_count() == 3
+    assert taken(order) == list(range(1, 11))
+
+
+def test_the_front_keeps_a_mebibyte_when_messages_are_large():
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, 10, size=paged_order.KEEP_BYTES // 4):
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    assert order.page_out(ALL, 100) == 6
+    assert taken(order) == list(range(1, 11))
+
+
+def test_a_returned_message_goes_before_rows_without_loading_them():
+    order, disk = paged(100)
+    first, second = order.take_first(), order.take_first()
+    order.reinsert(second)
+    order.reinsert(first)
+    assert order.first() is first
+    assert disk.reads == []
+    assert taken(order) == list(range(1, 101))
+
+
+def test_a_damaged_record_is_passed_over_and_accounted_for():
+    order, disk = paged(100)
+    queue = order._queue
+    disk.damaged = {5, 50, 100}
+    assert len(queue.order.entries()) == 97
+    assert queue.order.count == 97
+    assert queue.pending_bytes == 970
+    figures = queue.statistics()
+    assert figures.messages_unreadable == 3
+    assert figures.messages_added == figures.message_count + sum(figures.removed.values())
+
+
+def test_a_record_of_another_queue_is_no_message_of_this_one():
+    order, disk = paged(10)
+    disk.stored[5].targets[0] = (8, 5)
+    assert taken(order) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+def test_a_disk_that_refuses_holds_the_queue_up_and_loses_nothing():
+    order, disk = paged(10)
+    disk.failing = True
+    assert taken(order) == [1, 2]
+    assert (order.count, order.first()) == (8, None)
+    disk.failing = False
+    assert order.first() is None, "until somebody asks to try again"
+    order.pages.retry()
+    assert taken(order) == list(range(3, 11))
+
+
+def test_what_the_disk_never_gives_is_given_up():
+    order, disk = paged(10)
+    disk.failing = True
+    taken(order)
+    for _ in range(pages_module.ATTEMPTS_MAX):
+        order.pages.retry()
+        order.first()
+    assert order.count == 0
+    assert order._queue.statistics().messages_unreadable == 8
+
+
+def test_entries_that_somebody_may_hold_never_become_rows():
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, 10):
+        queue.insert(entry, arrival=True)
+    held = queue.order.snapshot()  # before the queue ever paged
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    assert order.page_out(ALL, 100) == 0
+    for entry in stored_entries(queue, disk, 10):
+        queue.insert(entry, arrival=True)
+    assert order.page_out(ALL, 100) == 10
+    assert [order.take_first() for _ in held] == held
+
+
+def test_a_purge_brings_rows_in_part_by_part():
+    order, disk = paged(2000)
+    queue = order._queue
+    assert queue.purge(NOW) == 2000
+    assert max(disk.reads) <= pages_module.LOAD_MESSAGES
+    assert (order.count, order.paged_count(), queue.pending_bytes) == (0, 0, 0)
+    assert queue.ledger.total == 2000
+
+
+def test_a_purge_ends_on_a_disk_that_refuses():
+    order, disk = paged(100)
+    disk.failing = True
+    queue = order._queue
+    assert queue.purge(NOW) == 2
+    figures = queue.statistics()
+    assert (figures.message_count, figures.messages_unreadable, figures.pending_bytes) == (0, 98, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"last_value_key": "k"}, {"priorities": 3}, {"non_destructive": True}, {"message_ttl": 5}]
+)
+def test_queues_whose_entries_others_know_do_not_page(arguments):
+    queue = durable_queue(**arguments)
+    assert paged_order_of(queue, EntryPages()) is None
+    assert type(queue.order) is not PagedFifoOrder
+
+
+def test_a_queue_in_memory_does_not_page():
+    queue = durable_queue()
+    queue.queue_id = 0
+    assert paged_order_of(queue, EntryPages()) is None
+    assert type(queue.order) is FifoOrder
+
+
+def test_a_look_at_the_first_messages_loads_no_more_than_these():
+    order, _disk = paged(2000)
+    returned = order.take_first()
+    assert order.take_first().sequence == 2
+    order.reinsert(returned)
+    first = order.leading(300)
+    assert sorted(entry.sequence for entry in first)[:3] == [1, 3, 4]
+    assert len(first) == 2 * pages_module.LOAD_MESSAGES + 1
+    assert order.paged_count() > 1000
+    assert order.page_out(ALL, 10_000) == 0
+    assert taken(order) == [1, *range(3, 2001)]
+
+
+def test_what_came_back_from_far_behind_is_not_among_the_first():
+    order, _ = paged(2000)
+    out = [order.take_first() for _ in range(1900)]
+    for entry in (out[0], out[-1]):
+        order.reinsert(entry)
+    order.page_out(ALL, 10_000)
+    assert sorted(entry.sequence for entry in order.leading(1))[:2] == [1, 1900]
+    assert len(order.leading(10_000)) == 102
+
+
+def test_the_order_is_made_once():
+    order, _ = paged(10)
+    assert paged_order_of(order._queue, EntryPages()) is order
+
+
+def test_arrivals_stay_objects_behind_the_rows():
+    order, _disk = paged(10)
+    queue = order._queue
+    entry = queue.enqueue(make_message(b"0000000011"), NOW)
+    assert entry in order.in_memory()
+    assert order.paged_count() == 8
+    assert taken(order) == list(range(1, 12))

@@ -1,0 +1,115 @@
+"""Which queues may page, and which of their messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.address_limits import AddressAccounts
+from annulet.core.effects import Effects
+from annulet.core.entry import DELIVERING
+from annulet.core.paging import EntryPages, may_be_row, pageable
+from tests.core.helpers import NOW, RecordingSession, queue_of
+from tests.residency.doubles import Disk, durable_queue, stored_entries
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ring_size": 1000},
+        {"max_length": 1000, "overflow": "reject"},
+        {"max_bytes": 1000, "overflow": "block"},
+        {"in_flight_max": 5},
+        {"consumers_before_dispatch": 2},
+        {"redelivery_delay": 100},
+        {"exclusive_consumer": True},
+    ],
+)
+def test_plain_fifo_queues_may(settings):
+    assert pageable(durable_queue(**settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"priorities": 3},
+        {"last_value_key": "k"},
+        {"group_mode": "sticky"},
+        {"fair_key": "k"},
+        {"message_ttl": 1000},
+        {"non_destructive": True},
+        {"max_length": 10, "overflow": "page"},
+        {"max_length": 10, "overflow": "ring", "evict": "newest"},
+    ],
+)
+def test_queues_that_know_more_of_their_messages_than_the_order_may_not(settings):
+    assert not pageable(durable_queue(**settings))
+
+
+def test_nor_may_a_transient_queue_or_one_that_is_gone():
+    assert not pageable(queue_of())
+    queue = durable_queue()
+    queue.delete(NOW)
+    assert not pageable(queue)
+
+
+@pytest.mark.parametrize("consumer", [{"browse": "snapshot"}, {"selector": "a = 1"}])
+def test_nor_while_somebody_looks_into_it(consumer):
+    queue, session = durable_queue(), RecordingSession()
+    session.consume(queue, messages=0, **consumer)
+    assert not pageable(queue)
+
+
+def test_nor_while_its_address_counts_what_leaves():
+    queue = durable_queue()
+    queue.accounts = AddressAccounts(Effects())
+    assert not pageable(queue)
+
+
+def entry(**facts):
+    queue, disk = durable_queue(), Disk()
+    (made,) = stored_entries(queue, disk, 1)
+    for name, value in facts.items():
+        setattr(made.message if hasattr(made.message, name) else made, name, value)
+    return made
+
+
+def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
+    assert may_be_row(entry())
+    assert may_be_row(entry(redelivered=True))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"record": 0},
+        {"durable": False},
+        {"expires_at": NOW},
+        {"deliver_at": NOW},
+        {"state": DELIVERING},
+        {"delivery_count": 1},
+        {"place": -5},
+        {"indexed": True},
+        {"evaluated": 1},
+        {"blocked": 1},
+        {"rank": (1,)},
+    ],
+)
+def test_any_other_stays_an_object(facts):
+    assert not may_be_row(entry(**facts))
+
+
+def test_the_interface_holds_nothing():
+    pages = EntryPages()
+    assert (pages.items, pages.rows, pages.bytes, pages.lost, pages.lost_bytes) == (0, 0, 0, 0, 0)
+    for call in (
+        lambda: pages.add([], bytearray()),
+        pages.first_sequence,
+        lambda: pages.load(insist=True),
+        pages.entries_kept,
+        pages.sweep,
+        pages.redelivered_upto,
+        pages.clear,
+    ):
+        with pytest.raises(NotImplementedError):
+            call()

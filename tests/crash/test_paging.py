@@ -1,0 +1,77 @@
+"""kill -9 of a broker whose queue is mostly on disk: paging changes nothing about what is promised."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from annulet.core.paged_order import KEEP_MESSAGES
+from tests.broker_process import BrokerProcess
+from tests.clients.support import Scene
+from tests.crash.test_kill import kill_under_load
+from tests.crash.workload import PERSISTENT, Consumer, Producer, contents, encode
+
+BACKLOG = 4000
+ROUNDS = 2
+ROUNDS_SOAK = 40
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that keeps hardly more than a queue's front in memory."""
+    with BrokerProcess(tmp_path / "data", "--body-budget", "1MiB") as process:
+        yield process
+
+
+def paged(process: BrokerProcess) -> int:
+    return int(process.get("/api/v1/queues/%2F/work")["messages_paged"])
+
+
+def kill_rounds(process: BrokerProcess, scene: Scene, moments: random.Random, rounds: int) -> None:
+    channel = scene.channel()
+    for queue in ("work", "markers"):
+        channel.queue_declare(queue, durable=True)
+    for number in range(BACKLOG - 1):
+        channel.basic_publish("", "work", encode(number), PERSISTENT)
+    channel.confirm_delivery()
+    channel.basic_publish("", "work", encode(BACKLOG - 1), PERSISTENT)
+    channel.connection.close()
+    assert paged(process) > 0
+    sent = BACKLOG
+    confirmed = set(range(BACKLOG))
+    acknowledged: set[int] = set()
+    settled: set[int] = set()
+    for _ in range(rounds):
+        producer = Producer(scene.peer, "", ["work"], sent)
+        consumer = Consumer(scene.peer, "work", "markers", batch=5)  # slow, so that the queue stays deep
+        kill_under_load(process, moments, producer, consumer)
+        sent = producer.sent
+        confirmed |= producer.confirmed
+        acknowledged |= consumer.acknowledged
+        settled |= consumer.settled
+        assert consumer.received == sorted(set(consumer.received)), "out of order or twice"
+        process.start()
+        restored = paged(process)
+        channel = scene.channel()
+        work = [number for number, _ in contents(channel, "work")]
+        channel.connection.close()
+        assert work == sorted(set(work)), "out of order or twice"
+        assert confirmed - acknowledged <= set(work), "a confirmed message is lost"
+        assert not settled & set(work), "a settled message came back"
+        assert set(work) <= set(range(sent))
+        assert restored > 0 or len(work) < 2 * KEEP_MESSAGES
+        process.restart()  # all that was looked at is in memory
+    assert settled
+
+
+def test_a_deep_queue_survives_kills(process: BrokerProcess, scene: Scene, moments: random.Random) -> None:
+    kill_rounds(process, scene, moments, ROUNDS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_deep_queue_survives_many_kills(process: BrokerProcess, scene: Scene, moments: random.Random) -> None:
+    kill_rounds(process, scene, moments, ROUNDS_SOAK)

@@ -1,0 +1,68 @@
+"""A log of the residency's tests: records in a dictionary, which can be damaged or refuse to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from annulet.core.entry import QueueEntry
+from annulet.core.message import Message
+from annulet.core.queue import Queue
+from annulet.residency.figures import PagingFigures
+from annulet.residency.pages import QueuePages
+from annulet.store.interface import LoggedMessage
+from tests.core.helpers import make_message, queue_of
+
+
+class Disk:
+    def __init__(self) -> None:
+        self.stored: dict[int, LoggedMessage] = {}
+        self.damaged: set[int] = set()
+        self.failing = False
+        self.reads: list[int] = []
+        self.prefetched: list[int] = []
+
+    def store(self, queue: Queue, message: Message, sequence: int) -> None:
+        message.record = len(self.stored) + 1
+        message.durable = True
+        origin = message.origin
+        self.stored[message.record] = LoggedMessage(
+            message.header,
+            message.body,
+            (origin.exchange, origin.routing_key, origin.publisher, origin.view.name),
+            message.priority,
+            message.accepted_at,
+            message.expires_at,
+            [(queue.queue_id, sequence)],
+        )
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+        if self.failing:
+            raise OSError(5, "Input/output error")
+        self.reads.append(len(records))
+        return [None if record in self.damaged else self.stored.get(record) for record in records]
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        self.prefetched.extend(records)
+
+
+def durable_queue(**settings: Any) -> Queue:
+    queue = queue_of(**settings)
+    queue.queue_id = 7
+    queue.durable = True
+    return queue
+
+
+def stored_entries(queue: Queue, disk: Disk, count: int, *, size: int = 10) -> list[QueueEntry]:
+    """Return entries of the queue, in the log and nowhere else."""
+    entries = []
+    for _ in range(count):
+        entry = QueueEntry(queue, make_message(b"%0*d" % (size, queue.next_sequence)), queue.next_sequence)
+        queue.next_sequence += 1
+        disk.store(queue, entry.message, entry.sequence)
+        entries.append(entry)
+    return entries
+
+
+def pages_of(queue: Queue, disk: Disk) -> QueuePages:
+    return QueuePages(queue, disk, PagingFigures())

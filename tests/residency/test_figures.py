@@ -1,0 +1,24 @@
+"""The figures follow a message to the disk and back."""
+
+from __future__ import annotations
+
+from annulet.residency.figures import PagingFigures
+from annulet.residency.pages import QueuePages
+from tests.residency.doubles import Disk, durable_queue, stored_entries
+
+
+def test_figures_of_all_queues_add_up():
+    figures, disk = PagingFigures(), Disk()
+    for _ in range(2):
+        queue = durable_queue()
+        pages = QueuePages(queue, disk, figures)
+        entries = stored_entries(queue, disk, 3)
+        pages.add(entries, bytearray([0, 0, 1]))
+        disk.damaged.add(entries[0].message.record)
+        disk.failing = True
+        pages.load(insist=False)
+        disk.failing = False
+        pages.retry()
+        pages.load(insist=False)
+    assert (figures.paged_out, figures.loads, figures.loaded) == (4, 2, 2)
+    assert (figures.unreadable, figures.postponed) == (2, 2)

@@ -1,0 +1,126 @@
+"""Loading from pages: how much at once, what is asked for ahead, what damage and a refusing disk do."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.entry import REMOVED
+from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+
+def filled(count: int, *, size: int = 10):
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, count, size=size)
+    pages.add(entries, bytearray(count))
+    return pages, disk, entries
+
+
+def test_a_load_is_some_hundred_messages():
+    pages, _disk, entries = filled(LOAD_MESSAGES * 2)
+    loaded = pages.load(insist=False)
+    assert [entry.sequence for entry in loaded] == [entry.sequence for entry in entries[:LOAD_MESSAGES]]
+    assert not set(loaded) & set(entries)
+    assert (pages.items, pages.rows, pages.bytes) == (LOAD_MESSAGES, LOAD_MESSAGES, 10 * LOAD_MESSAGES)
+    assert pages.first_sequence() == LOAD_MESSAGES + 1
+
+
+def test_a_load_of_large_messages_is_a_mebibyte_and_one_message_at_least():
+    assert len(filled(20, size=LOAD_BYTES // 4)[0].load(insist=False)) == 4
+    assert len(filled(3, size=LOAD_BYTES * 2)[0].load(insist=False)) == 1
+
+
+def test_the_disk_is_asked_ahead_once_in_some_loads():
+    pages, disk, entries = filled(LOAD_MESSAGES * 10)
+    pages.load(insist=False)
+    asked = [entry.message.record for entry in entries[LOAD_MESSAGES : LOAD_MESSAGES * (PREFETCH_LOADS + 1)]]
+    assert disk.prefetched == asked
+    for _ in range(PREFETCH_LOADS - 1):
+        pages.load(insist=False)
+    assert disk.prefetched == asked
+    pages.load(insist=False)
+    assert len(disk.prefetched) == 2 * len(asked)
+
+
+def test_many_entries_make_several_pages():
+    count = PAGE_ITEMS_MAX * 2 + 5
+    pages, _, _ = filled(count)
+    loaded = 0
+    while pages.items:
+        loaded += len(pages.load(insist=False))
+    assert loaded == count
+    assert (pages.rows, pages.bytes) == (0, 0)
+
+
+def test_kept_entries_come_back_themselves():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, 4)
+    pages.add(entries, bytearray([0, 1, 1, 0]))
+    assert pages.entries_kept() == entries[1:3]
+    entries[1].state = REMOVED
+    pages.sweep()
+    loaded = pages.load(insist=False)
+    assert [entry.sequence for entry in loaded] == [1, 3, 4]
+    assert loaded[1] is entries[2]
+
+
+def test_the_bytes_of_damaged_records_are_told_when_their_page_is_used_up():
+    pages, disk, entries = filled(LOAD_MESSAGES + 10)
+    disk.damaged = {entries[3].message.record}
+    assert len(pages.load(insist=False)) == LOAD_MESSAGES - 1
+    assert (pages.lost, pages.lost_bytes) == (1, 0)
+    assert len(pages.load(insist=False)) == 10
+    assert (pages.lost, pages.lost_bytes, pages.bytes) == (0, 10, 0)
+    assert pages._figures.unreadable == 1
+
+
+def test_a_refusing_disk_is_asked_again_only_when_told():
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    assert pages.load(insist=False) is None
+    disk.failing = False
+    assert pages.load(insist=False) is None
+    pages.retry()
+    assert len(pages.load(insist=False)) == 5
+    assert pages._figures.postponed == 1
+
+
+def test_after_many_attempts_what_cannot_be_read_is_lost():
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    for _ in range(ATTEMPTS_MAX - 1):
+        assert pages.load(insist=False) is None
+        pages.retry()
+    assert pages.load(insist=False) == []
+    assert (pages.lost, pages.lost_bytes, pages.items) == (5, 50, 0)
+
+
+def test_who_insists_gets_what_there_is():
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    assert pages.load(insist=True) == []
+    assert pages.lost == 5
+
+
+@pytest.mark.parametrize("redelivered", [0, 3])
+def test_redelivered_rows_are_known_and_come_back_so(redelivered):
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, 5)
+    for entry in entries:
+        entry.redelivered = entry.sequence == redelivered
+    pages.add(entries, bytearray(5))
+    assert pages.redelivered_upto() == redelivered
+    assert [entry.sequence for entry in pages.load(insist=False) if entry.redelivered] == [3] * bool(redelivered)
+
+
+def test_cleared_pages_hold_nothing():
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    pages.load(insist=False)
+    pages.clear()
+    assert (pages.items, pages.rows, pages.bytes, pages.stalled) == (0, 0, 0, False)
+    assert pages.redelivered_upto() == 0
