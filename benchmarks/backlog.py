@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 
 from benchmarks.brokers import Annulet, Running
-from benchmarks.scenarios import GeneratorError, build_generator
+from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
 
 SHALLOW: Final = 20_000
 BODY_BYTES: Final = 1024
@@ -87,7 +87,7 @@ def main(count: int, *, pure: bool) -> None:
     if reason:
         raise click.ClickException(reason)
     with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
-        program = build_generator(Path(scratch))
+        program = build_generator(AMQP091, Path(scratch))
         with annulet.running() as broker:
             sampler = MemorySampler(broker.process_id)
             idle = sampler.resident()
