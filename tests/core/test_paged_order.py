@@ -12,6 +12,7 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import EntryPages
+from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
 from tests.core.helpers import NOW, make_message
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -317,3 +318,20 @@ def test_arrivals_stay_objects_behind_the_rows():
     assert entry in order.in_memory()
     assert order.paged_count() == 8
     assert taken(order) == list(range(1, 12))
+
+
+def test_a_queue_whose_late_messages_were_all_removed_has_nothing_behind_its_front():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 3)
+    for entry in entries:
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    queue.remove_pending(entries[2], RemovalReason.EXPIRED, NOW, 0)
+    assert order.page_out(ALL, 100) == 0
+    assert sorted(entry.sequence for entry in order.leading(1)) == [1, 2]
+    assert [order.take_first(), order.take_first()] == entries[:2]
+    order.reinsert(entries[0])
+    assert order.first_sequence() == 1
+    assert taken(order) == [1]

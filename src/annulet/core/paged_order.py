@@ -152,11 +152,14 @@ class PagedFifoOrder(FifoOrder):
             late.popleft()
             entries.append(entry)
             kept.append(0 if row else 1)
-        if 0 not in kept and len(entries) < limit:  # nothing gained, and they may yet be taken from here
+        moved = len(entries)
+        if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
-            return 0
-        self.pages.add(entries, kept)
-        return len(entries)
+            moved = 0
+        else:
+            self.pages.add(entries, kept)
+        self._split = bool(self.pages.items or late)  # all that was late may have been removed
+        return moved
 
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
