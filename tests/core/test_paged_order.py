@@ -258,13 +258,16 @@ def test_a_purge_brings_rows_in_part_by_part():
     assert queue.ledger.total == 2000
 
 
-def test_a_purge_ends_on_a_disk_that_refuses():
+def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     order, disk = paged(100)
     disk.failing = True
     queue = order._queue
-    assert queue.purge(NOW) == 2
+    assert queue.purge(NOW) == 100
+    assert len(queue.effects.settled) == 100, "none of them comes back with the next start"
     figures = queue.statistics()
-    assert (figures.message_count, figures.messages_unreadable, figures.pending_bytes) == (0, 98, 0)
+    assert (figures.message_count, figures.messages_unreadable, figures.pending_bytes) == (0, 0, 0)
+    assert queue.counters.bytes_removed == 1000
+    assert (order.pages.items, order.paged_bytes()) == (0, 0)
 
 
 @pytest.mark.parametrize(

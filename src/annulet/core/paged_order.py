@@ -113,6 +113,14 @@ class PagedFifoOrder(FifoOrder):
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
 
+    def bring_unread(self) -> None:
+        """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
+        pages = self.pages
+        if pages.items:
+            self._tail.extend(pages.take_unread())
+            self._queue.note_unreadable(0, pages.lost_bytes)
+        self._split = bool(pages.items or self._late)
+
     # ------------------------------------------------------------------ figures
 
     def paged_count(self) -> int:

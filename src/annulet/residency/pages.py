@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.paging import EntryPages
-from annulet.residency.loader import entries_of
+from annulet.residency.loader import entries_of, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 
 if TYPE_CHECKING:
@@ -80,6 +80,16 @@ class QueuePages(EntryPages):
         self._asked_for -= 1
         if self._pages and self._asked_for <= 0:
             self._prefetch()
+        return entries
+
+    def take_unread(self) -> list[QueueEntry]:
+        """Take out the first page without reading it."""
+        page = self._pages.popleft()
+        entries = unread_entries_of(self._queue, page.peek(PAGE_ITEMS_MAX))
+        self.lost, self.lost_bytes = 0, page.bytes
+        self.items -= page.items
+        self.rows -= page.rows
+        self.bytes -= page.bytes
         return entries
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
