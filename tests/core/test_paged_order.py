@@ -299,6 +299,14 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these():
     assert taken(order) == [1, *range(3, 2001)]
 
 
+def test_a_look_at_the_first_messages_brings_in_so_many_bytes():
+    order, _disk = paged(2000)
+    order.leading_bytes = 3000
+    assert len(order.leading(2000)) == 2 + 2 * pages_module.LOAD_MESSAGES  # 2,560 and again 2,560 bytes
+    assert len(order.leading(2000)) == 2 + 2 * pages_module.LOAD_MESSAGES
+    assert taken(order) == list(range(1, 2001))
+
+
 def test_what_came_back_from_far_behind_is_not_among_the_first():
     order, _ = paged(2000)
     out = [order.take_first() for _ in range(1900)]

@@ -27,6 +27,11 @@ KEEP_BYTES: Final = 1 << 20
 """Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
 
 
+LEADING_BYTES: Final = 64 << 20
+"""Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What was
+looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
+
+
 class PagedFifoOrder(FifoOrder):
     """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
 
@@ -35,6 +40,7 @@ class PagedFifoOrder(FifoOrder):
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
+        self.leading_bytes = LEADING_BYTES
         self.pinned = order.pinned
         self.count = order.count
         self._queue = queue
@@ -100,9 +106,12 @@ class PagedFifoOrder(FifoOrder):
         return super().snapshot()
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return the front, made so long, and what came back and stands before the rows."""
-        while self._split and len(self._tail) < count and self._advance(insist=False):
-            pass
+        """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
+        room = self.leading_bytes - sum([len(entry.message.body) for entry in self._tail])
+        least = self.pages.bytes - room  # of the rows' bytes, those that stay there
+        while self._split and len(self._tail) < count and (not self._tail or self.pages.bytes > least):
+            if not self._advance(insist=False):
+                break
         if not self._split:
             return super().snapshot()
         self._pin()
