@@ -339,6 +339,8 @@ def test_a_queue_whose_late_messages_were_all_removed_has_nothing_behind_its_fro
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
     order.keep_messages = 2
+    entries[2].message.record = 0
+    assert order.page_out(ALL, 100) == 0  # what is not in the log is late
     queue.remove_pending(entries[2], RemovalReason.EXPIRED, NOW, 0)
     assert order.page_out(ALL, 100) == 0
     assert sorted(entry.sequence for entry in order.leading(1)) == [1, 2]

@@ -124,3 +124,22 @@ def test_cleared_pages_hold_nothing():
     pages.clear()
     assert (pages.items, pages.rows, pages.bytes, pages.stalled) == (0, 0, 0, False)
     assert pages.redelivered_upto() == 0
+
+
+def test_rows_that_come_one_at_a_time_share_a_page():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, PAGE_ITEMS_MAX + 10)
+    for entry in entries:
+        entry.redelivered = entry.sequence % 100 == 0
+        pages.add([entry], bytearray([entry.sequence % 50 == 1]))
+        if entry.sequence == 300:
+            found = pages.load(insist=False)
+    assert len(pages._pages) == 2
+    assert pages._figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
+    while pages.items:
+        found += pages.load(insist=False)
+    assert [entry.sequence for entry in found] == [entry.sequence for entry in entries]
+    assert [entry.redelivered for entry in found] == [entry.redelivered for entry in entries]
+    assert [entry.message.body for entry in found] == [entry.message.body for entry in entries]
+    assert (pages.rows, pages.bytes) == (0, 0)

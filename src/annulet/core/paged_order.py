@@ -183,6 +183,8 @@ class PagedFifoOrder(FifoOrder):
         tail = self._tail
         if not tail or tail[-1].sequence <= self.pinned:
             return False
+        if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
+            return False
         length = 0
         size = 0
         for entry in tail:

@@ -49,7 +49,16 @@ class QueuePages(EntryPages):
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        """Make pages of the entries."""
+        """Make pages of the entries, or let the last one have them."""
+        if self._pages and entries:
+            page = self._pages[-1]
+            items, rows, size = page.items, page.rows, page.bytes
+            if page.extend(entries, kept):
+                self.items += page.items - items
+                self.rows += page.rows - rows
+                self.bytes += page.bytes - size
+                self._figures.paged_out += page.rows - rows
+                return
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             page = Page(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
             self._pages.append(page)
