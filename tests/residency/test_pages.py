@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from annulet.core.entry import REMOVED
@@ -96,6 +98,24 @@ def test_after_many_attempts_what_cannot_be_read_is_lost():
         pages.retry()
     assert pages.load(insist=False) == []
     assert (pages.lost, pages.lost_bytes, pages.items) == (5, 50, 0)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_the_disk_is_not_to_blame_for_is_never_lost(error):
+    pages, disk, _ = filled(5)
+    disk.failing, disk.error = True, error
+    for _ in range(2 * ATTEMPTS_MAX):
+        assert pages.load(insist=False) is None
+        pages.retry()
+    disk.failing = False
+    assert len(pages.load(insist=False)) == 5
+
+
+def test_rows_that_are_given_up_are_named(caplog):
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    pages.load(insist=True)
+    assert "5 messages from 1 on cannot be read" in caplog.text
 
 
 def test_who_insists_gets_what_there_is():

@@ -28,8 +28,8 @@ KEEP_BYTES: Final = 1 << 20
 
 
 LEADING_BYTES: Final = 64 << 20
-"""Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What was
-looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
+"""Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What
+was looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
 
 
 class PagedFifoOrder(FifoOrder):

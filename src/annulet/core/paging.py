@@ -51,7 +51,7 @@ class EntryPages:
         raise NotImplementedError
 
     def take_unread(self) -> list[QueueEntry]:
-        """Take out the first items, those of rows with their record and no content. Sets ``lost_bytes`` to the rows'."""
+        """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError
 
     def entries_kept(self) -> list[QueueEntry]:

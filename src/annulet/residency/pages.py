@@ -6,6 +6,8 @@ they were written not long ago or were asked for when the rows before them were 
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from annulet.residency.loader import MessageReader, StoredMessage
     from annulet.residency.page import Rows
 
+logger = logging.getLogger(__name__)
+
 LOAD_MESSAGES: Final = 256
 """Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
 
@@ -33,6 +37,10 @@ PREFETCH_LOADS: Final = 4
 
 ATTEMPTS_MAX: Final = 40
 """Times a read that the disk refuses is tried before its rows are given up: 10 s of the broker's ticks."""
+
+
+SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
+"""Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 
 class QueuePages(EntryPages):
@@ -146,15 +154,27 @@ class QueuePages(EntryPages):
         """Read; ``None`` when the disk refuses, which is final only after many attempts."""
         try:
             stored = self._reader.read(records)
-        except OSError:
+        except OSError as error:
             self._figures.postponed += 1
             self._attempts += 1
-            if self._attempts < ATTEMPTS_MAX and not insist:
+            if not insist and (self._attempts < ATTEMPTS_MAX or error.errno in SCARCE):
                 self.stalled = True
                 return None
-            stored = [self._read_one(record) for record in records]
+            stored = self._read_singly(records, error)
         self._attempts = 0
         self.stalled = False
+        return stored
+
+    def _read_singly(self, records: Sequence[int], error: OSError) -> Sequence[StoredMessage | None]:
+        """Read what can be read, and say what cannot."""
+        stored = [self._read_one(record) for record in records]
+        logger.error(
+            "queue %s: %d messages from %d on cannot be read and wait in the log for the next start: %s",
+            self._queue.name,
+            sum([found is None for found in stored]),
+            self.first_sequence(),
+            error,
+        )
         return stored
 
     def _read_one(self, record: int) -> StoredMessage | None:
