@@ -338,3 +338,29 @@ async def test_a_look_at_the_first_messages_does_not_bring_in_the_rest(broker: B
     assert queue.statistics().messages_paged == COUNT - KEEP_MESSAGES
     assert await drained(broker) == list(range(COUNT))
     assert Scan(queue, pending=True, scheduled=False, leading=50).whole is True
+
+
+async def test_queues_with_nothing_to_page_are_not_asked_with_every_window(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await settled(broker)
+    pager = broker.pager
+    assert pager is not None
+    assert pager.budget.exceeded(), "its front alone is over the budget"
+    asked: list[Queue] = []
+
+    def page_out(queue: Queue, durable: int) -> int:
+        del durable
+        asked.append(queue)
+        return 0
+
+    monkeypatch.setattr(pager, "_page_out", page_out)
+    pager.tick(broker.clock())
+    for _ in range(5):
+        assert pager.run() is False
+    assert asked == [queue]
+    pager.note(queue)
+    assert pager.run() is False
+    assert asked == [queue, queue], "a message came"
+    pager.tick(broker.clock())
+    assert asked == [queue, queue, queue]

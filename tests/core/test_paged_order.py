@@ -12,6 +12,7 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import EntryPages
+from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
 from tests.core.helpers import NOW, make_message
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -257,13 +258,16 @@ def test_a_purge_brings_rows_in_part_by_part():
     assert queue.ledger.total == 2000
 
 
-def test_a_purge_ends_on_a_disk_that_refuses():
+def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     order, disk = paged(100)
     disk.failing = True
     queue = order._queue
-    assert queue.purge(NOW) == 2
+    assert queue.purge(NOW) == 100
+    assert len(queue.effects.settled) == 100, "none of them comes back with the next start"
     figures = queue.statistics()
-    assert (figures.message_count, figures.messages_unreadable, figures.pending_bytes) == (0, 98, 0)
+    assert (figures.message_count, figures.messages_unreadable, figures.pending_bytes) == (0, 0, 0)
+    assert queue.counters.bytes_removed == 1000
+    assert (order.pages.items, order.paged_bytes()) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +299,14 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these():
     assert taken(order) == [1, *range(3, 2001)]
 
 
+def test_a_look_at_the_first_messages_brings_in_so_many_bytes():
+    order, _disk = paged(2000)
+    order.leading_bytes = 3000
+    assert len(order.leading(2000)) == 2 + 2 * pages_module.LOAD_MESSAGES  # 2,560 and again 2,560 bytes
+    assert len(order.leading(2000)) == 2 + 2 * pages_module.LOAD_MESSAGES
+    assert taken(order) == list(range(1, 2001))
+
+
 def test_what_came_back_from_far_behind_is_not_among_the_first():
     order, _ = paged(2000)
     out = [order.take_first() for _ in range(1900)]
@@ -317,3 +329,22 @@ def test_arrivals_stay_objects_behind_the_rows():
     assert entry in order.in_memory()
     assert order.paged_count() == 8
     assert taken(order) == list(range(1, 12))
+
+
+def test_a_queue_whose_late_messages_were_all_removed_has_nothing_behind_its_front():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 3)
+    for entry in entries:
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    entries[2].message.record = 0
+    assert order.page_out(ALL, 100) == 0  # what is not in the log is late
+    queue.remove_pending(entries[2], RemovalReason.EXPIRED, NOW, 0)
+    assert order.page_out(ALL, 100) == 0
+    assert sorted(entry.sequence for entry in order.leading(1)) == [1, 2]
+    assert [order.take_first(), order.take_first()] == entries[:2]
+    order.reinsert(entries[0])
+    assert order.first_sequence() == 1
+    assert taken(order) == [1]

@@ -106,6 +106,7 @@ def test_the_interface_holds_nothing():
         lambda: pages.add([], bytearray()),
         pages.first_sequence,
         lambda: pages.load(insist=True),
+        pages.take_unread,
         pages.entries_kept,
         pages.sweep,
         pages.redelivered_upto,

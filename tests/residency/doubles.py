@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ class Disk:
         self.stored: dict[int, LoggedMessage] = {}
         self.damaged: set[int] = set()
         self.failing = False
+        self.error = errno.EIO
         self.reads: list[int] = []
         self.prefetched: list[int] = []
 
@@ -38,7 +41,7 @@ class Disk:
 
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         if self.failing:
-            raise OSError(5, "Input/output error")
+            raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))
         return [None if record in self.damaged else self.stored.get(record) for record in records]
 

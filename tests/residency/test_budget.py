@@ -58,6 +58,7 @@ def test_only_queues_over_their_share_page_the_largest_first():
     assert budget.exceeded()
     assert budget.share == 4 * MIB
     assert budget.to_page() == [queues[1], queues[2]]
+    assert budget.to_page(without={queues[1]}) == [queues[2]]
 
 
 def test_nobody_pages_within_the_budget():

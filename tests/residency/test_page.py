@@ -10,6 +10,7 @@ from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
 from tests.core.helpers import TableView, make_queue
+from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 QUEUE = make_queue()
 VIEW = TableView({})
@@ -99,3 +100,31 @@ def test_removed_entries_are_let_go_of_and_their_places_stay():
 def test_a_page_has_a_size(count):
     with pytest.raises(AssertionError):
         Page([entry_of(n + 1, n + 1) for n in range(count)], bytearray(count))
+
+
+def test_a_page_takes_no_more_than_its_columns_hold():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, PAGE_ITEMS_MAX + 1)
+    page = Page(entries[1:2], bytearray(1))
+    assert not page.extend(entries[:1], bytearray(1)), "older"
+    assert not page.extend(entries[1:], bytearray(PAGE_ITEMS_MAX)), "full"
+    entries[2].message.record += 1 << 32
+    assert not page.extend(entries[2:3], bytearray(1)), "too far away in the log"
+    assert page.extend(entries[2:3], bytearray([1]))
+    assert page.extend(entries[3:5], bytearray(2))
+    rows = page.peek(10)
+    assert (rows.sequences, rows.records, rows.kept) == ([2, 3, 4, 5], [2, 0, 4, 5], [None, entries[2], None, None])
+
+
+def test_origins_of_an_extended_page_are_those_of_its_rows():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 3 * ORIGINS_MAX)  # each with an origin of its own
+    shared = entries[-1].message.origin
+    entries[-2].message.origin = entries[1].message.origin
+    page = Page(entries[:1], bytearray(1))
+    for entry in entries[1:]:
+        assert page.extend([entry], bytearray(1))
+    rows = page.peek(3 * ORIGINS_MAX)
+    assert rows.origins[1] is rows.origins[-2] is entries[1].message.origin
+    assert (rows.partial[1], rows.partial[-1], rows.partial[-2]) == (False, True, False)
+    assert rows.origins[-1].publisher == shared.publisher

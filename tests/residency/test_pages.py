@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from annulet.core.entry import REMOVED
@@ -98,6 +100,24 @@ def test_after_many_attempts_what_cannot_be_read_is_lost():
     assert (pages.lost, pages.lost_bytes, pages.items) == (5, 50, 0)
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_the_disk_is_not_to_blame_for_is_never_lost(error):
+    pages, disk, _ = filled(5)
+    disk.failing, disk.error = True, error
+    for _ in range(2 * ATTEMPTS_MAX):
+        assert pages.load(insist=False) is None
+        pages.retry()
+    disk.failing = False
+    assert len(pages.load(insist=False)) == 5
+
+
+def test_rows_that_are_given_up_are_named(caplog):
+    pages, disk, _ = filled(5)
+    disk.failing = True
+    pages.load(insist=True)
+    assert "5 messages from 1 on cannot be read" in caplog.text
+
+
 def test_who_insists_gets_what_there_is():
     pages, disk, _ = filled(5)
     disk.failing = True
@@ -124,3 +144,22 @@ def test_cleared_pages_hold_nothing():
     pages.clear()
     assert (pages.items, pages.rows, pages.bytes, pages.stalled) == (0, 0, 0, False)
     assert pages.redelivered_upto() == 0
+
+
+def test_rows_that_come_one_at_a_time_share_a_page():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, PAGE_ITEMS_MAX + 10)
+    for entry in entries:
+        entry.redelivered = entry.sequence % 100 == 0
+        pages.add([entry], bytearray([entry.sequence % 50 == 1]))
+        if entry.sequence == 300:
+            found = pages.load(insist=False)
+    assert len(pages._pages) == 2
+    assert pages._figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
+    while pages.items:
+        found += pages.load(insist=False)
+    assert [entry.sequence for entry in found] == [entry.sequence for entry in entries]
+    assert [entry.redelivered for entry in found] == [entry.redelivered for entry in entries]
+    assert [entry.message.body for entry in found] == [entry.message.body for entry in entries]
+    assert (pages.rows, pages.bytes) == (0, 0)

@@ -356,8 +356,6 @@ class Broker:
             timer.tick()
         self.tls.renew()
         now = self.clock()
-        if self.pager is not None:
-            self.pager.tick(now)
         if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
             self.commit.request()
         blocked = self.memory.check()
@@ -367,6 +365,8 @@ class Broker:
                 connection.mark_dirty()
         if self._maintenance is None or self._maintenance.done():
             self._maintenance = self.loop.create_task(self._maintain())
+        if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
+            self.pager.tick(now)
 
     async def _maintain(self) -> None:
         """One round of the log's checkpoint and compaction, in the disk thread's pauses."""

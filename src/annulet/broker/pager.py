@@ -41,6 +41,7 @@ class Pager:
         self._loop = loop
         self._noted: set[Queue] = set()
         self._paging: dict[Queue, QueuePages] = {}  # queues with rows
+        self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
 
     def note(self, queue: Queue) -> None:
@@ -61,12 +62,13 @@ class Pager:
     def run(self) -> bool:
         """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do."""
         self.budget.measure(self._noted)
+        self._stuck -= self._noted
         self._noted.clear()
         if not self.budget.exceeded():
             return False
         durable = self._log.written_below
         left = SLICE
-        for queue in self.budget.to_page():
+        for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
             while self.budget.exceeded() and self.budget.cost_of(queue) > share:
                 moved = self._page_out(queue, durable)
@@ -75,6 +77,7 @@ class Pager:
                 if left <= 0:
                     return self.budget.exceeded()
                 if not moved:
+                    self._stuck.add(queue)
                     break
         return False
 
@@ -97,6 +100,7 @@ class Pager:
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         self.budget.measure_all()
+        self._stuck.clear()
         for queue, pages in list(self._paging.items()):
             if queue.deleted or not pages.items:
                 del self._paging[queue]

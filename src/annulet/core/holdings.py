@@ -349,8 +349,8 @@ class Holdings:
         count = 0
         while self.order.count:
             entry = self.order.first()
-            if entry is None:  # the disk does not give it now, so it goes without its body
-                self.order.entries()
+            if entry is None:  # the disk does not give it now: it goes unread, or the next start would bring it back
+                self.order.bring_unread()
                 continue
             self.take_first(entry)
             self.finish_removal(entry, reason, now, 0)

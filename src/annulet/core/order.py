@@ -81,6 +81,9 @@ class Order:
         """Return the body bytes of these."""
         return 0
 
+    def bring_unread(self) -> None:
+        """Make the next entries that are on disk only entries without content: for who removes them all."""
+
     def first_sequence(self) -> int:
         """Return the sequence of the next entry without making it an object, 0 when nothing is pending."""
         first = self.first()

@@ -27,6 +27,11 @@ KEEP_BYTES: Final = 1 << 20
 """Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
 
 
+LEADING_BYTES: Final = 64 << 20
+"""Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What
+was looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
+
+
 class PagedFifoOrder(FifoOrder):
     """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
 
@@ -35,6 +40,7 @@ class PagedFifoOrder(FifoOrder):
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
+        self.leading_bytes = LEADING_BYTES
         self.pinned = order.pinned
         self.count = order.count
         self._queue = queue
@@ -100,9 +106,12 @@ class PagedFifoOrder(FifoOrder):
         return super().snapshot()
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return the front, made so long, and what came back and stands before the rows."""
-        while self._split and len(self._tail) < count and self._advance(insist=False):
-            pass
+        """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
+        room = self.leading_bytes - sum([len(entry.message.body) for entry in self._tail])
+        least = self.pages.bytes - room  # of the rows' bytes, those that stay there
+        while self._split and len(self._tail) < count and (not self._tail or self.pages.bytes > least):
+            if not self._advance(insist=False):
+                break
         if not self._split:
             return super().snapshot()
         self._pin()
@@ -112,6 +121,14 @@ class PagedFifoOrder(FifoOrder):
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
+
+    def bring_unread(self) -> None:
+        """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
+        pages = self.pages
+        if pages.items:
+            self._tail.extend(pages.take_unread())
+            self._queue.note_unreadable(0, pages.lost_bytes)
+        self._split = bool(pages.items or self._late)
 
     # ------------------------------------------------------------------ figures
 
@@ -152,16 +169,21 @@ class PagedFifoOrder(FifoOrder):
             late.popleft()
             entries.append(entry)
             kept.append(0 if row else 1)
-        if 0 not in kept and len(entries) < limit:  # nothing gained, and they may yet be taken from here
+        moved = len(entries)
+        if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
-            return 0
-        self.pages.add(entries, kept)
-        return len(entries)
+            moved = 0
+        else:
+            self.pages.add(entries, kept)
+        self._split = bool(self.pages.items or late)  # all that was late may have been removed
+        return moved
 
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
         tail = self._tail
         if not tail or tail[-1].sequence <= self.pinned:
+            return False
+        if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
         length = 0
         size = 0

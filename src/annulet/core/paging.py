@@ -50,6 +50,10 @@ class EntryPages:
         """
         raise NotImplementedError
 
+    def take_unread(self) -> list[QueueEntry]:
+        """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
+        raise NotImplementedError
+
     def entries_kept(self) -> list[QueueEntry]:
         """Return the items that are objects."""
         raise NotImplementedError

@@ -11,6 +11,7 @@ from annulet.core.paging import pageable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from annulet.core.queue import Queue
 
@@ -72,12 +73,15 @@ class BodyBudget:
         """Bytes a queue may have while the budget is exceeded: an equal part, at least the floor."""
         return max(FLOOR_BYTES, self.limit // max(1, len(self._costs)))
 
-    def to_page(self) -> list[Queue]:
-        """Return the queues over their share, the largest first; none while the budget is kept."""
+    def to_page(self, without: AbstractSet[Queue] = frozenset()) -> list[Queue]:
+        """Return the queues over their share but those ``without``, the largest first; none while the budget is kept.
+
+        Fronts may exceed the budget when there are hundreds of queues: who has nothing to page is not asked each time.
+        """
         if not self.exceeded():
             return []
         share = self.share
-        over = [queue for queue, cost in self._costs.items() if cost > share]
+        over = [queue for queue, cost in self._costs.items() if cost > share and queue not in without]
         return sorted(over, key=self._costs.__getitem__, reverse=True)
 
 

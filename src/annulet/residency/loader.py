@@ -96,3 +96,22 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
         entries.append(entry)
         size += len(found.body)
     return entries, size
+
+
+def unread_entries_of(queue: Queue, rows: Rows) -> list[QueueEntry]:
+    """Return the entries of ``rows`` without content: enough to settle their records."""
+    entries: list[QueueEntry] = []
+    for sequence, record, kept, origin, redelivered in zip(
+        rows.sequences, rows.records, rows.kept, rows.origins, rows.redelivered, strict=True
+    ):
+        if not record:
+            if kept is not None:
+                entries.append(kept)
+            continue
+        assert origin is not None
+        message = Message(b"", b"", origin, durable=True)
+        message.record = record
+        entry = QueueEntry(queue, message, sequence)
+        entry.redelivered = redelivered
+        entries.append(entry)
+    return entries

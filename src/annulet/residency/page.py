@@ -54,6 +54,7 @@ class Page:
         "_records",
         "_run",
         "_run_start",
+        "_seen",
         "_sequences",
         "bytes",
         "items",
@@ -78,16 +79,42 @@ class Page:
         self._run = 0  # where the first item that was not taken stands
         self._run_start = 0
         self._next_kept = 0
-        self.items = len(entries)
+        self._seen = 0  # items there ever were
+        self.items = 0
         self.rows = 0
         self.bytes = 0
         self.redelivered_upto = 0
         self._fill(entries, records)
 
+    def extend(self, entries: list[QueueEntry], kept: bytearray) -> bool:
+        """Take in the next entries if there is room for all; say whether there was.
+
+        A queue that pages a few at a time would else have a page, some hundred bytes, for each of them.
+        """
+        if self._seen + len(entries) > PAGE_ITEMS_MAX:
+            return False
+        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
+        differences = [record - self._base_record for record in records if record]
+        differences.append(entries[-1].sequence - self._base_sequence)
+        if min(differences) < 0 or (self._records.typecode == "I" and max(differences) > _NARROW_MAX):
+            return False
+        self._fill(entries, records)
+        return True
+
     def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
-        marks: dict[Origin, int] = {}
-        partial: dict[tuple[str, int, int], int] = {}
+        self._seen += len(entries)
+        self.items += len(entries)
+        marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
+        partial = {
+            (origin.publisher, id(origin.view), id(origin.connection)): index
+            for index, origin in enumerate(self._origins)
+            if index >= ORIGINS_MAX
+        }
         next_sequence = next_record = last_mark = -1
+        if self._lengths and self._lengths[-1]:
+            next_sequence = self._base_sequence + self._sequences[-1] + self._lengths[-1]
+            next_record = self._base_record + self._records[-1] + self._lengths[-1]
+            last_mark = self._marks[-1]
         for entry, record in zip(entries, records, strict=True):
             sequence = entry.sequence
             if not record:

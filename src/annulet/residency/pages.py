@@ -6,11 +6,13 @@ they were written not long ago or were asked for when the rows before them were 
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.paging import EntryPages
-from annulet.residency.loader import entries_of
+from annulet.residency.loader import entries_of, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader, StoredMessage
     from annulet.residency.page import Rows
+
+logger = logging.getLogger(__name__)
 
 LOAD_MESSAGES: Final = 256
 """Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
@@ -33,6 +37,10 @@ PREFETCH_LOADS: Final = 4
 
 ATTEMPTS_MAX: Final = 40
 """Times a read that the disk refuses is tried before its rows are given up: 10 s of the broker's ticks."""
+
+
+SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
+"""Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 
 class QueuePages(EntryPages):
@@ -49,7 +57,16 @@ class QueuePages(EntryPages):
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        """Make pages of the entries."""
+        """Make pages of the entries, or let the last one have them."""
+        if self._pages and entries:
+            page = self._pages[-1]
+            items, rows, size = page.items, page.rows, page.bytes
+            if page.extend(entries, kept):
+                self.items += page.items - items
+                self.rows += page.rows - rows
+                self.bytes += page.bytes - size
+                self._figures.paged_out += page.rows - rows
+                return
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             page = Page(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
             self._pages.append(page)
@@ -80,6 +97,16 @@ class QueuePages(EntryPages):
         self._asked_for -= 1
         if self._pages and self._asked_for <= 0:
             self._prefetch()
+        return entries
+
+    def take_unread(self) -> list[QueueEntry]:
+        """Take out the first page without reading it."""
+        page = self._pages.popleft()
+        entries = unread_entries_of(self._queue, page.peek(PAGE_ITEMS_MAX))
+        self.lost, self.lost_bytes = 0, page.bytes
+        self.items -= page.items
+        self.rows -= page.rows
+        self.bytes -= page.bytes
         return entries
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
@@ -127,15 +154,27 @@ class QueuePages(EntryPages):
         """Read; ``None`` when the disk refuses, which is final only after many attempts."""
         try:
             stored = self._reader.read(records)
-        except OSError:
+        except OSError as error:
             self._figures.postponed += 1
             self._attempts += 1
-            if self._attempts < ATTEMPTS_MAX and not insist:
+            if not insist and (self._attempts < ATTEMPTS_MAX or error.errno in SCARCE):
                 self.stalled = True
                 return None
-            stored = [self._read_one(record) for record in records]
+            stored = self._read_singly(records, error)
         self._attempts = 0
         self.stalled = False
+        return stored
+
+    def _read_singly(self, records: Sequence[int], error: OSError) -> Sequence[StoredMessage | None]:
+        """Read what can be read, and say what cannot."""
+        stored = [self._read_one(record) for record in records]
+        logger.error(
+            "queue %s: %d messages from %d on cannot be read and wait in the log for the next start: %s",
+            self._queue.name,
+            sum([found is None for found in stored]),
+            self.first_sequence(),
+            error,
+        )
         return stored
 
     def _read_one(self, record: int) -> StoredMessage | None:

@@ -6,8 +6,10 @@ import pytest
 
 from annulet.core.entry import PENDING, SCHEDULED
 from annulet.core.management.scan import SORTED_PER_LOOK, Scan
+from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
 def walk(scan, looks=1):
@@ -69,3 +71,17 @@ def test_a_released_scan_holds_no_message_and_keeps_its_size():
     assert scan.prepare(10)
     scan.release()
     assert (scan.size, scan.prepare(10), scan.following()) == (2, True, None)
+
+
+def test_a_look_at_the_first_is_not_whole_while_others_wait_behind_rows():
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, 6):
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    assert order.page_out(1, 100) == 0  # nothing is written yet: no rows, and four messages behind the front
+    scan = Scan(queue, pending=True, scheduled=False, leading=2)
+    assert (len(walk(scan)[0]), scan.whole) == (2, False)
+    assert Scan(queue, pending=True, scheduled=False, leading=6).whole
+    assert Scan(queue, pending=False, scheduled=True, leading=2).whole

@@ -8,10 +8,12 @@ from annulet.core.invariants import check_invariants
 from annulet.core.management import copy_messages, delete_messages, move_messages, retry_messages, select
 from annulet.core.management.operation import FINISHED, STOPPED
 from annulet.core.management.transfer import original_queue
+from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingSession, removed
 from tests.core.management.bench import Bench, bodies, letter, run
+from tests.residency.doubles import Disk, pages_of, stored_entries
 
 ALL = select(everything=True)
 
@@ -303,3 +305,20 @@ def test_deleting_dead_letters_sends_them_nowhere():
     publish(bench, "a")
     run(delete_messages(bench.host, queue, ALL, user="anna", now=NOW))
     assert (bodies(queue), bodies(dead)) == ("", "")
+
+
+def test_a_full_disk_brings_no_deep_destination_into_memory():
+    bench = Bench()
+    queue, other = bench.queue(durable=True), bench.queue("other", durable=True)
+    disk = Disk()
+    other.queue_id = 7
+    for entry in stored_entries(other, disk, 10):
+        other.insert(entry, arrival=True)
+    order = paged_order_of(other, pages_of(other, disk))
+    assert order is not None
+    order.keep_messages = 2
+    assert order.page_out(1 << 60, 100) == 8
+    bench.send(queue, "a", durable=True)
+    bench.effects.refuse_store_of = b"a"
+    assert move(bench).state == STOPPED
+    assert (bodies(queue), order.count, order.paged_count()) == ("a", 10, 8)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from heapq import merge
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.entry import PENDING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,7 +34,9 @@ class Scan:
         if pending:
             self._entries = queue.order.snapshot() if leading < 0 else queue.order.leading(leading)
         self._appointments = queue.schedule.snapshot() if scheduled else []
-        self.whole = not pending or queue.order.paged_count() == 0
+        self.whole = not pending or leading < 0
+        if not self.whole:  # what is removed already may be among those found
+            self.whole = sum([entry.state == PENDING for entry in self._entries]) == queue.order.count
         self.size = len(self._entries) + len(self._appointments)  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both
         self._sorted_entries: list[list[QueueEntry]] = []

@@ -87,7 +87,7 @@ def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> in
     try:
         host.apply(host.plan(message, _route(host, destination), Claims()), now)
     except BaseException:
-        waiting = [*destination.order.snapshot(), *(item.entry for item in destination.schedule.snapshot())]
+        waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
         for entry in waiting:
             if entry.sequence == sequence:
                 destination.remove(entry, RemovalReason.MOVED, now)
