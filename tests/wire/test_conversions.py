@@ -127,7 +127,8 @@ def test_what_a_0_9_1_client_sends_is_what_another_gets_after_a_detour(
     found, sent = amqp091.read_properties(again.header), amqp091.read_properties(original.header)
     found.headers.pop(amqp091.RECORD, None)
     assert same_value(found.headers, sent.headers)
-    for name in {*BasicProperties.__slots__} - {"headers", "delivery_mode", "message_id", "correlation_id"}:
+    names = {name for name in dir(found.properties) if not name.startswith("_")}  # compiled: no slots
+    for name in names - {"headers", "delivery_mode", "message_id", "correlation_id"}:
         assert (name, getattr(found.properties, name)) == (name, properties.get(name))
     assert (found.message_id, found.correlation_id) == (sent.message_id, sent.correlation_id)
     assert (found.properties.delivery_mode == 2) is (properties.get("delivery_mode") == 2)
