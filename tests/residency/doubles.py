@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from annulet.core.entry import QueueEntry
@@ -67,5 +67,9 @@ def stored_entries(queue: Queue, disk: Disk, count: int, *, size: int = 10) -> l
     return entries
 
 
-def pages_of(queue: Queue, disk: Disk) -> QueuePages:
-    return QueuePages(queue, disk, PagingFigures())
+def plenty() -> int:
+    return 1 << 40
+
+
+def pages_of(queue: Queue, disk: Disk, room: Callable[[], int] = plenty) -> QueuePages:
+    return QueuePages(queue, disk, PagingFigures(), room)

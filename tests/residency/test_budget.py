@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from annulet.core.paged_order import paged_order_of
-from annulet.residency.budget import ENTRY_BYTES, FLOOR_BYTES, FLOOR_MESSAGES, MIB, BodyBudget, cost_of, worth_noting
+from annulet.core.paging import ENTRY_BYTES
+from annulet.residency.budget import FLOOR_BYTES, FLOOR_MESSAGES, MIB, BodyBudget, cost_of, worth_noting
 from tests.core.helpers import NOW, make_message, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
-from tests.residency.doubles import Disk, durable_queue, stored_entries
+from tests.residency.doubles import Disk, durable_queue, plenty, stored_entries
 
 
 def test_figures_of_all_queues_add_up():
     figures, disk = PagingFigures(), Disk()
     for _ in range(2):
         queue = durable_queue()
-        pages = QueuePages(queue, disk, figures)
+        pages = QueuePages(queue, disk, figures, plenty)
         entries = stored_entries(queue, disk, 3)
         pages.add(entries, bytearray([0, 0, 1]))
         disk.damaged.add(entries[0].message.record)

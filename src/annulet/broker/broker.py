@@ -184,7 +184,7 @@ class Broker:
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
         if directory is not None:
-            self.pager = Pager(self.log, self.loop, self.configuration.body_budget_bytes)
+            self.pager = Pager(self.log, self.loop, self.configuration.body_budget_bytes, self.memory.left)
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)

@@ -49,6 +49,10 @@ class MemoryAlarm:
         self.alarms = 0  # times the alarm went on
         self._checks = 0  # since the alarm went on
 
+    def left(self) -> int:
+        """Return how many bytes the process may still take, by the limit; negative above it."""
+        return self.limit - resident_bytes()
+
     def check(self) -> bool:
         """Look again; return whether publishers are to be held back."""
         self.resident = resident_bytes()

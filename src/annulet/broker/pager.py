@@ -18,6 +18,7 @@ from annulet.residency.pages import QueuePages
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
@@ -34,11 +35,12 @@ SLICE: Final = 8192
 class Pager:
     """Notes, measures, pages. Belongs to the event loop."""
 
-    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int) -> None:
+    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int, room: Callable[[], int]) -> None:
         self.budget = BodyBudget(budget_bytes)
         self.figures = PagingFigures()
         self._log = log
         self._loop = loop
+        self._room = room  # bytes the process may still take
         self._noted: set[Queue] = set()
         self._paging: dict[Queue, QueuePages] = {}  # queues with rows
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
@@ -95,7 +97,7 @@ class Pager:
         order = queue.order
         if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):
             return order.pages
-        return QueuePages(queue, self._log, self.figures)
+        return QueuePages(queue, self._log, self.figures, self._room)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""

@@ -8,10 +8,11 @@ from annulet.broker.listening import PeerFacts
 from annulet.bulk import protocol
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
-from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError
+from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError, RefusedError
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.snapshots import SnapshotStore
+from annulet.core.errors import CoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -120,7 +121,10 @@ class RequestHandler:
             )
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
-            snapshot, rows = self._snapshots.take(host, queue)
+            try:
+                snapshot, rows = self._snapshots.take(host, queue)
+            except CoreError as error:
+                raise RefusedError(str(error)) from error
             return {"snapshot": snapshot, "rows": rows}
         return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
 

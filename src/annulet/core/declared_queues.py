@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from annulet.core.address_settings import AddressPattern, Policy
     from annulet.core.effects import Effects
     from annulet.core.ledger import LossLedger
-    from annulet.core.settings import QueueSettings
+    from annulet.core.settings import ConsumerSettings, QueueSettings
 
 
 SELECTOR_PLACE: Final = "queue setting 'selector'"
@@ -288,6 +288,14 @@ class DeclaredQueues(Publishing):
                 f"queue '{queue.name}' in vhost '{self.name}' has {queue.takers} consumers and max-consumers is "
                 f"{queue.settings.max_consumers}; cancel one first"
             )
+
+    def check_reader(self, queue: Queue, settings: ConsumerSettings) -> None:
+        """Check that a consumer may look at all there is in a queue, if it has to.
+
+        Raises :class:`PreconditionFailed` when that is deeper than memory.
+        """
+        if settings.looks_at_all:
+            queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.

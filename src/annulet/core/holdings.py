@@ -12,6 +12,7 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.dispatch import CompetingDispatch, live_max_of
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
 from annulet.core.expiry import ExpiryIndex, expires_at, gives_time
 from annulet.core.fairness import Fairness
@@ -146,6 +147,15 @@ class Holdings:
     def victim(self) -> QueueEntry | None:
         """Return the pending entry that has to go next when the queue is full."""
         return self.order.first() if self.evictions is None else self.evictions.first()
+
+    def require_in_memory(self, reader: str) -> None:
+        """Check that all pending messages may be in memory at once, which ``reader`` needs, before anything changes.
+
+        Raises :class:`PreconditionFailed` with what to do.
+        """
+        refusal = self.order.reading_refusal()
+        if refusal:
+            raise PreconditionFailed(f"queue '{self.name}': {reader} has to read all of it, but {refusal}")
 
     def first_unexpired(self, now: int) -> QueueEntry | None:
         """Return the next pending entry, removing those before it whose time has passed."""

@@ -69,6 +69,10 @@ class Order:
         del count
         return self.snapshot()
 
+    def reading_refusal(self) -> str:
+        """Say why not all of it can be in memory at once; empty when it can, or is."""
+        return ""
+
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
 from annulet.core.order import FifoOrder
-from annulet.core.paging import EntryPages, may_be_row, pageable
+from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -129,6 +129,18 @@ class PagedFifoOrder(FifoOrder):
             self._tail.extend(pages.take_unread())
             self._queue.note_unreadable(0, pages.lost_bytes)
         self._split = bool(pages.items or self._late)
+
+    def reading_refusal(self) -> str:
+        """Compare what the rows would take with the memory that is left."""
+        pages = self.pages
+        needed = pages.bytes + pages.rows * ENTRY_BYTES
+        room = pages.room()
+        if not pages.rows or needed <= room:
+            return ""
+        return (
+            f"{pages.rows} of its messages are on disk only and take about {needed} bytes in memory, where "
+            f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
+        )
 
     # ------------------------------------------------------------------ figures
 

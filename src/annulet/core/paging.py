@@ -6,7 +6,7 @@ of :mod:`annulet.residency`, whose pages implement the interface.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -15,6 +15,10 @@ from annulet.core.entry import PENDING
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
+
+ENTRY_BYTES: Final = 640
+"""Bytes of a pending message beside its body: entry, message, header and numbers, 520 measured with a header of 60
+bytes; the rest is for larger headers and what the allocator keeps."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -60,6 +64,10 @@ class EntryPages:
 
     def sweep(self) -> None:
         """Let go of the objects that were removed; a load does not bring them any more."""
+        raise NotImplementedError
+
+    def room(self) -> int:
+        """Return how many bytes may be read into memory at once now, bodies and what surrounds them."""
         raise NotImplementedError
 
     def redelivered_upto(self) -> int:

@@ -356,7 +356,11 @@ class Queue(Holdings):
         self.finish(now)  # limits that are gone hold no publishers back
 
     def browse(self) -> list[QueueEntry]:
-        """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing."""
+        """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing.
+
+        Raises :class:`PreconditionFailed` when the queue is deeper than memory.
+        """
+        self.require_in_memory("a snapshot")
         return sorted([*self.order.entries(), *self.delivering], key=sequence_of)
 
     @property

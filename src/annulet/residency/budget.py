@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging import pageable
+from annulet.core.paging import ENTRY_BYTES, pageable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,10 +28,6 @@ FLOOR_BYTES: Final = MIB
 
 FLOOR_MESSAGES: Final = 1024
 """The same for very small messages, of which 1 MiB is not much."""
-
-ENTRY_BYTES: Final = 640
-"""Bytes of a pending message beside its body: entry, message, header and numbers, 520 measured with a header of 60
-bytes; the rest is for larger headers and what the allocator keeps."""
 
 
 class BodyBudget:

@@ -16,7 +16,7 @@ from annulet.residency.loader import entries_of, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
@@ -46,8 +46,9 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 class QueuePages(EntryPages):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
 
-    def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures) -> None:
+    def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures, room: Callable[[], int]) -> None:
         super().__init__()
+        self._room = room
         self.stalled = False
         self._queue = queue
         self._reader = reader
@@ -134,6 +135,10 @@ class QueuePages(EntryPages):
         """Let go of removed entries."""
         for page in self._pages:
             page.sweep()
+
+    def room(self) -> int:
+        """Ask who knows how much memory is left."""
+        return self._room()
 
     def redelivered_upto(self) -> int:
         """Ask every page."""

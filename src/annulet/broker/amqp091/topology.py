@@ -233,6 +233,7 @@ class Topology:
             settings = replace(settings, no_local=True)
         if exclusive or not settings.browse:  # a browser takes nothing from anybody
             self.host.check_consumer(found, exclusive=exclusive)
+        self.host.check_reader(found, settings)
         consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)

@@ -290,6 +290,7 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
                 settings = replace(settings, selector="")  # the queue itself has it
     if not settings.browse:
         session.host.check_consumer(queue, exclusive=False)
+    session.host.check_reader(queue, settings)
     _attach(session, link, granted, queue, settings, subscription=subscription)
 
 

@@ -127,6 +127,7 @@ def start_subscription(
         settings = replace(settings, selector="")  # the queue itself has it
     if options.exclusive or not settings.browse:
         session.host.check_consumer(queue, exclusive=options.exclusive)
+    session.host.check_reader(queue, settings)
     return StompConsumer(
         session,
         queue,

@@ -74,6 +74,8 @@ class Work:
         queue = action.queue
         scheduled = action.scheduled or selection.scheduled or selection.ids is not None
         pending = action.pending or selection.ids is not None
+        if pending:
+            queue.require_in_memory("a management operation")
         self.action = action
         self.selection = selection
         self.seen = 0
