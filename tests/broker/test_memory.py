@@ -38,3 +38,10 @@ def test_freed_memory_is_asked_back_while_the_alarm_is_on(monkeypatch: pytest.Mo
 
 def test_the_c_library_is_asked_where_it_can_do_it() -> None:
     assert memory.give_back_freed() in (True, False)
+
+
+def test_what_is_left_counts_from_the_limit() -> None:
+    alarm = MemoryAlarm(1 << 50)
+    assert alarm.limit - 2 * resident_bytes() < alarm.left() < alarm.limit
+    alarm.limit = 1
+    assert alarm.left() < 0
