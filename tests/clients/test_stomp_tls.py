@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import urllib.request
@@ -182,10 +183,17 @@ def test_a_client_certificate_is_a_login_over_a_web_socket(site: Site) -> None:
 
 def test_each_side_refuses_certificates_of_others(site: Site, connect: Connect, tmp_path: Path) -> None:
     other = Certificates(tmp_path)
-    pair = tuple(map(str, other.issue("alice", common_name="alice")))
-    stranger = connect(*pair)
-    with pytest.raises(ConnectFailedException):
-        stranger.connection.connect(wait=True)
+    # With TLS 1.3 the refusal comes after the client's handshake, and stomp.py does not notice the end of a TLS stream.
+    context = site.certificates.client_context(other.issue("alice", common_name="alice"))
+    answer = b""
+    with (
+        socket.create_connection(("127.0.0.1", site.stomps), timeout=PATIENCE_SECONDS) as raw,
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+        context.wrap_socket(raw, server_hostname="localhost") as line,
+    ):
+        line.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+        answer = line.recv(65_536)
+    assert answer == b""
     doubting = StompClient(site.stomps)
     doubting.connection.set_ssl(
         for_hosts=[("127.0.0.1", site.stomps)],
