@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -50,3 +53,20 @@ def test_free_ports_differ() -> None:
 
 def test_the_url_for_spark_names_everything(broker: BrokerProcess) -> None:
     assert broker.address.bulk_url == f"annulet://guest:guest@127.0.0.1:{broker.address.bulk}/"
+
+
+def test_an_interrupt_while_it_starts_leaves_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        signal.raise_signal(signal.SIGINT)  # after the fork, before anybody has the process
+        return started[0]
+
+    start = subprocess.Popen
+    former = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        BrokerProcess(tmp_path / "data", tmp_path / "log").__enter__()
+    assert started[0].poll() is not None
+    assert signal.getsignal(signal.SIGINT) is former

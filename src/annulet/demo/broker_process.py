@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -29,6 +32,7 @@ LOOK_SECONDS: Final = 0.05
 REQUEST_SECONDS: Final = 30.0
 """How long one HTTP request may take; the broker is busy with everything else at the same time."""
 LOG_LINES_SHOWN: Final = 15
+INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 COMMAND: Final = "import sys; from annulet.cli.main import main; sys.exit(main())"
 """The command of this installation, whether or not its script is on the path."""
@@ -77,6 +81,26 @@ def free_ports(count: int) -> list[int]:
             listener.close()
 
 
+@contextlib.contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Let SIGINT and SIGTERM take effect at the end only: one inside ``Popen`` would leave a process nobody knows of.
+
+    Does nothing outside the main thread, which alone is interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    former = {number: signal.signal(number, lambda got, _: came.append(got)) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for deferred in came:
+        signal.raise_signal(deferred)
+
+
 class BrokerProcess:
     """Context manager: starts the broker without waiting, stops it with SIGTERM. Its log goes to ``log``."""
 
@@ -92,12 +116,16 @@ class BrokerProcess:
         command = [sys.executable, "-c", COMMAND, "serve", "--data", str(self.data), "--stomp", "off"]
         for name, port in (("amqp", address.amqp), ("http", address.http), ("bulk", address.bulk)):
             command += [f"--{name}", f"{address.host}:{port}"]
-        with self.log.open("wb") as log:
-            # A session of its own: Ctrl-C reaches this process only, which then stops the broker in its turn.
-            self._process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                env=_environment(),
-            )  # fmt: skip
+        try:
+            with self.log.open("wb") as log, interrupts_deferred():
+                # A session of its own: Ctrl-C reaches this process only, which then stops the broker in its turn.
+                self._process = subprocess.Popen(  # noqa: S603
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                    env=_environment(),
+                )  # fmt: skip
+        except BaseException:
+            self.stop()  # nobody calls __exit__ of what was not entered
+            raise
         return self
 
     def __exit__(
