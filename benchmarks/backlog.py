@@ -6,8 +6,6 @@ The same broker did both with 20,000 messages before: ratios are printed, which 
 
 from __future__ import annotations
 
-import json
-import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -17,7 +15,7 @@ import click
 from rich.console import Console
 
 from benchmarks.brokers import Annulet, Running
-from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
+from benchmarks.scenarios import AMQP091, GeneratorError, build_generator, run_generator
 
 SHALLOW: Final = 20_000
 BODY_BYTES: Final = 1024
@@ -54,15 +52,7 @@ class MemorySampler(threading.Thread):
 def run(program: Path, broker: Running, *arguments: str, count: int) -> dict[str, Any]:
     """Run the load generator once and return its figures."""
     command = [str(program), "--port", str(broker.port), "--pid", str(broker.process_id), "--size", str(BODY_BYTES)]
-    seconds = 120 + count * SECONDS_PER_MESSAGE
-    try:
-        finished = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise GeneratorError(f"{' '.join(arguments)}: no end after {seconds:.0f} s") from error
-    if finished.returncode != 0:
-        raise GeneratorError(f"{' '.join(arguments)}: {finished.stderr.strip()} {finished.stdout.strip()}")
-    figures: dict[str, Any] = json.loads(finished.stdout)
-    return figures
+    return run_generator([*command, *arguments], " ".join(arguments), 120 + count * SECONDS_PER_MESSAGE)
 
 
 def fill_and_drain(program: Path, broker: Running, queue: str, count: int) -> tuple[float, float]:

@@ -114,18 +114,23 @@ def busy_seconds() -> float:
     return (user + nice + system + interrupts + soft_interrupts) / os.sysconf("SC_CLK_TCK")
 
 
+def run_generator(command: list[str], what: str, seconds: float) -> dict[str, Any]:
+    """Run a load generator once and return its figures. Raises GeneratorError, also when ``seconds`` are not enough."""
+    try:
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise GeneratorError(f"{what}: no end after {seconds:.0f} s") from error
+    if finished.returncode != 0:
+        raise GeneratorError(f"{what}: {finished.stderr.strip()} {finished.stdout.strip()}")
+    figures: dict[str, Any] = json.loads(finished.stdout)
+    return figures
+
+
 def run_scenario(program: Path, scenario: Scenario, broker: Running, scale: float) -> dict[str, Any]:
     """Run one load once and return the generator's figures, with ``foreign_cores``: what others used meanwhile."""
     count = max(1000, int(scenario.count * scale))
-    command = scenario.command(program, broker, count)
     before = busy_seconds()
-    try:
-        finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX)
-    except subprocess.TimeoutExpired as error:
-        raise GeneratorError(f"{scenario.name}: no end after {RUN_SECONDS_MAX:.0f} s") from error
-    if finished.returncode != 0:
-        raise GeneratorError(f"{scenario.name}: {finished.stderr.strip()} {finished.stdout.strip()}")
-    figures: dict[str, Any] = json.loads(finished.stdout)
+    figures = run_generator(scenario.command(program, broker, count), scenario.name, RUN_SECONDS_MAX)
     own = figures["own_cpu_us_per_msg"] * count / 1e6
     foreign = busy_seconds() - before - figures["broker_cpu_s"] - own
     seconds = figures.get("wall_s", max(figures["send_s"], figures["recv_s"]))

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -143,6 +144,12 @@ class BrokerProcess:
             return json.loads(body)
         finally:
             connection.close()
+
+    def metric(self, name: str) -> float:
+        """Return the value of a metric without labels; ``name`` without ``annulet_``."""
+        with urllib.request.urlopen(f"{self.http_url}/metrics") as response:
+            lines = response.read().decode().splitlines()
+        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"annulet_{name} "))
 
     def kill(self) -> None:
         """``kill -9``: the process gets no chance to write anything. Returns when it is gone."""

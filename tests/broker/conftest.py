@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,23 @@ async def disk_broker(tmp_path: Path) -> AsyncIterator[Broker]:
     async with testing.broker(http=False, data_dir=tmp_path, clock=VirtualClock()) as running:
         yield running.broker
         leave(running.broker)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[asyncio.Runner, Broker]]:
+    """One broker for all examples, each with a queue of its own: starting it takes longer than an example."""
+    with asyncio.Runner() as runner:
+        context = testing.broker(http=False)
+        running = runner.run(context.__aenter__())
+        try:
+            yield runner, running.broker
+        finally:
+
+            async def stop() -> None:
+                leave(running.broker)
+                await context.__aexit__(None, None, None)
+
+            runner.run(stop())
 
 
 def leave(broker: Broker) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.broker_process import BrokerProcess
 from tests.clients.amqp10 import Client, proton_missing, proton_process, rhea_missing, rhea_process
 from tests.clients.driven import DriverProcess
+from tests.clients.hostile import Bystander, Fortress
 from tests.clients.support import Peer, Scene
 
 PEER_VARIABLE = "ANNULET_TEST_PEER"
@@ -110,3 +111,19 @@ def client(request: pytest.FixtureRequest) -> Client:
     """Each client of AMQP 1.0 in turn."""
     client: Client = request.getfixturevalue(request.param)
     return client
+
+
+@pytest.fixture
+def fortress(process: BrokerProcess) -> Iterator[Fortress]:
+    """The module's own ``process``, which must have stayed within its bounds after each test."""
+    fortress = Fortress(process)
+    yield fortress
+    fortress.check()
+
+
+@pytest.fixture
+def bystander(fortress: Fortress) -> Iterator[Bystander]:
+    """A client that must notice nothing."""
+    bystander = Bystander(fortress.peer)
+    yield bystander
+    bystander.finish()

@@ -22,20 +22,6 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
 
 
 @pytest.fixture
-def fortress(process: BrokerProcess) -> Iterator[Fortress]:
-    fortress = Fortress(process)
-    yield fortress
-    fortress.check()
-
-
-@pytest.fixture
-def bystander(fortress: Fortress) -> Iterator[Bystander]:
-    bystander = Bystander(fortress.peer)
-    yield bystander
-    bystander.finish()
-
-
-@pytest.fixture
 def client(fortress: Fortress, bystander: Bystander) -> Iterator[RawStomp]:
     with RawStomp(fortress.peer) as client:
         yield client

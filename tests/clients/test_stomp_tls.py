@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -65,11 +64,6 @@ class Site:
         """Return the files of a certificate that names a user, and of its key."""
         certificate, key = self.certificates.issue(name, common_name=name)
         return str(certificate), str(key)
-
-    def metric(self, name: str) -> float:
-        with urllib.request.urlopen(f"{self.process.http_url}/metrics") as response:
-            lines = response.read().decode().splitlines()
-        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"annulet_{name} "))
 
 
 Connect = Callable[..., StompClient]
@@ -207,13 +201,13 @@ def test_each_side_refuses_certificates_of_others(site: Site, connect: Connect, 
 
 
 def test_wrong_passwords_are_refused_logged_and_delayed(site: Site) -> None:
-    before = site.metric("logins_refused_total"), site.metric("logins_delayed_total")
+    before = site.process.metric("logins_refused_total"), site.process.metric("logins_delayed_total")
     for attempt in range(3):
         client = StompClient(site.process.stomp_port)
         with pytest.raises(ConnectFailedException):
             client.connect("nobody", f"hunter2-{attempt}")
         assert client.error().startswith("login refused: user name or password is wrong")
-    assert site.metric("logins_refused_total") == before[0] + 3
-    assert site.metric("logins_delayed_total") >= before[1] + 2
+    assert site.process.metric("logins_refused_total") == before[0] + 3
+    assert site.process.metric("logins_delayed_total") >= before[1] + 2
     site.process.wait_for_log("user=nobody")
     assert "hunter2" not in site.process.log_end(1_000_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,11 +65,6 @@ class Site:
         options = None if context is None else pika.SSLOptions(context, "localhost")
         given = credentials or pika.PlainCredentials("guest", "guest")
         return pika.ConnectionParameters("localhost", port or self.port, credentials=given, ssl_options=options)
-
-    def metric(self, name: str) -> float:
-        with urllib.request.urlopen(f"{self.process.http_url}/metrics") as response:
-            lines = response.read().decode().splitlines()
-        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"annulet_{name} "))
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +141,12 @@ def test_plain_octets_on_the_tls_port(site: Site) -> None:
 
 def test_wrong_passwords_are_refused_logged_and_delayed(site: Site) -> None:
     wrong = pika.PlainCredentials("nobody", "hunter2-hunter2")
-    before = site.metric("logins_refused_total"), site.metric("logins_delayed_total")
+    before = site.process.metric("logins_refused_total"), site.process.metric("logins_delayed_total")
     for _ in range(3):
         with pytest.raises(ProbableAuthenticationError, match="ACCESS_REFUSED"):
             BlockingConnection(site.parameters(None, wrong, port=site.process.amqp_port))
-    assert site.metric("logins_refused_total") == before[0] + 3
-    assert site.metric("logins_delayed_total") >= before[1] + 2
+    assert site.process.metric("logins_refused_total") == before[0] + 3
+    assert site.process.metric("logins_delayed_total") >= before[1] + 2
     site.process.wait_for_log("user=nobody")
     assert "hunter2" not in site.process.log_end(1_000_000)
 

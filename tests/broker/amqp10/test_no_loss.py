@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.wire.amqp10.outcomes import (
     Accepted,
@@ -28,7 +25,6 @@ from annulet.wire.amqp10.outcomes import (
 from annulet.wire.amqp10.performatives import Source
 from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Coordinator
 from tests.broker.amqp10.peer import ACCEPTED, Delivery, Peer, PeerLink, bodies, message, queue_of, value
-from tests.broker.conftest import leave
 from tests.hypothesis_profiles import state_machine_settings
 
 SESSIONS: Final = 2
@@ -288,23 +284,6 @@ class Client:
         await self.peer.receiver(None, source=Source(self.name), credit=1000)
         assert bodies(await self.peer.deliveries()) == sorted(self.ready, key=self.entered.index)
         await self.peer.lose()
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[tuple[asyncio.Runner, Broker]]:
-    """One broker for all examples, each with a queue of its own: starting it takes longer than an example."""
-    with asyncio.Runner() as runner:
-        context = testing.broker(http=False)
-        running = runner.run(context.__aenter__())
-        try:
-            yield runner, running.broker
-        finally:
-
-            async def stop() -> None:
-                leave(running.broker)
-                await context.__aexit__(None, None, None)
-
-            runner.run(stop())
 
 
 names = count()

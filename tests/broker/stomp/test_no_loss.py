@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet import testing
 from annulet.broker.broker import Broker
-from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer
 from tests.hypothesis_profiles import state_machine_settings
 
@@ -240,23 +236,6 @@ class World:
         assert sorted(frame.body.decode() for frame in last.take()) == sorted(self.there)
         last.lose()
         await last.settle()
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[tuple[asyncio.Runner, Broker]]:
-    """One broker for all examples, each with a queue of its own: starting it takes longer than an example."""
-    with asyncio.Runner() as runner:
-        context = testing.broker(http=False)
-        running = runner.run(context.__aenter__())
-        try:
-            yield runner, running.broker
-        finally:
-
-            async def stop() -> None:
-                leave(running.broker)
-                await context.__aexit__(None, None, None)
-
-            runner.run(stop())
 
 
 names = count()
