@@ -64,9 +64,27 @@ def test_an_interrupt_while_it_starts_leaves_no_broker(tmp_path: Path, monkeypat
         return started[0]
 
     start = subprocess.Popen
-    former = signal.getsignal(signal.SIGINT)
+    # A shell starts what it puts in the background with SIGINT ignored: the test brings its own handler.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(subprocess, "Popen", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        BrokerProcess(tmp_path / "data", tmp_path / "log").__enter__()
-    assert started[0].poll() is not None
-    assert signal.getsignal(signal.SIGINT) is former
+    process = BrokerProcess(tmp_path / "data", tmp_path / "log")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            process.__enter__()
+        assert started[0].poll() is not None
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, former)
+        process.stop()
+
+
+def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as nohup and a shell's background jobs do
+    try:
+        with BrokerProcess(tmp_path / "data", tmp_path / "log") as process:
+            signal.raise_signal(signal.SIGINT)
+            process.wait_until_ready()
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert process.stop() == 0
+    finally:
+        signal.signal(signal.SIGINT, former)
