@@ -36,7 +36,7 @@ class Copies:
     def attach(self, consumer: Consumer) -> None:
         """Give a consumer its list. O(n): a point-in-time view has to remember what was there."""
         queue = self._queue
-        unseen = queue.ranker.new_order()
+        unseen = queue.ranker.new_list()
         for entry in sorted([*queue.order.entries(), *queue.delivering]):
             unseen.append(entry)
         consumer.unseen = unseen
@@ -143,7 +143,7 @@ class Copies:
 
     def _prune(self, consumer: Consumer) -> None:
         assert consumer.unseen is not None
-        unseen = self._queue.ranker.new_order()
+        unseen = self._queue.ranker.new_list()
         while (entry := consumer.unseen.take_first()) is not None:
             if entry.state != REMOVED:
                 unseen.append(entry)

@@ -170,7 +170,7 @@ class Lanes(Order):
         """Note that an entry that never stood here is in delivery: a lease held it when the broker ended."""
         group = None if self.groups is None else self.groups.group_for(entry.message)
         key = None if self.fairness is None else self.fairness.key_for(entry.message)
-        lane = Lane(self._ranker.new_order(), group, key, entry.evaluated, entry.blocked)
+        lane = Lane(self._ranker.new_list(), group, key, entry.evaluated, entry.blocked)
         lane.dropped = True  # it is in no table: the entry finds its own when it comes back
         entry.lane = lane
         if group is not None and self.groups is not None and self.groups.taken(group, None, entry):
@@ -280,7 +280,7 @@ class Lanes(Order):
         lane_key: LaneKey = (group, key, evaluated, blocked)
         lane = self._lanes.get(lane_key)
         if lane is None:
-            lane = Lane(self._ranker.new_order(), group, key, evaluated, blocked)
+            lane = Lane(self._ranker.new_list(), group, key, evaluated, blocked)
             self._lanes[lane_key] = lane
             if group is not None:
                 group.lanes.append(lane)

@@ -1,13 +1,14 @@
 """How important a message is, and the rank its queue's order gives it.
 
 A rank is computed once, when the message becomes pending for the first time, and kept through returns; all disciplines
-are therefore heaps by a fixed number, and no message has to be moved while it waits.
+are therefore orders by a fixed number, and no message has to be moved while it waits.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import DEFAULT_PRIORITY
 from annulet.core.order import FifoOrder, Order, RankedOrder
 from annulet.core.settings import AGEING, STRICT
@@ -68,7 +69,11 @@ class Ranker:
         """Note that an entry was dispatched."""
 
     def new_order(self) -> Order:
-        """Return an empty order for entries with these ranks."""
+        """Return an empty order for the entries of a whole queue."""
+        return self.new_list()
+
+    def new_list(self) -> Order:
+        """Return an empty order that takes little memory: one lane's, or what one reader has to see yet."""
         return RankedOrder()
 
 
@@ -78,7 +83,7 @@ class FifoRanker(Ranker):
     due_first = True
     ranks = False
 
-    def new_order(self) -> Order:
+    def new_list(self) -> Order:
         """Return an empty order."""
         return FifoOrder()
 
@@ -96,6 +101,10 @@ class StrictRanker(Ranker):
         """Rank by level."""
         del now, due
         entry.rank = self._ranks[self._levels.level_of(entry.message)]
+
+    def new_order(self) -> Order:
+        """Return an empty order with a list for each level."""
+        return LevelledOrder(self._levels.count)
 
 
 class AgeingRanker(Ranker):

@@ -1,0 +1,107 @@
+"""The order of a queue with strict priorities: first in, first out on each level, the most important level first.
+
+Every operation is O(1) but for returns, where one heap by level and place would compare entries with each arrival and
+delivery. And a level is an order like that of a plain queue, whose middle may be on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.order import FifoOrder, Order
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+
+
+class LevelledOrder(Order):
+    """A FIFO order for each level. An entry's rank is ``(-level,)``: see :class:`annulet.core.ranks.StrictRanker`.
+
+    ``levels`` may be replaced one by one: by an order of the same entries.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.levels = [FifoOrder() for _ in range(count)]  # the least important first
+        self._upto = 0  # no level from here on has pending entries
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival; its place is above all others of its level."""
+        self._level_gaining(entry).append(entry)
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Put an entry back at its place in its level."""
+        self._level_gaining(entry).reinsert(entry)
+
+    def first(self) -> QueueEntry | None:
+        """Return the next entry without taking it. ``None`` when nothing is pending, or the disk does not give it now.
+
+        A less important message is never served because the disk refuses a more important one.
+        """
+        levels = self.levels
+        while self._upto:
+            level = levels[self._upto - 1]
+            before = level.count
+            entry = level.first()
+            self.count += level.count - before  # damaged rows are no more
+            if level.count:
+                return entry
+            self._upto -= 1
+        return None
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return the next entry, ``None`` when there is none."""
+        if self.first() is None:
+            return None
+        self.count -= 1
+        return self.levels[self._upto - 1].take_first()
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
+        rank = entry.rank
+        assert rank is not None
+        self.count -= 1
+        self.levels[-rank[0]].discard(entry)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        for level in self.levels:
+            level.clear()
+        self._upto = 0
+        self.count = 0
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch."""
+        return [entry for level in self._occupied() for entry in level.entries()]
+
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed and not swept out yet."""
+        return {entry for level in self.levels for entry in level.held()}
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries, level by level, removed ones perhaps among them."""
+        return [entry for level in self._occupied() for entry in level.snapshot()]
+
+    def in_memory(self) -> list[QueueEntry]:
+        """Return the entries that are objects now."""
+        return [entry for level in self._occupied() for entry in level.in_memory()]
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the next entry, on disk or not, 0 when nothing is pending."""
+        for level in self._occupied():
+            if level.count:
+                return level.first_sequence()
+        return 0
+
+    def _occupied(self) -> list[FifoOrder]:
+        """Return the levels that may hold pending entries, the most important first."""
+        return self.levels[: self._upto][::-1]
+
+    def _level_gaining(self, entry: QueueEntry) -> FifoOrder:
+        rank = entry.rank
+        assert rank is not None
+        number: int = -rank[0]
+        if number >= self._upto:
+            self._upto = number + 1
+        self.count += 1
+        return self.levels[number]
