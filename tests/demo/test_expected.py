@@ -15,6 +15,25 @@ def test_aircraft_keeps_the_last_of_each_and_all_without_tail_number(frame: pd.D
     assert expected.aircraft_rows(frame) == [1, 3, 4, 5]
 
 
+def test_late_goes_by_hours_of_delay_then_by_order(frame: pd.DataFrame) -> None:
+    frame["dep_delay"] = pd.array([60, 59, 700, 540, 119, None], dtype="Int64")
+
+    assert expected.late_rows(frame) == [2, 3, 0, 4]  # nine hours and more are one priority
+
+
+def test_schedule_goes_by_scheduled_time_then_by_order(frame: pd.DataFrame) -> None:
+    frame["carrier"] = ["AA", "AA", "AA", "DL", "AA", "AA"]
+
+    assert expected.schedule_rows(frame) == [0, 2, 1, 4, 5]
+
+
+def test_legs_are_the_flights_of_each_aircraft_in_order(frame: pd.DataFrame) -> None:
+    frame["carrier"] = "DL"
+
+    assert expected.legs(frame) == {"N1": [0, 2, 5], "N2": [1]}
+    assert expected.legs_count(frame) == 6
+
+
 def test_partitions_by_month_and_origin(frame: pd.DataFrame) -> None:
     assert expected.partition_counts(frame) == {
         (1, "EWR"): 2, (1, "JFK"): 1, (1, "LGA"): 1, (2, "EWR"): 1, (2, "JFK"): 1,

@@ -42,7 +42,8 @@ def test_a_message_carries_the_row_the_properties_and_the_whole_flight(frame: pd
 
     assert (first.row, first.routing_key) == (0, "EWR")
     assert first.headers == {
-        "origin": "EWR", "dest": "IAH", "carrier": "UA", "month": 1, "day": 1, "tailnum": "N1",
+        "origin": "EWR", "dest": "IAH", "carrier": "UA", "month": 1, "day": 1, "tailnum": "N1", "dep_delay": -3,
+        "scheduled": 201301010615,
     }  # fmt: skip
     body = json.loads(first.body)
     assert list(body) == list(frame.columns)

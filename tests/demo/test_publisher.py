@@ -43,7 +43,7 @@ def test_a_stop_ends_it(broker: BrokerProcess, frame: pd.DataFrame) -> None:
 
 
 def test_a_message_without_queue_is_an_error(broker: BrokerProcess) -> None:
-    departure = flights.Departure(0, "BOS", {}, b"{}")
+    departure = flights.Departure(0, "BOS", 0, {}, b"{}")
     connection = pika.BlockingConnection(broker.address.parameters())
     channel = connection.channel()
     for name in ("aircraft", "archive", "statistics"):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from annulet.demo import expected
+from annulet.demo.consuming import Taken
 from annulet.demo.reconciliation import Observed, account_of, differing_columns, kinds, reconcile
 from annulet.demo.topology import ORIGINS, board
 
@@ -22,12 +23,15 @@ def queue(name: str, added: int, kept: int, **removed: int) -> dict[str, Any]:
 def seen(frame: pd.DataFrame) -> Observed:
     """Return what a run without any defect sees."""
     total = len(frame)
+    frame["carrier"] = ["AA", "DL", "AA", "UA", "DL", "DL"]
+    frame["dep_delay"] = pd.array([61, 15, 180, None, 14, 0], dtype="Int64")
     queues = [
         *[queue(board(origin), *[expected.departures_from(frame, origin)] * 2) for origin in ORIGINS],
         queue("aircraft", total, 4, replaced_key=total - 4),
         queue("archive", total, 0, acknowledged=total),
         queue("statistics", total, 0, acknowledged=total),
         queue("delays", DELAY_MESSAGES, 3, replaced_key=2),
+        *[queue(name, count, 0, acknowledged=count) for name, count in {"late": 2, "schedule": 2, "legs": 3}.items()],
     ]
     return Observed(
         confirmed=total,
@@ -39,6 +43,9 @@ def seen(frame: pd.DataFrame) -> Observed:
         delay_messages=DELAY_MESSAGES,
         losses=4,
         partitions=expected.partition_counts(frame),
+        late=[2, 0],
+        schedule=[0, 2],
+        legs=[Taken(0, 1, "N2"), Taken(1, 5, "N1"), Taken(0, 4, None)],
     )
 
 
@@ -48,7 +55,7 @@ def mismatches(frame: pd.DataFrame, seen: Observed) -> list[str]:
 
 def test_a_run_without_defect_fits(frame: pd.DataFrame, seen: Observed) -> None:
     assert mismatches(frame, seen) == []
-    assert len(reconcile(frame, seen)) > 50
+    assert len(reconcile(frame, seen)) > 70
 
 
 def test_every_queue_has_its_books(seen: Observed) -> None:
@@ -66,6 +73,15 @@ def test_every_queue_has_its_books(seen: Observed) -> None:
         ("losses", 3, "loss ledger: losses recorded"),
         ("delays", {}, "delays: slots"),
         ("partitions", {}, "Parquet: partitions by month and origin"),
+        ("late", [0, 2], "late: the longest delayed first, in order"),
+        ("schedule", [2, 0], "schedule: by scheduled time, in order"),
+        ("legs", [], "legs: aircraft whose flights came in order"),
+        (
+            "legs",
+            [Taken(0, 1, "N2"), Taken(1, 1, "N2"), Taken(1, 5, "N1")],
+            "legs: aircraft that had more than one consumer",
+        ),
+        ("legs", [Taken(0, 1, "N2"), Taken(0, 5, "N1")], "legs: consumers that got flights"),
     ],
 )
 def test_each_defect_is_found(frame: pd.DataFrame, seen: Observed, field: str, value: object, subject: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.demo.topology import BOARD_ROWS
+from annulet.demo.flights import priority_of, scheduled_of
+from annulet.demo.topology import BOARD_ROWS, LEGS_CARRIER, SCHEDULE_CARRIER, VERY_LATE_MINUTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,31 @@ def aircraft_rows(frame: pd.DataFrame) -> list[int]:
     without = frame["tailnum"].isna()
     last = ~frame["tailnum"].duplicated(keep="last")
     return [int(row) for row in frame.index[without | last]]
+
+
+def late_rows(frame: pd.DataFrame) -> list[int]:
+    """Return the rows of the very late departures: most hours of delay first, in publishing order within an hour."""
+    late = frame[(frame["dep_delay"] >= VERY_LATE_MINUTES).fillna(value=False)]
+    hours = late["dep_delay"].map(priority_of)
+    return [int(row) for row in hours.sort_values(ascending=False, kind="stable").index]
+
+
+def schedule_rows(frame: pd.DataFrame) -> list[int]:
+    """Return the rows of one carrier by the time they were to leave, in publishing order where it is the same."""
+    flights = frame[frame["carrier"] == SCHEDULE_CARRIER]
+    scheduled = [scheduled_of(flight) for flight in flights.to_dict("records")]
+    return [int(row) for _, row in sorted(zip(scheduled, flights.index, strict=True))]
+
+
+def legs(frame: pd.DataFrame) -> dict[str, list[int]]:
+    """Return the rows of each aircraft of one carrier in publishing order; those without a tail number are left out."""
+    flights = frame[frame["carrier"] == LEGS_CARRIER]
+    return {str(tail): [int(row) for row in rows.index] for tail, rows in flights.groupby("tailnum")}
+
+
+def legs_count(frame: pd.DataFrame) -> int:
+    """Return how many departures of ``legs`` there are, with a tail number or without."""
+    return int((frame["carrier"] == LEGS_CARRIER).sum())
 
 
 def partition_counts(frame: pd.DataFrame) -> dict[tuple[int, str], int]:

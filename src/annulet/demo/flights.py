@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from annulet.demo.topology import TAIL_NUMBER
+from annulet.demo.topology import DELAY, PRIORITIES, SCHEDULED, TAIL_NUMBER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,7 @@ class Departure(NamedTuple):
 
     row: int
     routing_key: str
+    priority: int  # hours of delay, 0 to 9
     headers: dict[str, str | int]
     body: bytes
 
@@ -76,7 +77,21 @@ def messages(frame: pd.DataFrame) -> Iterator[Departure]:
         headers: dict[str, str | int] = {name: flight[name] for name in HEADER_COLUMNS}
         if flight["tailnum"] is not None:
             headers[TAIL_NUMBER] = flight["tailnum"]
-        yield Departure(row, flight["origin"], headers, encoder.encode(flight))
+        if flight["dep_delay"] is not None:
+            headers[DELAY] = flight["dep_delay"]
+        headers[SCHEDULED] = scheduled_of(flight)
+        yield Departure(row, flight["origin"], priority_of(flight["dep_delay"]), headers, encoder.encode(flight))
+
+
+def scheduled_of(flight: Mapping[str, Any]) -> int:
+    """Return when a flight was to leave as the number YYYYMMDDhhmm."""
+    date = (int(flight["year"]) * 100 + int(flight["month"])) * 100 + int(flight["day"])
+    return date * 10_000 + int(flight["sched_dep_time"])
+
+
+def priority_of(delay: int | None) -> int:
+    """Return the priority of a departure: hours of delay; 0 when it left early or not at all."""
+    return 0 if delay is None else max(0, min(delay // 60, PRIORITIES - 1))
 
 
 def _plain(column: pd.Series[Any]) -> list[Any]:

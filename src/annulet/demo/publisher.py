@@ -108,6 +108,7 @@ class Publisher:
             properties = pika.BasicProperties(
                 content_type="application/json",
                 delivery_mode=PERSISTENT,
+                priority=departure.priority,
                 message_id=str(departure.row),
                 headers=departure.headers,
             )

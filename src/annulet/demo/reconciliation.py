@@ -13,7 +13,11 @@ from annulet.demo.topology import (
     ARCHIVE,
     BOARD_ROWS,
     DELAYS,
+    LATE,
+    LEGS,
+    LEGS_CONSUMERS,
     ORIGINS,
+    SCHEDULE,
     STATISTICS,
     board,
     declarations,
@@ -21,6 +25,8 @@ from annulet.demo.topology import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from annulet.demo.consuming import Taken
 
 REPLACED_RING: Final = "replaced-ring"
 REPLACED_KEY: Final = "replaced-key"
@@ -80,6 +86,9 @@ class Observed:
     archive: pd.DataFrame
     delay_messages: int  # published by Spark, by its own count
     losses: int  # total of the broker's ledger, forgotten records included
+    late: list[int] = field(default_factory=list)  # rows in the order in which they were delivered, as the next two
+    schedule: list[int] = field(default_factory=list)
+    legs: list[Taken] = field(default_factory=list)
     partitions: dict[tuple[int, str], int] = field(default_factory=dict)
 
 
@@ -140,6 +149,12 @@ def _expected_books(frame: pd.DataFrame, seen: Observed) -> dict[str, tuple[int,
     books[AIRCRAFT] = (total, aircraft, 0, {REPLACED_KEY: total - aircraft})
     books[ARCHIVE] = (total, 0, total, {})
     books[STATISTICS] = (total, 0, total, {})
+    for name, count in (
+        (LATE, len(expected.late_rows(frame))),
+        (SCHEDULE, len(expected.schedule_rows(frame))),
+        (LEGS, expected.legs_count(frame)),
+    ):
+        books[name] = (count, 0, count, {})
     books[DELAYS] = (seen.delay_messages, slots, 0, {REPLACED_KEY: seen.delay_messages - slots})
     return books
 
@@ -159,6 +174,27 @@ def _contents(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
     differing = [slot for slot, values in wanted.items() if dict(seen.delays.get(slot, {})) != values]
     yield Check(f"{DELAYS}: slots that equal the table's statistics", len(wanted), same, _named(differing))
     yield Check(f"{DELAYS}: slots", len(wanted), len(seen.delays))
+    yield from _deliveries(frame, seen)
+
+
+def _deliveries(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
+    """Compare the order in which consumers got messages with the order the table says they should."""
+    yield _list_check(f"{LATE}: the longest delayed first, in order", expected.late_rows(frame), seen.late)
+    yield _list_check(f"{SCHEDULE}: by scheduled time, in order", expected.schedule_rows(frame), seen.schedule)
+    wanted = expected.legs(frame)
+    rows: dict[str, list[int]] = {}
+    consumers: dict[str, set[int]] = {}
+    for leg in seen.legs:
+        if leg.tail_number is not None:
+            rows.setdefault(leg.tail_number, []).append(leg.row)
+            consumers.setdefault(leg.tail_number, set()).add(leg.consumer)
+    differing = sorted(tail for tail in {*wanted, *rows} if wanted.get(tail) != rows.get(tail))
+    same = len({*wanted, *rows}) - len(differing)
+    yield Check(f"{LEGS}: aircraft whose flights came in order", len(wanted), same, _named(differing))
+    split = sorted(tail for tail, those in consumers.items() if len(those) > 1)
+    yield Check(f"{LEGS}: aircraft that had more than one consumer", 0, len(split), _named(split))
+    busy = len({leg.consumer for leg in seen.legs})
+    yield Check(f"{LEGS}: consumers that got flights", min(LEGS_CONSUMERS, len(wanted)), busy)
 
 
 def _files(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:

@@ -25,7 +25,7 @@ def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, 
     table = Table(title="Where every message is", title_style="bold", header_style="bold cyan")
     table.box, table.padding = None, (0, 0, 0, 1)  # rules between columns would take it beyond 80
     table.add_column("queue", style="bold")
-    for title in ("published", "kept", "to Spark", "Parquet", "dropped", "missing"):
+    for title in ("published", "kept", "taken", "Parquet", "dropped", "missing"):
         table.add_column(title, justify="right")
     for account in accounts:
         dropped = "\n".join(f"{count:,} {reason}" for reason, count in sorted(account.dropped.items())) or "-"

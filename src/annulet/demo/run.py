@@ -15,10 +15,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from annulet.demo import browsing, flights, plots
 from annulet.demo.broker_process import BrokerProcess
+from annulet.demo.consuming import Taken, take_all
 from annulet.demo.publisher import publish
 from annulet.demo.reconciliation import Check, Observed, QueueAccount, account_of, kinds, reconcile
 from annulet.demo.spark_run import QUERIES, Queries, start_session, wait_until_moved
-from annulet.demo.topology import AIRCRAFT, ARCHIVE, DELAYS, ORIGINS, STATISTICS, board, declare
+from annulet.demo.topology import (
+    AIRCRAFT,
+    ARCHIVE,
+    DELAYS,
+    LATE,
+    LEGS,
+    LEGS_CONSUMERS,
+    ORIGINS,
+    SCHEDULE,
+    STATISTICS,
+    board,
+    declare,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,8 +142,13 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
             queries = Queries(spark, broker.address.bulk_url, workspace)
             cleanup.callback(queries.stop)
             _follow(broker, production, queries, len(frame), console)
+        with phases.measure("consume in order"):
+            deliveries = _consume(broker)
         with phases.measure("browse"):
             seen, boards = _observe(spark, broker, workspace, production.confirmed, queries.delay_messages())
+            seen.late = [taken.row for taken in deliveries[LATE]]
+            seen.schedule = [taken.row for taken in deliveries[SCHEDULE]]
+            seen.legs = deliveries[LEGS]
         with phases.measure("reconcile"):
             checks = reconcile(frame, seen)
         accounts = list(seen.accounts.values())
@@ -180,6 +198,13 @@ def losses_of(get_json: Callable[[str], Any]) -> int:
     """Return how many losses the broker has recorded, those included whose record was pushed out by newer ones."""
     page = get_json("/api/v1/losses?page_size=1")
     return int(page["total_count"] + page["forgotten"])
+
+
+def _consume(broker: BrokerProcess) -> dict[str, list[Taken]]:
+    """Take what waits in the priority, the sorted and the grouped queue, as applications would."""
+    parameters = broker.address.parameters()
+    consumers = {LATE: 1, SCHEDULE: 1, LEGS: LEGS_CONSUMERS}
+    return {name: take_all(parameters, name, count, look=broker.check_alive) for name, count in consumers.items()}
 
 
 def _observe(

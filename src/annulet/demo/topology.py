@@ -25,6 +25,28 @@ AIRCRAFT: Final = "aircraft"
 ARCHIVE: Final = "archive"
 STATISTICS: Final = "statistics"
 DELAYS: Final = "delays"
+LATE: Final = "late"
+SCHEDULE: Final = "schedule"
+LEGS: Final = "legs"
+
+VERY_LATE_MINUTES: Final = 60
+"""Departures in ``late``: as late as this. Each hour is one priority."""
+
+PRIORITIES: Final = 10
+"""Priorities of ``late``: nine hours and more are one."""
+
+SCHEDULE_CARRIER: Final = "AA"
+LEGS_CARRIER: Final = "DL"
+"""The carriers whose departures go to ``schedule`` and to ``legs``: a tenth and a seventh of all."""
+
+LEGS_CONSUMERS: Final = 3
+"""Consumers among which the aircraft of ``legs`` are shared out; it waits for all of them before it hands out any."""
+
+DELAY: Final = "dep_delay"
+"""Message property with the delay in minutes, missing when the flight did not leave."""
+
+SCHEDULED: Final = "scheduled"
+"""Message property that sorts ``schedule``: when the flight was to leave, as the number YYYYMMDDhhmm."""
 
 TAIL_NUMBER: Final = "tailnum"
 """Message property that is the key of ``aircraft``."""
@@ -57,6 +79,22 @@ def declarations() -> list[QueueDeclaration]:
         QueueDeclaration(ARCHIVE, "FIFO", "#"),
         QueueDeclaration(STATISTICS, "FIFO", "#"),
         QueueDeclaration(DELAYS, "last value", None, {"x-last-value-key": SLOT}),
+        QueueDeclaration(
+            LATE, "priority", "#", {"x-priorities": PRIORITIES, "x-selector": f"{DELAY} >= {VERY_LATE_MINUTES}"}
+        ),
+        QueueDeclaration(
+            SCHEDULE, "sorted", "#", {"x-sort-key": SCHEDULED, "x-selector": f"carrier = '{SCHEDULE_CARRIER}'"}
+        ),
+        QueueDeclaration(
+            LEGS,
+            "grouped",
+            "#",
+            {
+                "x-group-key": TAIL_NUMBER,
+                "x-selector": f"carrier = '{LEGS_CARRIER}'",
+                "x-consumers-before-dispatch": LEGS_CONSUMERS,
+            },
+        ),
     ]
 
 
