@@ -61,7 +61,8 @@ def take_all(
                 moved_at, before = time.monotonic(), len(taken)
             elif time.monotonic() - moved_at > SILENCE_SECONDS:
                 raise QueueStalledError(
-                    f"{total - before} of {total} messages of queue {queue!r} do not come; GET /api/v1/queues/%2F/{queue}/why-not says why"
+                    f"{total - before} of {total} messages of queue {queue!r} do not come; "
+                    f"GET /api/v1/queues/%2F/{queue}/why-not says why"
                 )
         for channel in channels:
             channel.basic_ack(0, multiple=True)  # tag 0: everything delivered so far (AMQP 0-9-1 basic.ack)
