@@ -8,7 +8,8 @@ from annulet.bulk import snapshots
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.snapshots import SNAPSHOT_IDLE_MAX, SnapshotStore
 from annulet.core.effects import Effects
-from annulet.core.message import Message, Origin
+from annulet.core.errors import CoreError
+from annulet.core.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
 from annulet.wire.amqp091.properties import VIEW
@@ -60,3 +61,31 @@ def test_the_view_idle_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -
     assert len(store) == 2
     with pytest.raises(NotFoundError):
         store.find("/", names[0])
+
+
+def test_a_selector_chooses_rows() -> None:
+    store = SnapshotStore(lambda: 0)
+    source = queue(b"a", b"b")
+    source.enqueue(Message(b"\x08\x00\x09", b"c", Origin("", "q", "", VIEW), priority=9), 0)
+
+    name, count = store.take("/", source, "JMSPriority > 8")
+
+    assert (count, [row.message.body for row in store.find("/", name).rows]) == (1, [b"c"])
+    with pytest.raises(CoreError, match="invalid selector"):
+        store.take("/", source, "JMSPriority >")
+
+
+class UnreadableView(ContentView):
+    """Of a protocol whose content may be malformed."""
+
+    def application_property(self, message: Message, name: str) -> PropertyValue:
+        raise ValueError(name)
+
+
+def test_what_a_selector_cannot_read_does_not_match() -> None:
+    store = SnapshotStore(lambda: 0)
+    source = queue(b"a")
+    source.enqueue(Message(b"", b"broken", Origin("", "q", "", UnreadableView())), 0)
+
+    assert store.take("/", source, "x IS NULL")[1] == 1
+    assert store.take("/", source)[1] == 2

@@ -43,6 +43,14 @@ def test_defaults_of_a_write() -> None:
     assert (options.persistent, options.mandatory, options.retry_seconds) == (True, True, 60.0)
 
 
+def test_the_ways_to_split_a_batch() -> None:
+    assert (read().by_group, read(partitionBy="position").by_group, read(partitionBy="group").by_group) == (
+        False, False, True,
+    )  # fmt: skip
+    with pytest.raises(OptionError, match="partitionBy: 'key' is unknown; choose position or group"):
+        read(partitionBy="key")
+
+
 def test_names_in_any_case_as_spark_hands_them_over() -> None:
     options = read(MAXMESSAGESPERTRIGGER="5", failondataloss="FALSE", OnExistingLease="resume")
     assert (options.messages_max, options.fail_on_data_loss, options.on_existing) == (5, False, "resume")

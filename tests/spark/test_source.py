@@ -13,7 +13,8 @@ from annulet.bulk.client import connect
 from annulet.bulk.protocol import ReleaseLease
 from annulet.bulk.schema import COLUMNS
 from annulet.bulk.url import parse_url
-from annulet.spark.source import split
+from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.source import AnnuletStreamReader, split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +112,21 @@ def test_batch_read_of_many_rows_in_many_partitions(spark: SparkSession, broker:
     assert frame.rdd.getNumPartitions() == 5
     rows = frame.select("body").collect()
     assert [bytes(row.body) for row in rows] == numbered(12_345)
+
+
+def test_a_batch_read_takes_a_selector_and_a_stream_does_not(
+    spark: SparkSession, broker: BrokerThread, name: str
+) -> None:
+    broker.declare(name)
+    for number in range(4):
+        broker.publish(name, numbered(1, number), headers={"size": number})
+
+    rows = read(spark, broker, name, selector="size > 1").select("body").collect()
+
+    assert sorted(bytes(row.body) for row in rows) == numbered(2, 2)
+    assert "invalid selector" in refused(lambda: read(spark, broker, name, selector="size >").count())
+    with pytest.raises(OptionError, match="cannot choose what a stream takes"):
+        AnnuletStreamReader(ReadOptions.parse({"url": broker.url, "queue": name, "selector": "size > 1"}), [])
 
 
 def test_batch_read_of_an_empty_queue_has_no_rows(spark: SparkSession, broker: BrokerThread, name: str) -> None:

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.catalogue import Catalogue
 
-SEQUENCE_BITS: Final = 47
-"""Bits of the sequence number: 10^14 messages a queue."""
+SEQUENCE_BITS: Final = 46
+"""Bits of the sequence number: 7 * 10^13 messages a queue."""
 SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
+REJECTED_FLAG: Final = 1 << SEQUENCE_BITS
+"""The message is rejected, not acknowledged, when its position is done."""
+DELIVERY_COUNT_SHIFT: Final = SEQUENCE_BITS + 1
 DELIVERY_COUNT_MAX: Final = (1 << 15) - 1
 """Returned deliveries that are remembered of a position; higher counts read as this."""
 TRANSIENT_FLAG: Final = 1 << 62

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from annulet.broker.leased import (
     DELIVERY_COUNT_MAX,
+    DELIVERY_COUNT_SHIFT,
     REDELIVERED_FLAG,
-    SEQUENCE_BITS,
+    REJECTED_FLAG,
     TRANSIENT_FLAG,
 )
 from annulet.bulk.schema import Row
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 class HeldMessage:
     """A position's message: its entry, and what a replay must repeat although the broker would tell it differently."""
 
-    __slots__ = ("delivery_count", "entry", "redelivered")
+    __slots__ = ("delivery_count", "entry", "redelivered", "rejected")
 
     def __init__(self, entry: QueueEntry, delivery_count: int, *, redelivered: bool) -> None:
         self.entry = entry
         self.delivery_count = delivery_count
         self.redelivered = redelivered
+        self.rejected = False  # to be rejected when its position is done; until then a replay reads it again
 
     @property
     def alive(self) -> bool:
@@ -57,11 +59,13 @@ class HeldMessage:
 
     def pack(self) -> int:
         """Pack into the unsigned 64 bits that the catalogue keeps of a position."""
-        packed = self.entry.sequence | min(self.delivery_count, DELIVERY_COUNT_MAX) << SEQUENCE_BITS
+        packed = self.entry.sequence | min(self.delivery_count, DELIVERY_COUNT_MAX) << DELIVERY_COUNT_SHIFT
         if not self.entry.message.durable:
             packed |= TRANSIENT_FLAG
         if self.redelivered:
             packed |= REDELIVERED_FLAG
+        if self.rejected:
+            packed |= REJECTED_FLAG
         return packed
 
 
@@ -72,12 +76,14 @@ def hold(entry: QueueEntry) -> HeldMessage:
 
 def unpack(packed: int, entry: QueueEntry) -> HeldMessage:
     """Hold a recovered entry again, as it was when its position was given out."""
-    count = packed >> SEQUENCE_BITS & DELIVERY_COUNT_MAX
+    count = packed >> DELIVERY_COUNT_SHIFT & DELIVERY_COUNT_MAX
     entry.delivery_count = count
     entry.redelivered = bool(packed & REDELIVERED_FLAG)
     if packed & TRANSIENT_FLAG:  # the lease made it durable for itself; readers see what the sender asked for
         entry.message.durable = False
-    return HeldMessage(entry, count, redelivered=entry.redelivered)
+    held = HeldMessage(entry, count, redelivered=entry.redelivered)
+    held.rejected = bool(packed & REJECTED_FLAG)
+    return held
 
 
 def pack_positions(held: Iterable[HeldMessage]) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,6 +35,7 @@ from annulet.bulk.errors import (
     UnavailableError,
 )
 from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
+from annulet.bulk.rejection import mark_rejected
 from annulet.core.errors import CoreError
 from annulet.core.message import Message
 from annulet.store.definitions import LeaseRange
@@ -217,6 +219,13 @@ class LeaseManager:
             if await self._settle(lease, upto):
                 await self._register(lease, upto, [])
 
+    async def reject(self, host: str, name: str, positions: Collection[int]) -> int:
+        """Have these positions rejected instead of acknowledged when they are done; see :func:`mark_rejected`."""
+        lease = self._find(host, name)
+        async with lease.lock:
+            self._refuse_deleted(lease)
+            return mark_rejected(self._broker.catalogue, lease, positions)
+
     async def _settle(self, lease: Lease, upto: int) -> bool:
         """Acknowledge held messages in slices; says whether anything changed. The log is not waited for here."""
         if upto <= lease.acknowledged:
@@ -224,7 +233,10 @@ class LeaseManager:
         done = [position for position in lease.held if position <= upto]
         for number, position in enumerate(done, 1):
             message = lease.held.pop(position)
-            lease.queue.acknowledge(message.entry)
+            if message.rejected:
+                lease.queue.reject(message.entry, self._broker.clock())
+            else:
+                lease.queue.acknowledge(message.entry)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
         lease.queue.wake(self._broker.clock())
@@ -447,6 +459,10 @@ class LeaseManager:
     def queue_of(self, host: str, name: str) -> str:
         """Return the name of a lease's queue, for permission checks. Raises :class:`LeaseGoneError`."""
         return self._find(host, name).queue_name
+
+    def group_key_of(self, host: str, name: str) -> str:
+        """Return the property that names the groups of a lease's queue; empty is the protocol's group id."""
+        return self._find(host, name).queue.settings.group_key
 
     def status(self, host: str, name: str) -> dict[str, object]:
         """Describe one lease."""

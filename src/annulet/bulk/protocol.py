@@ -61,6 +61,13 @@ class AcknowledgeLease(Request, tag="lease.ack"):
     upto: int
 
 
+class RejectPositions(Request, tag="lease.reject"):
+    """Have positions rejected instead of acknowledged when they are done."""
+
+    lease: str
+    positions: list[int]
+
+
 class RenewLease(Request, tag="lease.renew"):
     """Keep an idle lease."""
 
@@ -91,9 +98,10 @@ class QueueStatus(Request, tag="queue.status"):
 
 
 class OpenBrowse(Request, tag="browse.open"):
-    """Take a point-in-time view of a queue."""
+    """Take a point-in-time view of a queue, of the messages that match a JMS selector if there is one."""
 
     queue: str
+    selector: str = ""
 
 
 class CommitPublish(Request, tag="publish.commit"):
@@ -127,6 +135,7 @@ Action = (
     | OpenLease
     | ExtendLease
     | AcknowledgeLease
+    | RejectPositions
     | RenewLease
     | ReleaseLease
     | LeaseStatus
@@ -140,13 +149,18 @@ Action = (
 
 
 class FetchTicket(Request, tag="fetch"):
-    """Read the positions ``(after, upto]`` of a lease, without the first ``skip`` rows."""
+    """Read the positions ``(after, upto]`` of a lease, without the first ``skip`` rows.
+
+    Of ``shares`` above 1 only the rows of number ``share`` (from 0): those of its groups.
+    """
 
     lease: str
     owner: str
     after: int
     upto: int
     skip: int = 0
+    share: int = 0
+    shares: int = 1
     columns: list[str] | None = None
     fail_on_data_loss: bool = True
 

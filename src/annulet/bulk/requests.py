@@ -11,6 +11,7 @@ from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError, RefusedError
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
+from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.core.errors import CoreError
 
@@ -80,6 +81,7 @@ class RequestHandler:
             snapshot = self._snapshots.find(ticket.virtual_host, ticket.snapshot)
             self._require("read", ticket.virtual_host, snapshot.queue, caller)
             return snapshot.queue, snapshot.rows[ticket.after : ticket.upto][ticket.skip :]
+        check_shares(ticket.share, ticket.shares)
         queue = self._leases.queue_of(ticket.virtual_host, ticket.lease)
         self._require("read", ticket.virtual_host, queue, caller)
         rows = self._leases.fetch(
@@ -90,7 +92,8 @@ class RequestHandler:
             ticket.upto,
             fail_on_data_loss=ticket.fail_on_data_loss,
         )
-        return queue, rows[ticket.skip :]
+        group_key = self._leases.group_key_of(ticket.virtual_host, ticket.lease)
+        return queue, rows_of_share(rows, ticket.share, ticket.shares, group_key)[ticket.skip :]
 
     async def check_stage(self, request: protocol.PutStage, caller: Caller) -> None:
         """Refuse a stage whose user may not even enter. What it may write to is known at the commit."""
@@ -122,7 +125,7 @@ class RequestHandler:
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
             try:
-                snapshot, rows = self._snapshots.take(host, queue)
+                snapshot, rows = self._snapshots.take(host, queue, request.selector)
             except CoreError as error:
                 raise RefusedError(str(error)) from error
             return {"snapshot": snapshot, "rows": rows}
@@ -132,6 +135,7 @@ class RequestHandler:
         self,
         request: protocol.ExtendLease
         | protocol.AcknowledgeLease
+        | protocol.RejectPositions
         | protocol.RenewLease
         | protocol.ReleaseLease
         | protocol.LeaseStatus,
@@ -154,6 +158,8 @@ class RequestHandler:
         if isinstance(request, protocol.AcknowledgeLease):
             await self._leases.acknowledge(host, name, request.generation, request.upto)
             return {}
+        if isinstance(request, protocol.RejectPositions):
+            return {"rejected": await self._leases.reject(host, name, request.positions)}
         if isinstance(request, protocol.RenewLease):
             self._leases.renew(host, name, request.generation)
             return {}

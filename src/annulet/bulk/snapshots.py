@@ -6,11 +6,16 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.schema import Row
+from annulet.core.management.selection import select
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
 
 SNAPSHOT_IDLE_MAX: Final = 3600 * 1000
 """Milliseconds without a read after which a snapshot is dropped. A data frame that was planned once may be collected
@@ -42,16 +47,29 @@ class SnapshotStore:
     def __len__(self) -> int:
         return len(self._snapshots)
 
-    def take(self, host: str, queue: Queue) -> tuple[str, int]:
-        """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows."""
+    def take(self, host: str, queue: Queue, selector: str = "") -> tuple[str, int]:
+        """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows.
+
+        ``selector`` is a JMS selector, empty for all messages. Raises :class:`CoreError` when it is none.
+        """
+        selection = select(selector=selector, everything=not selector)
         now = self._clock()
         self.expire()
         while len(self._snapshots) >= SNAPSHOTS_MAX:
             del self._snapshots[min(self._snapshots, key=lambda name: self._snapshots[name].used_at)]
-        rows = [
-            Row(entry.sequence, entry.message, queue.expires_at(entry), entry.delivery_count, entry.redelivered)
-            for entry in queue.browse()
-        ]
+        rows = []
+        unreadable = 0
+        for entry in queue.browse():
+            try:
+                chosen = selection.matches(entry)
+            except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
+                unreadable += 1
+                continue
+            if chosen:
+                expires_at = queue.expires_at(entry)
+                rows.append(Row(entry.sequence, entry.message, expires_at, entry.delivery_count, entry.redelivered))
+        if unreadable:
+            logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
         name = secrets.token_urlsafe(16)
         self._snapshots[name] = Snapshot(host, queue.name, rows, now)
         return name, len(rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
+from annulet.spark.rejecting import AnnuletRejecter
 from annulet.spark.schema import columns_of, read_schema
 from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
 from annulet.spark.source import AnnuletReader, AnnuletStreamReader
@@ -38,11 +39,12 @@ class AnnuletDataSource(DataSource):
         """Plan a streaming read."""
         return AnnuletStreamReader(ReadOptions.parse(self.options), columns_of(schema))
 
-    def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter | AnnuletRejecter:
         """Plan a batch write."""
         if overwrite:
             raise OptionError('a queue cannot be overwritten; use .mode("append")')
-        return AnnuletWriter(WriteOptions.parse(self.options), schema)
+        options = WriteOptions.parse(self.options)
+        return AnnuletWriter(options, schema) if options.reject_from is None else AnnuletRejecter(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> AnnuletStreamWriter:  # noqa: N802
         """Plan a streaming write."""

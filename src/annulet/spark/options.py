@@ -31,6 +31,8 @@ READ_OPTIONS: Final = (
     "failOnDataLoss",
     "onExistingLease",
     "includeBody",
+    "partitionBy",
+    "selector",
     "retrySeconds",
 )
 WRITE_OPTIONS: Final = (
@@ -41,6 +43,7 @@ WRITE_OPTIONS: Final = (
     "persistent",
     "mandatory",
     "writeId",
+    "rejectFrom",
     "retrySeconds",
 )
 SPARK_OPTIONS: Final = frozenset(
@@ -49,6 +52,8 @@ SPARK_OPTIONS: Final = frozenset(
 """What Spark itself puts beside ours, lower case."""
 
 ON_EXISTING: Final = ("fail", "resume", "release")
+BY_POSITION: Final = "position"
+BY_GROUP: Final = "group"
 
 
 class OptionError(InvalidRequestError):
@@ -68,6 +73,8 @@ class ReadOptions:
     fail_on_data_loss: bool
     on_existing: str
     include_body: bool
+    by_group: bool
+    selector: str
     retry_seconds: float
 
     @classmethod
@@ -77,6 +84,9 @@ class ReadOptions:
         on_existing = given.text("onExistingLease") or "fail"
         if on_existing not in ON_EXISTING:
             raise OptionError(f"option onExistingLease: {on_existing!r} is unknown; choose {', '.join(ON_EXISTING)}")
+        partition_by = given.text("partitionBy") or BY_POSITION
+        if partition_by not in (BY_POSITION, BY_GROUP):
+            raise OptionError(f"option partitionBy: {partition_by!r} is unknown; choose {BY_POSITION} or {BY_GROUP}")
         return cls(
             url=given.url(),
             queue=given.required("queue", "the queue to read"),
@@ -87,6 +97,8 @@ class ReadOptions:
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
             on_existing=on_existing,
             include_body=given.flag("includeBody", default=True),
+            by_group=partition_by == BY_GROUP,
+            selector=given.text("selector") or "",
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 
@@ -102,6 +114,7 @@ class WriteOptions:
     persistent: bool
     mandatory: bool
     write_id: str | None
+    reject_from: str | None  # a lease: the rows are positions of it that are rejected
     retry_seconds: float
 
     @classmethod
@@ -125,6 +138,7 @@ class WriteOptions:
             persistent=given.flag("persistent", default=True),
             mandatory=given.flag("mandatory", default=True),
             write_id=given.text("writeId"),
+            reject_from=given.text("rejectFrom"),
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 

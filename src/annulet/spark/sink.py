@@ -136,6 +136,10 @@ class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         if options.write_id is not None:
             raise OptionError("option writeId belongs to batch writes; a stream has its checkpoint")
+        if options.reject_from is not None:
+            raise OptionError(
+                "option rejectFrom belongs to batch writes: in foreachBatch write the rows to be rejected with it"
+            )
         _Writer.__init__(self, options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
-from annulet.spark.options import ReadOptions
+from annulet.spark.options import OptionError, ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,14 +47,16 @@ class SnapshotPartition(InputPartition):
 
 
 class LeasePartition(InputPartition):
-    """Positions ``(after, upto]`` of a lease."""
+    """Positions ``(after, upto]`` of a lease; of several shares the rows of one, so that a group is in one task."""
 
-    def __init__(self, lease: str, owner: str, after: int, upto: int) -> None:
-        super().__init__((lease, owner, after, upto))
+    def __init__(self, lease: str, owner: str, after: int, upto: int, share: int = 0, shares: int = 1) -> None:
+        super().__init__((lease, owner, after, upto, share, shares))
         self.lease = lease
         self.owner = owner
         self.after = after
         self.upto = upto
+        self.share = share
+        self.shares = shares
 
 
 def split(after: int, upto: int, parts: int) -> list[tuple[int, int]]:
@@ -75,7 +77,10 @@ class AnnuletReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Take the view and split it."""
         options = self._options
-        answer = _client(options).act(protocol.OpenBrowse(virtual_host=options.url.virtual_host, queue=options.queue))
+        request = protocol.OpenBrowse(
+            virtual_host=options.url.virtual_host, queue=options.queue, selector=options.selector
+        )
+        answer = _client(options).act(request)
         ranges = split(0, answer["rows"], options.partitions)
         # Without rows one empty range keeps Spark from asking a reader without partitions for its data.
         return [SnapshotPartition(answer["snapshot"], after, upto) for after, upto in ranges or [(0, 0)]]
@@ -100,6 +105,11 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
+        if options.selector:
+            raise OptionError(
+                f"option selector: {options.selector!r} cannot choose what a stream takes; filter the data frame, or "
+                "read a queue that is declared with x-selector"
+            )
         self._options = options
         self._columns = columns
         self._initial: Offset | None = None  # Spark asks twice
@@ -203,8 +213,12 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._ensure_open(end)
         after = end["base"] if start["pos"] == NOT_STARTED else start["pos"]
-        ranges = split(after, end["pos"], self._options.partitions)
-        return [LeasePartition(end["lease"], end["owner"], after, upto) for after, upto in ranges]
+        parts = self._options.partitions
+        if self._options.by_group and end["pos"] > after:
+            shares = [(after, end["pos"], share, parts) for share in range(parts)]
+        else:
+            shares = [(first, last, 0, 1) for first, last in split(after, end["pos"], parts)]
+        return [LeasePartition(end["lease"], end["owner"], *share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a partition. Runs in a Python worker; repeatable."""
@@ -215,6 +229,8 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             owner=partition.owner,
             after=partition.after,
             upto=partition.upto,
+            share=partition.share,
+            shares=partition.shares,
             columns=self._columns,
             fail_on_data_loss=self._options.fail_on_data_loss,
         )

@@ -459,9 +459,9 @@ class Catalogue:
         return [LeaseRange(*row) for row in rows]
 
     def add_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
-        """Add the positions of one acquisition."""
+        """Add the positions of one acquisition, or put them anew."""
         self._change(
-            "INSERT INTO lease_ranges VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO lease_ranges VALUES (?, ?, ?, ?, ?)",
             virtual_host,
             lease,
             span.first,
