@@ -73,4 +73,4 @@ def test_rows_without_positions_are_refused(column: str, type_name: str, found: 
 @pytest.mark.parametrize("name", ["address", "exchange", "routingKey", "writeId"])
 def test_options_of_publishing_are_refused_beside_it(name: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} has no meaning"):
-        rejecter("position", "bigint", **{name: "x"})
+        rejecter("position", "long", **{name: "x"})
