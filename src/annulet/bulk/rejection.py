@@ -36,7 +36,7 @@ def mark_rejected(catalogue: Catalogue, lease: Lease, positions: Collection[int]
         for span in catalogue.lease_ranges(lease.host, lease.name):
             inside = ordered[bisect_left(ordered, span.first) : bisect_right(ordered, span.last)]
             if inside:
-                catalogue.add_lease_range(lease.host, lease.name, _marked(span, inside))
+                catalogue.set_lease_range(lease.host, lease.name, _marked(span, inside))
     fresh = [lease.held[position] for position in ordered if not lease.held[position].rejected]
     for message in fresh:
         message.rejected = True

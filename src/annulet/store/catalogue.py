@@ -459,15 +459,14 @@ class Catalogue:
         return [LeaseRange(*row) for row in rows]
 
     def add_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
-        """Add the positions of one acquisition, or put them anew."""
-        self._change(
-            "INSERT OR REPLACE INTO lease_ranges VALUES (?, ?, ?, ?, ?)",
-            virtual_host,
-            lease,
-            span.first,
-            span.last,
-            span.sequences,
-        )
+        """Add the positions of one acquisition."""
+        insert = "INSERT INTO lease_ranges VALUES (?, ?, ?, ?, ?)"
+        self._change(insert, virtual_host, lease, span.first, span.last, span.sequences)
+
+    def set_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
+        """Put the sequences of a range that is there anew."""
+        update = "UPDATE lease_ranges SET sequences = ? WHERE virtual_host = ? AND lease = ? AND first = ?"
+        self._change(update, span.sequences, virtual_host, lease, span.first)
 
     def delete_lease_ranges(self, virtual_host: str, lease: str, upto: int) -> None:
         """Delete the ranges that end at or before position ``upto``; one that straddles it stays whole."""
