@@ -40,7 +40,7 @@ def test_what_a_lease_holds_is_in_delivery_again_and_what_it_acknowledged_is_not
                 acknowledged=acknowledged, last=4, owner="guest", generated=False,
             )
         )  # fmt: skip
-        positions = [11, 12, 13 | REDELIVERED_FLAG, 14 | 3 << SEQUENCE_BITS]
+        positions = [11, 12, 13 | REDELIVERED_FLAG, 14 | 3 << DELIVERY_COUNT_SHIFT]
         catalogue.add_lease_range("/", name, LeaseRange(1, 4, array("Q", positions).tobytes()))
     expect_leased(catalogue, {queue_id: queue})
     message = Message(b"", b"", Origin("", "q", "", ContentView()), durable=True)
