@@ -38,6 +38,7 @@ from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
 from annulet.store.errors import StoreError
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
@@ -62,8 +63,6 @@ DRAIN_SECONDS: Final = 1.0
 """How long a clean stop waits for clients to answer its close before their sockets are cut: one that runs needs a round
 trip, and a blocking client between two calls never answers."""
 
-CATALOGUE_FILE: Final = "catalogue.sqlite"
-HISTORY_FILE: Final = "history.sqlite"
 DEFAULT_HOST: Final = "/"
 
 SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
@@ -174,6 +173,7 @@ class Broker:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
+            open_format(directory)
             self.catalogue = Catalogue(directory / CATALOGUE_FILE)
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             self._counter_rounds = CounterRounds(self.history)
