@@ -8,6 +8,7 @@ import click
 
 from annulet import __version__, _build
 from annulet.cli.demo import demo
+from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
 from annulet.cli.serve import serve
 
@@ -26,4 +27,5 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(password_hash)

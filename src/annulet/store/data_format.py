@@ -26,6 +26,9 @@ FORMAT_FILE: Final = "format.json"
 CATALOGUE_FILE: Final = "catalogue.sqlite"
 HISTORY_FILE: Final = "history.sqlite"
 LOG_DIRECTORY: Final = "messages"
+QUARANTINE_DIRECTORY: Final = "quarantine"
+BACKUP_FILE: Final = "backup.json"
+STAGING_DIRECTORY: Final = "backup-staging"
 """What a data directory holds, beside the lock."""
 
 UNVERSIONED: Final = 0
