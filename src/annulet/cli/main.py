@@ -7,6 +7,7 @@ import platform
 import click
 
 from annulet import __version__, _build
+from annulet.cli.backup import backup
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
@@ -28,4 +29,5 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(demo)
 main.add_command(doctor)
+main.add_command(backup)
 main.add_command(password_hash)

@@ -29,3 +29,7 @@ class HistoryError(StoreError):
 
 class FormatError(StoreError):
     """The data directory is of a format this version cannot open, or is no complete data directory."""
+
+
+class BackupError(StoreError):
+    """A backup cannot be taken."""
