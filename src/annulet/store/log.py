@@ -439,6 +439,7 @@ class MessageLog(Log):
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
+            **self._maintenance.quarantine_figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._failed),
         )
