@@ -176,3 +176,18 @@ def test_a_file_system_without_links_is_named(tmp_path: Path, monkeypatch: pytes
     assert not (data / STAGING_DIRECTORY).exists()
     remove_staging(data)
     log.close()
+
+
+def test_rows_that_wait_for_their_commit_are_in_it_and_half_written_ones_are_not(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    log, _ = filled(data, 2)
+    (data / "stages" / "query").mkdir(parents=True)
+    (data / "stages" / "query" / "1.arrow").write_bytes(b"rows")
+    (data / "stages" / "query" / "2.part").write_bytes(b"ro")
+    staging = staged(log, data)
+    staging.link_stages(data / "stages")
+    copied(staging, tmp_path / "backup")
+    found = {path.name: path.read_bytes() for path in (tmp_path / "backup" / "stages").rglob("*") if path.is_file()}
+    assert found == {"1.arrow": b"rows"}
+    assert (tmp_path / "backup" / "stages" / "query").stat().st_mode & 0o777 == 0o700
+    log.close()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from annulet.store.backup import BackupCopy, Staging, check_target, open_staging
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, STAGE_DIRECTORY
 from annulet.store.errors import BackupError, StoreError
 from annulet.store.log import MessageLog
 
@@ -153,6 +153,7 @@ class Backups:
 
         def on_disk() -> None:
             staging.link_log(data / LOG_DIRECTORY, ends)
+            staging.link_stages(data / STAGE_DIRECTORY)
             staging.add(CATALOGUE_FILE)
             if broker.history is not None:
                 broker.history.history.copy_to(staging.directory / HISTORY_FILE)

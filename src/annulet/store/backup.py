@@ -23,6 +23,7 @@ from annulet.store.data_format import (
     FORMAT_FILE,
     FORMAT_VERSION,
     LOG_DIRECTORY,
+    STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
 )
@@ -97,6 +98,21 @@ class Staging:
         (self.directory / LOG_DIRECTORY / OPEN_MARKER).touch()
         self.add(f"{LOG_DIRECTORY}/{OPEN_MARKER}")  # a start on the backup recovers, as after a crash
 
+    def link_stages(self, stages: Path) -> None:
+        """Give rows that wait for the commit of a staged publish a second name. A stage that is complete never changes.
+
+        Others may come and go meanwhile: one that came after the instant is one that nobody commits, one that went was
+        published before it.
+        """
+        for path in sorted(stages.glob("*/*.arrow")):
+            place = self.directory / STAGE_DIRECTORY / path.parent.name
+            place.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, place / path.name)
+            except FileNotFoundError:
+                continue
+            self.add(f"{STAGE_DIRECTORY}/{path.parent.name}/{path.name}")
+
     def remove(self) -> None:
         """Give the second names up."""
         shutil.rmtree(self.directory)
@@ -163,7 +179,6 @@ class BackupCopy:
         self._make_directory(target)
         (target / UNFINISHED_BACKUP).touch(mode=FILE_MODE)
         self._made.append(target / UNFINISHED_BACKUP)
-        self._make_directory(target / LOG_DIRECTORY)
         for file in self._staging.files:
             self._copy(file)
         content = json.dumps({"format": FORMAT_VERSION, "written_by": __version__}) + "\n"
@@ -177,7 +192,10 @@ class BackupCopy:
         }
         marker = target / UNFINISHED_BACKUP
         write_durably(marker, json.dumps(manifest, indent=1).encode(), files)
-        files.sync_directory(target / LOG_DIRECTORY)
+        for directory in sorted({(target / file.name).parent for file in self._staging.files}):
+            files.sync_directory(directory)
+        if (target / STAGE_DIRECTORY).exists():
+            files.sync_directory(target / STAGE_DIRECTORY)
         marker.rename(target / BACKUP_FILE)  # the last step: from here on it is a data directory
         self._made.append(target / BACKUP_FILE)
         files.sync_directory(target)
@@ -190,6 +208,8 @@ class BackupCopy:
 
     def _copy(self, file: StagedFile) -> None:
         source, target = self._staging.directory / file.name, self._target / file.name
+        for directory in reversed(Path(file.name).parents[:-1]):
+            self._make_directory(self._target / directory)
         with source.open("rb") as reader:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
             self._made.append(target)

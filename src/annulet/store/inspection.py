@@ -25,6 +25,7 @@ from annulet.store.data_format import (
     HISTORY_FILE,
     LOG_DIRECTORY,
     QUARANTINE_DIRECTORY,
+    STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
     UNVERSIONED,
@@ -56,7 +57,7 @@ WORLD_WRITABLE: Final = 0o002
 KNOWN_NAMES: Final = frozenset(
     {
         *(FORMAT_FILE, LOCK_FILE, CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, QUARANTINE_DIRECTORY),
-        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, "lost+found"),
+        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, STAGE_DIRECTORY, "lost+found"),
         *(f"{name}{end}" for name in (CATALOGUE_FILE, HISTORY_FILE) for end in ("-wal", "-shm")),
     }
 )
