@@ -37,6 +37,7 @@ from annulet.store.history import History
 from annulet.store.log import MessageLog
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench
+from tests.cheap_passwords import use_cheap_passwords
 from tests.crash.volatile_files import Fault, VolatileFiles
 
 SEGMENT = 16 << 10
@@ -291,6 +292,7 @@ def live(order: Order, reports: int) -> None:
 
 def main() -> None:
     """Take orders until standard input ends."""
+    use_cheap_passwords()
     reports = os.dup(1)
     for line in sys.stdin:
         order = Order(*json.loads(line))
