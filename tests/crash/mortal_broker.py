@@ -32,7 +32,7 @@ from annulet.core.errors import CoreError
 from annulet.core.message import Message, Origin
 from annulet.store import maintenance
 from annulet.store.catalogue import Catalogue
-from annulet.store.errors import StoreError
+from annulet.store.errors import DiskFullError, StoreError
 from annulet.store.history import History
 from annulet.store.log import MessageLog
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
@@ -129,6 +129,8 @@ class Clients:
         origin = Origin("", queue, "test", VIEW)
         message = Message(encode_properties(basic), body_of(number), origin, durable=True, accepted_at=now)
         message.deliver_at = VIEW.deliver_at(message)
+        if not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
+            raise DiskFullError("refused")
         here.host.publish(message, here.host.route("", queue), now)
         return message
 
@@ -221,10 +223,10 @@ class Clients:
         for number in numbers:
             self.send("leased", number)
         await here.broker.commit.durable()
+        self.tell("try", "acknowledge", self.position)  # who asks for more has done what was before
         end = await leases.extend("/", "lease", self.generation, self.position)
         rows = leases.fetch("/", "lease", "owner", self.position, end, fail_on_data_loss=True)
         self.tell("done", "lease", [self.position, end, [number_of(row.message.body) for row in rows]])
-        self.tell("try", "acknowledge", self.position)
         await leases.acknowledge("/", "lease", self.generation, self.position)
         await here.broker.commit.durable()
         self.tell("done", "acknowledge", self.position)

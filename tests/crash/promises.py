@@ -182,13 +182,14 @@ class Promises:
             return
         leases = here.service.leases
         await leases.open(lease_request(fresh=False, position=end))
-        rows = leases.fetch("/", "lease", "owner", start, end, fail_on_data_loss=True)
-        assert [number_of(row.message.body) for row in rows] == numbers, "a batch is another one when it is read again"
+        promised, tried = self.acknowledged
+        if tried < end:
+            rows = leases.fetch("/", "lease", "owner", start, end, fail_on_data_loss=True)
+            assert [number_of(row.message.body) for row in rows] == numbers, "a batch is another one when read again"
         await leases.release("/", "lease")
         queue = here.host.queues["leased"]
         left = {number_of(entry.message.body) for entry in queue.browse()}
         sent = self.sent["leased"]
-        promised, tried = self.acknowledged
         assert self.must["leased"] - set(sent[:tried]) <= left, "a message of a lease is lost"
         assert not set(sent[:promised]) & left, "an acknowledged message of a lease came back"
         assert left <= set(sent)
