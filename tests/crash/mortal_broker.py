@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import random
+import sqlite3
 import sys
 import traceback
 import uuid
@@ -32,7 +33,7 @@ from annulet.core.errors import CoreError
 from annulet.core.message import Message, Origin
 from annulet.store import maintenance
 from annulet.store.catalogue import Catalogue
-from annulet.store.errors import DiskFullError, StoreError
+from annulet.store.errors import CatalogueError, DiskFullError, StoreError
 from annulet.store.history import History
 from annulet.store.log import MessageLog
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
@@ -250,12 +251,14 @@ async def run(order: Order, tell: Callable[..., None]) -> None:
     tell("stopped")
 
 
-def mark(files: VolatileFiles, owner: type, name: str, point: str) -> None:
-    """Make a method a marked point."""
+def mark(files: VolatileFiles, owner: type, name: str, point: str, error: type[Exception] = OSError) -> None:
+    """Make a method a marked point. A rollback is none: SQLite ends a transaction whatever the disk says."""
     original = getattr(owner, name)
 
     def marked(*arguments: Any, **options: Any) -> Any:
-        with files.point(point):
+        if "ROLLBACK" in arguments:
+            return original(*arguments, **options)
+        with files.point(point, error):
             return original(*arguments, **options)
 
     setattr(owner, name, marked)
@@ -280,10 +283,10 @@ def live(order: Order, reports: int) -> None:
     maintenance.CHECKPOINT_BYTES = CHECKPOINT_BYTES  # type: ignore[misc]
     mark(files, MessageLog, "write", "window written")
     mark(files, MessageLog, "complete", "window completed")
-    mark(files, Catalogue, "set_publish_mark", "publish mark")
-    mark(files, Catalogue, "add_lease_range", "lease range")
-    mark(files, Catalogue, "_change", "catalogue change")
-    mark(files, History, "write", "history write")
+    mark(files, Catalogue, "set_publish_mark", "publish mark", CatalogueError)
+    mark(files, Catalogue, "add_lease_range", "lease range", CatalogueError)
+    mark(files, Catalogue, "_change", "catalogue change", CatalogueError)
+    mark(files, History, "write", "history write", sqlite3.OperationalError)
     mark(files, StageStore, "write", "stage written")
     mark(files, StageStore, "drop", "stage dropped")
     try:

@@ -116,8 +116,11 @@ class VolatileFiles:
             yield
 
     @contextmanager
-    def point(self, point: str) -> Iterator[None]:
-        """Whatever is inside the block happens, does not happen, or is the last thing to happen."""
+    def point(self, point: str, error: type[Exception] = OSError) -> Iterator[None]:
+        """Whatever is inside the block happens, does not happen, or is the last thing to happen.
+
+        ``error`` is what its caller knows the disk's refusal by.
+        """
         with self._lock:
             self.met[point] += 1
             if self.met[point] == 1:
@@ -129,7 +132,7 @@ class VolatileFiles:
             before = self.chance.random() < 0.5
             if due and fault.kind != KILL:
                 number = getattr(errno, fault.kind)
-                raise OSError(number, os.strerror(number))
+                raise OSError(number, os.strerror(number)) if error is OSError else error(os.strerror(number))
             if due and before:
                 self.die()
             yield
