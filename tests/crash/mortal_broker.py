@@ -32,8 +32,9 @@ from annulet.bulk.stages import StageKey, StageStore
 from annulet.core.errors import CoreError
 from annulet.core.message import Message, Origin
 from annulet.store import maintenance
+from annulet.store.backup import BackupCopy, Staging
 from annulet.store.catalogue import Catalogue
-from annulet.store.errors import CatalogueError, DiskFullError, StoreError
+from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
 from annulet.store.history import History
 from annulet.store.log import MessageLog
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
@@ -84,6 +85,7 @@ class Order(NamedTuple):
     seed: int
     first: int  # numbers and batches below were used in rounds before
     steps: int
+    plan: list[str]  # the steps, in turns
     fault: list[Any]
 
 
@@ -111,6 +113,7 @@ class Clients:
     def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
         self.here = here
         self.tell = tell
+        self.data = order.data
         self.chance = random.Random(order.seed)
         self.numbers = itertools.count(order.first)
         self.batches = itertools.count(order.first)
@@ -233,6 +236,16 @@ class Clients:
         self.tell("done", "acknowledge", self.position)
         self.position = end
 
+    async def backup(self) -> None:
+        target = Path(self.data).with_name(f"backup-{next(self.numbers)}")
+        self.tell("try", "backup", str(target))
+        backups = self.here.broker.backups
+        backup = await backups.start(target)
+        await backups.wait()
+        if backup.error:
+            raise BackupError(backup.error)
+        self.tell("done", "backup", str(target))
+
 
 async def run(order: Order, tell: Callable[..., None]) -> None:
     """Run a broker and its clients to the end, be it the fault or the last step."""
@@ -243,7 +256,7 @@ async def run(order: Order, tell: Callable[..., None]) -> None:
         tell("ready")
         clients = Clients(here, order, tell)
         for number in range(order.steps):
-            await clients.step(ROUND[number % len(ROUND)])
+            await clients.step(order.plan[number % len(order.plan)])
             if here.broker.commit.failed:
                 tell("failed")
                 return
@@ -287,6 +300,8 @@ def live(order: Order, reports: int) -> None:
     mark(files, Catalogue, "add_lease_range", "lease range", CatalogueError)
     mark(files, Catalogue, "_change", "catalogue change", CatalogueError)
     mark(files, History, "write", "history write", sqlite3.OperationalError)
+    mark(files, Staging, "link_log", "backup linked")
+    mark(files, BackupCopy, "_copy", "backup copied")
     mark(files, StageStore, "write", "stage written")
     mark(files, StageStore, "drop", "stage dropped")
     try:
@@ -303,11 +318,11 @@ def main() -> None:
         order = Order(*json.loads(line))
         child = os.fork()
         if child == 0:
-            log = os.open(f"{order.data}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
             code = 0
             try:
+                log = os.open(f"{order.data}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                os.dup2(log, 1)
+                os.dup2(log, 2)
                 live(order, reports)
             except BaseException:  # noqa: BLE001 - it is told by the exit code
                 traceback.print_exc()

@@ -6,6 +6,7 @@ never by half where it was one transaction, and never twice.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from annulet.admin.queues import unaccounted
@@ -35,6 +36,7 @@ class Promises:
         self.failures = 0  # brokers that could not go on
         self.points: list[str] = []
         self.ended: list[Any] = []
+        self.backups: dict[str, Promises | None] = {}  # by directory; None: it was not said to be finished
 
     def hear(self, line: list[Any]) -> None:
         """Take in one line."""
@@ -93,6 +95,12 @@ class Promises:
         batch, name, numbers = facts
         if promised:
             self.stages[batch] = (name, numbers, True)
+
+    def _backup(self, directory: str, *, promised: bool) -> None:
+        """Nothing else was under way: what a finished backup has to keep is what was promised until then."""
+        self.backups[directory] = None
+        if promised:
+            self.backups[directory] = copy.deepcopy(self)
 
     def _lease(self, facts: list[Any], *, promised: bool) -> None:
         if promised:

@@ -16,7 +16,7 @@ from annulet.store.inspection import NOTE, inspect
 from annulet.store.segment import segment_name
 from tests.store.data_directories import COUNT, body_of, fill
 
-FLIPS = 6
+FLIPS = 4
 FLIPS_SOAK = 400
 
 

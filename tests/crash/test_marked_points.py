@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from annulet.store.data_format import BACKUP_FILE, UNFINISHED_BACKUP, check_format
+from annulet.store.errors import FormatError
 from annulet.store.inspection import ERROR, WARNING, inspect
 from tests.bulk.helpers import bench
-from tests.crash.mortal_broker import DEFECT, Order
+from tests.crash.mortal_broker import DEFECT, ROUND, Order
 from tests.crash.promises import Promises
 from tests.crash.volatile_files import KILL, Fault
 
@@ -31,7 +33,6 @@ STEPS_OF_TWIN = 26
 DEATHS = 60
 
 TWIN = (
-    ("write segment", 3),
     ("sync segment", 9),
     ("rename segment", 3),
     ("rename checkpoint", 1),
@@ -88,6 +89,7 @@ def round_of(
     seed: int,
     steps: int = STEPS,
     *,
+    plan: tuple[str, ...] = ROUND,
     must_die: bool = True,
     promises: Promises | None = None,
 ) -> Promises:
@@ -96,12 +98,14 @@ def round_of(
     ``promises`` of rounds before on the same directory hold too.
     """
     promises = promises or Promises()
-    code = brokers.live(Order(str(data), seed, promises.next_number, steps, list(fault)), promises)
+    data.parent.mkdir(exist_ok=True)
+    code = brokers.live(Order(str(data), seed, promises.next_number, steps, list(plan), list(fault)), promises)
     log = data.with_name(f"{data.name}.log")
     assert code != DEFECT, log.read_text()
     assert code in (0, KILLED)
     found = inspect(data, int(time.time() * 1000))
     wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
+    look_at_backups(promises)
     if ["ready"] in promises.ended or promises.next_number:
         assert fault.kind != KILL or not wrong, wrong
         asyncio.run(look(data, promises, refused=promises.refusals > 0 or fault.kind != KILL))
@@ -110,6 +114,22 @@ def round_of(
     if fault.kind == KILL and fault.point and must_die:
         assert code == KILLED, f"{fault} was not met"
     return promises
+
+
+def look_at_backups(promises: Promises) -> None:
+    """A finished backup keeps what was promised when it was taken; one that died is refused, or is whole."""
+    for name, promised in promises.backups.items():
+        directory = Path(name)
+        if promised is not None:
+            found = inspect(directory, int(time.time() * 1000))
+            assert found.sound, found.findings
+            asyncio.run(look(directory, promised, refused=promises.refusals > 0))
+        elif (directory / UNFINISHED_BACKUP).exists():
+            with pytest.raises(FormatError, match="not finished"):
+                check_format(directory)
+        elif directory.exists():
+            assert not any(directory.iterdir()) or check_format(directory) is not None
+    promises.backups = {}
 
 
 async def look(data: Path, promises: Promises, *, refused: bool) -> None:
@@ -180,6 +200,29 @@ def test_many_deaths_of_one_directory(brokers: MortalBrokers, tmp_path: Path, mo
 
 DATABASE_POINTS = {"catalogue change", "publish mark", "lease range", "history write", "stage written", "stage dropped"}
 OPERATIONS = {"create", "open", "read", "write", "sync", "allocate", "truncate", "rename", "remove", "list"}
+
+
+def test_a_broker_that_dies_while_it_copies_itself(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    """The first backup is whole and the second one dies in the middle: neither costs the broker a promise."""
+    plan = ("publish", "lease", "ring", "settle", "staged", "move", "later", "backup")
+    files = 6  # of a backup at least: two databases, the log, its marker
+    fault = Fault("backup copied", files + moments.randint(4, 8))
+    round_of(brokers, tmp_path / "data", fault, moments.getrandbits(32), STEPS_OF_TWIN, plan=plan)
+    assert len(list(tmp_path.glob(f"backup-*/{BACKUP_FILE}"))) >= 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_backups_under_death_and_refusal(brokers: MortalBrokers, tmp_path: Path, moments: random.Random) -> None:
+    plan = (*ROUND[:6], "backup", *ROUND[6:])
+    for number in range(DEATHS):
+        kind = moments.choice([KILL, KILL, "EIO", "ENOSPC"])
+        fault = Fault(moments.choice(["backup copied", "backup linked"]), moments.randint(1, 30), kind)
+        seed = moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        round_of(brokers, tmp_path / str(number) / "data", fault, seed, plan=plan, must_die=False)
 
 
 def test_every_promise_is_kept_when_a_sync_fails(

@@ -101,7 +101,7 @@ class VolatileFiles:
         self.met: Counter[str] = Counter()
         self._note = note
         self._attic = attic  # files that lost their name, in case they get it back
-        self._attic.mkdir(exist_ok=True)
+        self._attic.mkdir(parents=True, exist_ok=True)
         self._nodes: dict[Path, Node] = {}
         self._all: list[Node] = []
         self._undo: list[Callable[[], None]] = []  # of names since their directory was synced
