@@ -173,6 +173,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
         "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
+        "backups_finished": ("Backups taken", broker.backups.finished),
+        "backups_failed": ("Backups that began and failed", broker.backups.failures),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
         "tls_handshakes_failed": ("TLS hand-shakes that failed; bulk transfer's are not counted", tls.failed),
         **{

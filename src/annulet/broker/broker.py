@@ -14,6 +14,7 @@ from annulet.broker.admission import Admission
 from annulet.broker.amqp10.remembered import RememberedOutcomes
 from annulet.broker.amqp_listener import AmqpListenerProtocol
 from annulet.broker.authentication import Authenticator
+from annulet.broker.backup import Backups
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
@@ -37,7 +38,9 @@ from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
+from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
 from annulet.store.errors import StoreError
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
@@ -62,8 +65,6 @@ DRAIN_SECONDS: Final = 1.0
 """How long a clean stop waits for clients to answer its close before their sockets are cut: one that runs needs a round
 trip, and a blocking client between two calls never answers."""
 
-CATALOGUE_FILE: Final = "catalogue.sqlite"
-HISTORY_FILE: Final = "history.sqlite"
 DEFAULT_HOST: Final = "/"
 
 SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
@@ -132,6 +133,7 @@ class Broker:
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self.backups = Backups(self)
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -174,6 +176,8 @@ class Broker:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
+            open_format(directory)
+            remove_staging(directory)
             self.catalogue = Catalogue(directory / CATALOGUE_FILE)
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             self._counter_rounds = CounterRounds(self.history)
@@ -223,6 +227,7 @@ class Broker:
         for timer in self._timers:
             timer.stop()
         self.management.stop()
+        await self.backups.stop()
         if self._maintenance is not None:
             await self._maintenance
         await self._close_connections()

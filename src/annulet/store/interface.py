@@ -107,6 +107,9 @@ class LogStatistics:
     maintenance_errors: int = 0
     corrupt_records: int = 0
     lost_records: int = 0
+    quarantined_records: int = 0  # damaged places whose bytes were set aside
+    quarantined_bytes: int = 0
+    quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk
     disk_full: bool = False
     failed: bool = False
 

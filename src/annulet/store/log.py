@@ -236,6 +236,10 @@ class MessageLog(Log):
         if part is self._part:
             self._free += size
 
+    def written_ends(self) -> dict[int, int]:
+        """Return up to which byte each segment that still takes records is sealed, by number. All others are final."""
+        return {number: segment.size for number, segment in self._segments.items() if segment.file is not None}
+
     def forget_queue(self, queue_id: int) -> None:
         """Cancel the queue's part of the window; sweep the segments in slices of upkeep."""
         for part in self._parts:
@@ -435,6 +439,7 @@ class MessageLog(Log):
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
+            **self._maintenance.quarantine_figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._failed),
         )

@@ -13,6 +13,7 @@ from annulet.store.checkpoint import (
     take_picture,
 )
 from annulet.store.interface import MaintenanceTask
+from annulet.store.quarantine import REASON_RECOVERY, DamageNote, Quarantine, QuarantineTask, quarantine_directory
 from annulet.store.reading import RecordReader
 from annulet.store.records import ORDINAL_BITS, pack_numbers
 from annulet.store.recovery import Recovery
@@ -61,6 +62,10 @@ class Maintenance:
         self._sealer = sealer
         self._transactions = transactions
         self._reader = reader
+        self._quarantine = Quarantine(quarantine_directory(space.directory), space.files)
+        for damage in recovery.report.damages:
+            if damage.kind == "corrupt":
+                reader.damaged.add(DamageNote(damage.segment, damage.offset, damage.length, REASON_RECOVERY))
         self._sequences = recovery.sequences
         self._number = max(recovery.checkpoint_numbers, default=0)
         self._newest = recovery.base  # the newest durable checkpoint
@@ -102,6 +107,15 @@ class Maintenance:
         """Settle the queue's records in these segments, bit by bit."""
         self._sweeps.append((queue_id, segments, 0))
 
+    def quarantine_figures(self) -> dict[str, int]:
+        """Return what is in quarantine, and what damage was not put there, under the names of the statistics."""
+        kept = self._quarantine
+        return {
+            "quarantined_records": kept.records,
+            "quarantined_bytes": kept.bytes,
+            "quarantine_refused": kept.refused + self._reader.damaged.dropped,
+        }
+
     # ------------------------------------------------------------------ what is next
 
     def next_task(
@@ -112,7 +126,8 @@ class Maintenance:
             return None
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
-            self._remove_task()  # first: it frees the space that a checkpoint may be failing for
+            self._quarantine_task()  # before anything rewrites or removes the segment
+            or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
             or self._checkpoint_task(
                 window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
             )
@@ -121,6 +136,10 @@ class Maintenance:
             or self._compact_task()
         )
         return self._task
+
+    def _quarantine_task(self) -> QuarantineTask | None:
+        notes = self._reader.damaged.take()
+        return QuarantineTask(notes, self._space.segments, self._quarantine, self._space.files) if notes else None
 
     def _checkpoint_task(
         self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
@@ -212,7 +231,7 @@ class Maintenance:
             logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
             return None
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
-        return CompactTask(segment, live, self._space.files)
+        return CompactTask(segment, live, self._space.files, self._quarantine)
 
     def _choose(self) -> tuple[Segment, list[int], int] | None:
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]

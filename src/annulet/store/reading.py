@@ -14,6 +14,7 @@ from zlib import crc32
 
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
+from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -58,6 +59,7 @@ class RecordReader:
         self._segments = segments
         self._files = files
         self._report = report
+        self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
@@ -243,6 +245,8 @@ class RecordReader:
 
     def _note_damaged(self, record: int, offset: int) -> None:
         self._report.lost_records += 1
+        if offset:
+            self.damaged.add(DamageNote(record >> ORDINAL_BITS, offset, 0, REASON_READ))
         logger.error(
             "message log: record %d of segment %d at offset %d is damaged and cannot be delivered",
             record & ORDINAL_MASK,
