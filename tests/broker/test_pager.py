@@ -14,7 +14,7 @@ from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
 from annulet.broker.pager import CHUNK, SLICE, Pager
 from annulet.core.errors import PreconditionFailed
-from annulet.core.management import purge
+from annulet.core.management import change_priority, select
 from annulet.core.management.scan import Scan
 from annulet.core.paged_order import KEEP_MESSAGES, PagedFifoOrder
 from annulet.core.paging import ENTRY_BYTES
@@ -196,16 +196,63 @@ async def test_gets_and_leases_take_what_is_next(broker: Broker) -> None:
 async def test_a_purge_leaves_nothing(broker: Broker) -> None:
     queue = await settled(broker)
     assert queue.purge(broker.clock()) == COUNT
-    await broker.commit.durable()
     figures = queue.statistics()
     assert (figures.message_count, figures.pending_bytes, figures.messages_paged) == (0, 0, 0)
     assert figures.removed == {"purged": COUNT}
+    assert broker.worker.waiting == 1
+    while broker.worker.waiting:
+        await turns()
+    losses = list(broker.hosts["/"].ledger.query())
+    assert [loss.sequence for loss in losses] == list(range(1, COUNT + 1))
+    assert {loss.size for loss in losses} == {SIZE}
+    await broker.commit.durable()
+    await broker.commit.maintain()
     assert broker.log.statistics().live_records == 0
+
+
+async def test_a_purge_that_answered_survives_a_crash_and_takes_nothing_else(broker: Broker, tmp_path: Path) -> None:
+    """The crash comes before the first slice. What was in delivery, and what came afterwards, is all there is."""
+    queue = await settled(broker)
+    held = queue.acquire(1100, -1, broker.clock())
+    queue.return_entries(held[5:], broker.clock())
+    broker.worker._turn = lambda: None  # type: ignore[method-assign]
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Purge(queue="q"))
+    (answer,) = await peer.take()
+    assert answer.message_count == COUNT - 5
+    assert (queue.order.count, broker.worker.waiting) == (0, 1)
+    await fill(broker, COUNT, 250)
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
+        assert await drained(running.broker) == [*range(5), *range(COUNT, COUNT + 250)]
+        assert running.broker.log.statistics().live_records == 0
+        leave(running.broker)
+
+
+async def test_a_purge_survives_a_crash_that_has_seen_a_checkpoint(broker: Broker, tmp_path: Path) -> None:
+    queue = await settled(broker)
+    broker.log.hold_sweeps()
+    assert queue.purge(broker.clock()) == COUNT
+    await broker.commit.durable()
+    task = broker.log.maintenance(checkpoint=True)
+    while task is not None:  # none of them is a sweep
+        task.run()
+        broker.log.finish(task)
+        task = broker.log.maintenance()
+    assert broker.log.statistics().live_records == COUNT
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
+        assert queue_of(running.broker).order.count == 0
+        leave(running.broker)
 
 
 async def test_a_deleted_queue_leaves_nothing(broker: Broker) -> None:
     queue = await settled(broker)
     assert broker.hosts["/"].delete_queue(queue, broker.clock()) == COUNT
+    assert "q" not in broker.hosts["/"].queues
+    await fill(broker, count=250)  # the name is free
+    assert broker.hosts["/"].delete_queue(queue_of(broker), broker.clock()) == 250
+    broker.worker.finish()
     await broker.commit.durable()
     await broker.commit.maintain()
     assert broker.log.statistics().live_records == 0
@@ -403,7 +450,7 @@ async def test_readers_of_a_queue_deeper_than_memory_are_refused_and_consumers_s
     with pytest.raises(PreconditionFailed, match="a snapshot has to read all of it"):
         queue.browse()
     with pytest.raises(PreconditionFailed, match="raise memory_limit"):
-        purge(host, queue, user="anna", now=broker.clock())
+        change_priority(host, queue, select(everything=True), 3, user="anna", now=broker.clock())
     await turns()
     assert (queue.consumers.count, queue.statistics().messages_paged) == (0, COUNT - KEEP_MESSAGES)
     assert await drained(broker) == list(range(COUNT))

@@ -165,7 +165,9 @@ class DeadLetters(Forwarder):
                 self.failures += 1
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
                 sent = False
-                if not entry.message.record:
+                if entry.message.record:
+                    queue.unsent.append(entry.message.record)
+                else:
                     self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
         if sent and entry.message.record:
             queue.settle_record(entry)

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
+    from annulet.core.paging import EntryPages
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
+    from annulet.core.sliced import SlicedWork
 
 DUPLICATES_MAX: Final = 20_000
 """Duplicate ids an address remembers when nothing else is set (Artemis ``id-cache-size``)."""
@@ -29,6 +31,19 @@ class Effects:
 
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
+
+    def emptied(self, queue: Queue, entries: list[QueueEntry], pages: EntryPages | None) -> bool:
+        """Settle all of these, by sequence, at once: they are in no collection of the queue any more.
+
+        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`.
+        """
+        del queue, entries, pages
+        return False
+
+    def later(self, work: SlicedWork) -> None:
+        """Do a piece of work in slices, other work in between. Here it is done at once."""
+        while work.step(0):
+            pass
 
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""

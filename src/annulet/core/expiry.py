@@ -63,9 +63,13 @@ class ExpiryIndex:
         """An indexed entry left the queue before its time."""
         self._removed += 1
         if self._removed * 2 > len(self._heap) + COMPACTION_MINIMUM:
-            self._heap = [item for item in self._heap if item[2].state != REMOVED]
-            heapify(self._heap)
-            self._removed = 0
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Let go of the entries that left the queue. O(n)."""
+        self._heap = [item for item in self._heap if item[2].state != REMOVED]
+        heapify(self._heap)
+        self._removed = 0
 
     def due(self, now: int) -> list[QueueEntry]:
         """Take out the entries whose time has come and that are still alive, earliest first."""

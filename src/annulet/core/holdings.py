@@ -93,6 +93,7 @@ class Holdings:
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
+        self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = False
         self.paused = False
         self.blocked = False  # publishers are held back until the queue has drained
@@ -259,7 +260,7 @@ class Holdings:
             self.accounts.released(entry.message)
         if reason is not ACKNOWLEDGED:
             if reason in LOSSES:
-                self._note_loss(entry, reason, now, replaced_by)
+                self.note_loss(entry, reason, now, replaced_by)
             self.effects.removed(entry.queue, entry, reason)
             if self.forwarder.takes(entry.queue, reason):
                 self.forwarder.add(entry.queue, entry, reason, now)
@@ -337,7 +338,7 @@ class Holdings:
         return sorted(self.delivering, key=sequence_of)
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
-        """Remove everything pending and scheduled. Returns how many."""
+        """Remove everything pending and scheduled, one by one. Returns how many."""
         if self.order.paged_count():
             count = self._remove_one_by_one(reason, now)
         else:
@@ -381,7 +382,8 @@ class Holdings:
             if entry.state != DELIVERING:
                 self.index_expiry(entry)
 
-    def _note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+    def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Write a record of a removed entry into the ledger."""
         message = entry.message
         self.ledger.add(
             LossRecord(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, restoring, returning, revision
+from annulet.core import arrival, attachment, delivery, emptying, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.expiry import times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
 from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -226,6 +227,16 @@ class Queue(Holdings):
 
     # ------------------------------------------------------------------ time and management
 
+    def remove_all(self, reason: RemovalReason, now: int) -> int:
+        """Remove everything pending and scheduled. Returns how many.
+
+        A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
+        """
+        many = self.order.count + self.schedule.count > AT_ONCE_MAX
+        if many and self.lanes is None and not self.forwarder.waiting:
+            return emptying.empty(self, reason, now)
+        return super().remove_all(reason, now)
+
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
         count = self.expire_due(now)
@@ -271,6 +282,8 @@ class Queue(Holdings):
         self.deleted = True
         pending = self.remove_all(RemovalReason.DELETED, now)
         holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
+        if len(self.delivering) > AT_ONCE_MAX:
+            emptying.empty_deliveries(self, RemovalReason.DELETED, now)
         for entry in self.unsettled():
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)

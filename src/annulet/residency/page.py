@@ -57,6 +57,7 @@ class Page:
         "_seen",
         "_sequences",
         "bytes",
+        "highest_record",
         "items",
         "redelivered_upto",
         "rows",
@@ -70,6 +71,7 @@ class Page:
         column = "Q" if wide else "I"
         self._base_sequence = entries[0].sequence
         self._base_record = lowest
+        self.highest_record = 0
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
         self._lengths: array[int] = array("H")  # 0: one item that was kept
@@ -104,6 +106,7 @@ class Page:
     def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
         self._seen += len(entries)
         self.items += len(entries)
+        self.highest_record = max(self.highest_record, *records)
         marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
         partial = {
             (origin.publisher, id(origin.view), id(origin.connection)): index
@@ -159,6 +162,11 @@ class Page:
     def first_sequence(self) -> int:
         """The sequence of the first item that was not taken."""
         return self._base_sequence + self._sequences[self._run] + self._run_start
+
+    @property
+    def record_bounds(self) -> tuple[int, int]:
+        """Numbers that no row's record is below or above."""
+        return self._base_record, self.highest_record
 
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""

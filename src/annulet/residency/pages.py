@@ -100,6 +100,26 @@ class QueuePages(EntryPages):
             self._prefetch()
         return entries
 
+    def skip(self, rows: int) -> int:
+        """Forget whole pages."""
+        skipped = 0
+        while self._pages and skipped + self._pages[0].rows <= rows:
+            page = self._pages.popleft()
+            skipped += page.rows
+            self.items -= page.items
+            self.rows -= page.rows
+            self.bytes -= page.bytes
+        return skipped
+
+    def renewed(self) -> QueuePages:
+        """Return empty pages with the same reader."""
+        return QueuePages(self._queue, self._reader, self._figures, self._room)
+
+    def record_bounds(self) -> tuple[int, int]:
+        """Ask every page."""
+        bounds = [page.record_bounds for page in self._pages if page.rows]
+        return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
+
     def take_unread(self) -> list[QueueEntry]:
         """Take out the first page without reading it."""
         page = self._pages.popleft()

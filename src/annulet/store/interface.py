@@ -201,6 +201,19 @@ class Log(ABC):
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
         """Note that the queue is done with the record. What is settled already, or unknown, is ignored."""
 
+    def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Settle all that a queue has in these ranges of records (first, last), with some bytes for each range.
+
+        Only records below :attr:`written_below`. A log that keeps nothing on disk, where that is 0, is never asked.
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; queue {queue_id}: {ranges}")
+
+    def hold_sweeps(self) -> None:  # noqa: B027 - a log that keeps nothing readable has nothing to do
+        """Keep what was discarded or forgotten readable until :meth:`release_sweeps`; calls may be nested."""
+
+    def release_sweeps(self) -> None:  # noqa: B027 - as above
+        """Undo one :meth:`hold_sweeps`."""
+
     @abstractmethod
     def begin(self) -> int:
         """Open a transaction and return its id, never 0."""

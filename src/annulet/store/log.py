@@ -248,6 +248,20 @@ class MessageLog(Log):
             self._sealer.forgotten.append(queue_id)
             self._maintenance.sweep(queue_id, held)
 
+    def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note the ranges for the next window; sweep the segments in slices of upkeep."""
+        for first, last in ranges:
+            self._sealer.discarded += (queue_id, first, last)
+            self._maintenance.sweep_range(queue_id, first, last)
+
+    def hold_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held += 1
+
+    def release_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held -= 1
+
     # ------------------------------------------------------------------ transactions
 
     def begin(self) -> int:
