@@ -37,7 +37,8 @@ class SlicingEffects(RecordingEffects):
         assert sequences == sorted(sequences)
         return self.knows
 
-    def later(self, work: SlicedWork) -> None:
+    def later(self, work: SlicedWork, now: int) -> None:
+        assert now == NOW
         self.works.append(work)
 
     def turn(self) -> None:

@@ -14,14 +14,14 @@ class Countdown(SlicedWork):
         self.left = steps
 
     def step(self, now: int) -> bool:
-        del now
+        assert now == 7
         self.left -= 1
         return self.left > 0
 
 
 def test_without_a_loop_the_work_is_done_at_once():
     work = Countdown(3)
-    Effects().later(work)
+    Effects().later(work, 7)
     assert work.left == 0
     assert not work.reads
 

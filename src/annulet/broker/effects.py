@@ -139,10 +139,10 @@ class HostEffects(Effects):
         self.pipeline.request()
         return True
 
-    def later(self, work: SlicedWork) -> None:
+    def later(self, work: SlicedWork, now: int) -> None:
         """Give it to the worker, if there is one."""
         if self.worker is None:
-            super().later(work)
+            super().later(work, now)
         else:
             self.worker.add(work)
 

@@ -69,6 +69,7 @@ class SlicedWorker:
             more = work.step(self._clock())
         except Exception:  # a defect that meets one piece of work must not end the others
             logger.exception("defect in sliced work", work=type(work).__name__)
+            work.abandon(self._clock())
             more = False
         if not more:
             self._waiting.popleft()

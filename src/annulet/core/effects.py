@@ -40,9 +40,9 @@ class Effects:
         del queue, entries, pages
         return False
 
-    def later(self, work: SlicedWork) -> None:
-        """Do a piece of work in slices, other work in between. Here it is done at once."""
-        while work.step(0):
+    def later(self, work: SlicedWork, now: int) -> None:
+        """Do a piece of work in slices, other work in between. Here it is done at once, all of it at ``now``."""
+        while work.step(now):
             pass
 
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:

@@ -63,7 +63,7 @@ def _let_go(
     queue.counters.bytes_removed += size
     entries.sort(key=_sequence_of)
     settled = queue.effects.emptied(queue, entries, pages)
-    queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled))
+    queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled), now)
     return count
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from annulet.core.effects import Effects
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
+    from annulet.core.sliced import SlicedWork
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
@@ -93,6 +94,7 @@ class Holdings:
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
+        self.returns: list[SlicedWork] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = False
         self.paused = False
@@ -113,7 +115,7 @@ class Holdings:
         self.evictions = eviction_index_for(settings)
         self.ages = gives_time(settings)  # messages without a time of their own may expire here
         self.may_refuse = self.limits is not None and self.limits.rejects
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or bool(self.returns)
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
         self.simple = False
         self.simplify()
@@ -300,7 +302,7 @@ class Holdings:
             self.gate.update(self, now)
             if at := self.gate.opens_at(self):
                 self.effects.wake_at(at)
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or bool(self.returns)
 
     @property
     def users(self) -> int:

@@ -178,6 +178,7 @@ class Queue(Holdings):
         is paused or its gate is shut. On a non-destructive queue copies of the first messages.
         """
         self.last_used_at = now
+        self.finish_returns(now)
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
         self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
@@ -220,10 +221,21 @@ class Queue(Holdings):
         was superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are
         served; then returned entries that exceed ring or limits are dropped, least important and oldest first.
         ``counted=False`` leaves the delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does
-        not get them again (AMQP 1.0 ``undeliverable-here``).
+        not get them again (AMQP 1.0 ``undeliverable-here``). Many come back in slices where each is judged alone; until
+        the last is back consumers wait, and whoever else asks for messages has it done at once.
         """
+        if exclude is None and returning.each_alone(self, counted=counted):
+            entries = list(entries)
+            if len(entries) > AT_ONCE_MAX:
+                returning.return_many(self, entries, now, counted=counted)
+                return
         returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
         self.finish(now)
+
+    def finish_returns(self, now: int) -> None:
+        """Put back at once what is on its way back in slices."""
+        if self.returns:
+            returning.finish_returns(self, now)
 
     # ------------------------------------------------------------------ time and management
 
@@ -273,6 +285,7 @@ class Queue(Holdings):
 
     def purge(self, now: int) -> int:
         """Remove all pending and scheduled messages; those in delivery stay with their consumers. Returns how many."""
+        self.finish_returns(now)
         count = self.remove_all(RemovalReason.PURGED, now)
         self.finish(now)
         return count
@@ -348,6 +361,7 @@ class Queue(Holdings):
         """
         current = self.settings
         revision.check_changeable(self.name, current, settings)
+        self.finish_returns(now)
         self.settings = settings
         self.configure()
         if self.evictions is not None:

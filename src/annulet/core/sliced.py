@@ -27,3 +27,6 @@ class SlicedWork:
     def step(self, now: int) -> bool:
         """Do one slice at ``now`` (milliseconds since 1970). Returns whether there is more to do."""
         raise NotImplementedError
+
+    def abandon(self, now: int) -> None:
+        """A defect has met a slice, and there will be no other: let nobody wait for this work."""
