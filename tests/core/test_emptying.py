@@ -17,7 +17,7 @@ from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import EntryPages
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX, SlicedWork
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, queue_of, send
 from tests.residency.doubles import Disk, durable_queue, pages_of
 
@@ -67,6 +67,20 @@ def test_a_deep_queue_is_empty_when_the_call_returns():
     assert effects.turns() > AT_ONCE_MAX // 500
     assert len(effects.losses) == AT_ONCE_MAX + 2
     assert [record.sequence for record in queue.ledger.query()] == list(range(1, AT_ONCE_MAX + 3))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
+    effects = SlicingEffects(knows=knows)
+    queue = queue_of(effects)
+    count = 2 * emptying.RELEASED_PER_SLICE + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number)), NOW)
+    queue.ledger = LossLedger(10)
+    assert queue.purge(NOW) == count
+    assert effects.turns() == (1 if knows else count // SLICE_MESSAGES + 1) + 1 + 3
+    assert [record.sequence for record in queue.ledger.query()] == list(range(count - 9, count + 1))
+    assert queue.ledger.total == count
 
 
 def test_few_messages_go_one_by_one():

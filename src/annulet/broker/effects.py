@@ -121,16 +121,17 @@ class HostEffects(Effects):
             return False
         if queue.deleted:
             return True
-        noted = self._noted().entries if self.history is not None else {}
-        records: list[int] = []
-        for entry in entries:
-            record = entry.message.record
-            if 0 < record < bound:
-                records.append(record)
-            elif record:
-                self.log.settle(record, queue.queue_id)
-            if record and (entry.delivery_count or entry.message.deliver_at):
-                noted[queue.queue_id, entry.sequence] = None
+        records = [entry.message.record for entry in entries]
+        if records and (max(records) >= bound or min(records) == 0):
+            for record in records:
+                if record >= bound:
+                    self.log.settle(record, queue.queue_id)
+            records = [record for record in records if 0 < record < bound]
+        if self.history is not None:
+            noted = self._noted().entries
+            for entry in entries:
+                if entry.delivery_count or entry.message.deliver_at:
+                    noted[queue.queue_id, entry.sequence] = None
         if pages is not None:
             records += pages.record_bounds()
         if records:

@@ -7,6 +7,7 @@ ledger, which keeps no more than that, and to let go of the memory.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
@@ -50,10 +51,12 @@ def _let_go(
     keys, accounts = queue.keys, queue.accounts
     for entry in entries:
         entry.state = REMOVED
-        if keys is not None:
-            keys.forget(entry)
-        if accounts is not None:
-            accounts.released(entry.message)
+    if keys is not None or accounts is not None:
+        for entry in entries:
+            if keys is not None:
+                keys.forget(entry)
+            if accounts is not None:
+                accounts.released(entry.message)
     if queue.expiry is not None:
         queue.expiry.sweep()
     if queue.evictions is not None:
@@ -61,7 +64,7 @@ def _let_go(
     count = len(entries) + (0 if pages is None else pages.rows)
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size
-    entries.sort(key=_sequence_of)
+    entries.sort(key=attrgetter("sequence"))
     settled = queue.effects.emptied(queue, entries, pages)
     queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled), now)
     return count
@@ -91,6 +94,7 @@ class Emptying(SlicedWork):
         self._pages = pages
         self._settled = settled
         self._position = 0  # the next entry to look at
+        self._releasing = False  # all is recorded
         rows = 0 if pages is None else pages.rows
         first = pages.first_sequence() if pages is not None and rows else 0
         self._before = len([entry for entry in entries if entry.sequence < first]) if rows else len(entries)
@@ -105,16 +109,20 @@ class Emptying(SlicedWork):
     def _note_skipped(self, rows: int) -> None:
         queue = self._queue
         behind = self._before + self._skipped_behind
-        skipped = self._entries[: self._skipped_before] + self._entries[self._before : behind]
+        count = self._skipped_before + behind - self._before
         durable = rows  # what is on disk is durable
-        if queue.queue_id:
-            durable += len([entry for entry in skipped if entry.message.durable])
-        queue.ledger.skip(len(skipped) + rows, durable)
+        if queue.queue_id and count:
+            skipped = self._entries[: self._skipped_before] + self._entries[self._before : behind]
+            durable += sum([entry.message.durable for entry in skipped])
+        queue.ledger.skip(count + rows, durable)
 
     def step(self, now: int) -> bool:
         """Record the next losses, older ones first; then give back the memory of what is left."""
         del now
         entries, pages = self._entries, self._pages
+        if self._releasing:
+            del entries[-RELEASED_PER_SLICE:]
+            return bool(entries)
         if self._position < self._before:
             self._look(self._before)
         elif pages is not None and pages.rows:
@@ -123,9 +131,8 @@ class Emptying(SlicedWork):
             self._look(len(entries))
         else:
             self._pages = None
-            del entries[-RELEASED_PER_SLICE:]
-            self._position = len(entries)
-        return bool(entries) or self._pages is not None
+            self._releasing = True
+        return True
 
     def _look(self, end: int) -> None:
         """Settle and record the next entries up to ``end``, as many as fit a slice."""
@@ -160,7 +167,3 @@ class Emptying(SlicedWork):
             if entry.state != REMOVED:  # those kept among the rows are in the list
                 entry.state = REMOVED
                 self._finish(entry, recorded=True)
-
-
-def _sequence_of(entry: QueueEntry) -> int:
-    return entry.sequence

@@ -225,7 +225,7 @@ class Queue(Holdings):
         the last is back consumers wait, and whoever else asks for messages has it done at once.
         """
         if exclude is None and returning.each_alone(self, counted=counted):
-            entries = list(entries)
+            entries = entries if isinstance(entries, list) else list(entries)
             if len(entries) > AT_ONCE_MAX:
                 returning.return_many(self, entries, now, counted=counted)
                 return

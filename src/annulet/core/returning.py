@@ -73,14 +73,16 @@ class Returning(SlicedWork):
         entries = self._entries
         if self not in queue.returns:  # somebody could not wait
             return False
-        counted = self._counted
-        for _ in range(min(self._slice_messages, len(entries))):
-            entry = entries.pop()
-            if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=counted):
+        following = entries[: -self._slice_messages - 1 : -1]
+        del entries[-self._slice_messages :]
+        if _plain(queue):
+            following = _back_plainly(queue, following, counted=self._counted)
+        for entry in following:
+            if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=self._counted):
                 continue
             queue.insert(entry, arrival=False)
             queue.index_expiry(entry)
-            if entry.message.record and counted:
+            if entry.message.record and self._counted:
                 queue.effects.entry_changed(queue, entry)
         if entries and not queue.deleted:
             return True
@@ -121,6 +123,44 @@ def each_alone(queue: Queue, *, counted: bool) -> bool:
     """Say whether what comes back is judged without looking at what comes back with it."""
     settings = queue.settings
     return queue.simple and settings.ring_size < 0 and not (counted and settings.redelivery_delay > 0)
+
+
+def _plain(queue: Queue) -> bool:
+    """Say whether all that a queue asks of what comes back is the message's own time to live."""
+    return queue.simple and queue.keys is None and not queue.ages and queue.settings.max_delivery_attempts <= 0
+
+
+def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> list[QueueEntry]:
+    """Do what is done for each alone, in a third of the time. Returns those with a time to live, which need more."""
+    delivering, order, effects = queue.delivering, queue.order, queue.effects
+    timed: list[QueueEntry] = []
+    total = count = 0
+    for entry in entries:
+        message = entry.message
+        if entry.state != DELIVERING:
+            continue
+        if message.expires_at:
+            timed.append(entry)
+            continue
+        delivering.discard(entry)
+        size = len(message.body)
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.give_back(size)
+            entry.consumer = None
+        entry.redelivered = True
+        entry.state = PENDING
+        order.reinsert(entry)
+        total += size
+        count += 1
+        if counted:
+            entry.delivery_count += 1
+            if message.record:
+                effects.entry_changed(queue, entry)
+    queue.delivering_bytes -= total
+    queue.pending_bytes += total
+    queue.counters.messages_returned += count
+    return timed
 
 
 def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:
