@@ -285,8 +285,12 @@ class Queue(Holdings):
 
     def purge(self, now: int) -> int:
         """Remove all pending and scheduled messages; those in delivery stay with their consumers. Returns how many."""
+        return self.empty(RemovalReason.PURGED, now)
+
+    def empty(self, reason: RemovalReason, now: int) -> int:
+        """As :meth:`purge`, for another reason."""
         self.finish_returns(now)
-        count = self.remove_all(RemovalReason.PURGED, now)
+        count = self.remove_all(reason, now)
         self.finish(now)
         return count
 
