@@ -319,7 +319,7 @@ async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatc
     pager = broker.pager
     assert pager is not None
     with monkeypatch.context() as patch:
-        patch.setattr(broker.log, "read", refuse)
+        patch.setattr(broker.log, "messages", refuse)
         found = await drained(broker)
         assert found == list(range(KEEP_MESSAGES))
         pager.tick(broker.clock())
@@ -332,7 +332,7 @@ async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatc
     assert await drained(broker) == list(range(KEEP_MESSAGES, COUNT))
 
 
-def refuse(records: object) -> None:
+def refuse(*asked_for: object) -> None:
     raise OSError(5, "Input/output error")
 
 

@@ -26,7 +26,7 @@ _NARROW_MAX: Final = 0xFFFFFFFF
 class Rows:
     """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
 
-    __slots__ = ("kept", "origins", "partial", "records", "redelivered", "sequences")
+    __slots__ = ("came_back", "kept", "origins", "partial", "plain", "records", "redelivered", "sequences")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -35,6 +35,8 @@ class Rows:
         self.origins: list[Origin | None] = []  # None for what was kept
         self.partial: list[bool] = []  # the origin lacks exchange and routing key
         self.redelivered: list[bool] = []
+        self.plain = True  # nothing was kept, and every origin is whole
+        self.came_back = False  # some did
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -183,6 +185,7 @@ class Page:
                 found.origins.append(None)
                 found.partial.append(False)
                 found.redelivered.append(False)
+                found.plain = False
                 next_kept += 1
                 run += 1
                 wanted -= 1
@@ -196,6 +199,8 @@ class Page:
             found.origins.extend([self._origins[mark >> 1]] * count)
             found.partial.extend([mark >> 1 >= ORIGINS_MAX] * count)
             found.redelivered.extend([bool(mark & 1)] * count)
+            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
+            found.came_back = found.came_back or bool(mark & 1)
             wanted -= count
             start += count
             if start == length:

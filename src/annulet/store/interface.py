@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 
 
 class RecoveredMessage(NamedTuple):
@@ -180,6 +180,18 @@ class Log(ABC):
         Raises ``OSError`` when a file cannot be read now; nothing is counted then.
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
+
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """Return what :meth:`read` would, made into messages with these origins for speed.
+
+        ``None`` also for a record that does not name the queue with the sequence. Raises as :meth:`read`.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} keeps its messages nowhere; {len(records)} of queue {queue_id} with "
+            f"{len(sequences)} sequences and {len(origins)} origins were asked for"
+        )
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these records read ahead of their :meth:`read`, without waiting for them."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
@@ -167,6 +167,12 @@ class MessageLog(Log):
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """See the reader."""
         return self._reader.read(records)
+
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """See the reader."""
+        return self._reader.messages(queue_id, records, sequences, origins)
 
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
