@@ -17,19 +17,18 @@ from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import EntryPages
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, queue_of, send
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
 from tests.residency.doubles import Disk, durable_queue, pages_of
 
 PURGED, DELETED = RemovalReason.PURGED, RemovalReason.DELETED
 
 
-class SlicingEffects(RecordingEffects):
-    """Keeps the work, as a loop would; ``knows``: the log takes all records at once."""
+class LogEffects(SlicingEffects):
+    """``knows``: the log takes all records at once."""
 
     def __init__(self, *, knows: bool = False) -> None:
         super().__init__()
-        self.works: list[SlicedWork] = []
         self.knows = knows
 
     def emptied(self, queue: Queue, entries: list[QueueEntry], pages: EntryPages | None) -> bool:
@@ -37,23 +36,9 @@ class SlicingEffects(RecordingEffects):
         assert sequences == sorted(sequences)
         return self.knows
 
-    def later(self, work: SlicedWork, now: int) -> None:
-        assert now == NOW
-        self.works.append(work)
-
-    def turn(self) -> None:
-        self.works = [work for work in self.works if work.step(NOW)]
-
-    def turns(self) -> int:
-        count = 0
-        while self.works:
-            self.turn()
-            count += 1
-        return count
-
 
 def test_a_deep_queue_is_empty_when_the_call_returns():
-    effects = SlicingEffects()
+    effects = LogEffects()
     queue = queue_of(effects)
     for number in range(AT_ONCE_MAX + 1):
         effects.store(make_message("m"), [queue.enqueue(make_message(str(number)), NOW)])
@@ -71,7 +56,7 @@ def test_a_deep_queue_is_empty_when_the_call_returns():
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
-    effects = SlicingEffects(knows=knows)
+    effects = LogEffects(knows=knows)
     queue = queue_of(effects)
     count = 2 * emptying.RELEASED_PER_SLICE + 1
     for number in range(count):
@@ -84,7 +69,7 @@ def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
 
 
 def test_few_messages_go_one_by_one():
-    effects = SlicingEffects()
+    effects = LogEffects()
     queue = queue_of(effects)
     send(queue, "a", "b")
     assert queue.purge(NOW) == 2
@@ -93,7 +78,7 @@ def test_few_messages_go_one_by_one():
 
 
 def test_a_queue_with_lanes_goes_one_by_one():
-    effects = SlicingEffects()
+    effects = LogEffects()
     queue = queue_of(effects, group_mode="sticky")
     for number in range(AT_ONCE_MAX + 1):
         queue.enqueue(make_message(str(number)), NOW)
@@ -106,7 +91,7 @@ def test_a_queue_with_lanes_goes_one_by_one():
     "settings", [{"last_value_key": "k"}, {"message_ttl": 1000}, {"priorities": 5}, {"max_length": 99999}]
 )
 def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
-    effects = SlicingEffects(knows=True)
+    effects = LogEffects(knows=True)
     queue = queue_of(effects, **settings)
     send(queue, *"abcde")
     assert emptying.empty(queue, PURGED, NOW) == 5
@@ -120,7 +105,7 @@ def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
 
 
 def test_what_is_in_delivery_stays_and_comes_back():
-    effects = SlicingEffects()
+    effects = LogEffects()
     queue, session = queue_of(effects), RecordingSession()
     session.consume(queue, messages=2)
     send(queue, *"abcd")
@@ -133,7 +118,7 @@ def test_what_is_in_delivery_stays_and_comes_back():
 
 
 def test_a_deleted_queue_lets_go_of_deliveries():
-    effects = SlicingEffects()
+    effects = LogEffects()
     queue, session = queue_of(effects), RecordingSession()
     session.consume(queue)
     for number in range(AT_ONCE_MAX + 1):
@@ -147,7 +132,7 @@ def test_a_deleted_queue_lets_go_of_deliveries():
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
 
 
-def deep(disk: Disk, effects: SlicingEffects, count: int, ledger: int) -> tuple[Queue, PagedFifoOrder]:
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, PagedFifoOrder]:
     queue = durable_queue()
     queue.effects = effects
     queue.ledger = LossLedger(ledger)
@@ -173,7 +158,7 @@ def deep(disk: Disk, effects: SlicingEffects, count: int, ledger: int) -> tuple[
 def test_rows_and_entries_go_together(
     count: int, paged: int, late: int, ledger: int, knows: bool, damage: set[int], failing: bool
 ):
-    disk, effects = Disk(), SlicingEffects(knows=knows)
+    disk, effects = Disk(), LogEffects(knows=knows)
     queue, order = deep(disk, effects, count, ledger)
     order.page_out(1 << 60, paged)
     for _ in range(late):
@@ -201,7 +186,7 @@ def disk_free_check(queue: Queue, count: int) -> None:
 
 
 def test_arrivals_during_the_work_are_no_part_of_it():
-    disk, effects = Disk(), SlicingEffects()
+    disk, effects = Disk(), LogEffects()
     queue, order = deep(disk, effects, 20, 100)
     assert order.page_out(1 << 60, 10) == 10
     emptying.empty(queue, PURGED, NOW)

@@ -12,8 +12,18 @@ from annulet.core import returning
 from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, removed, send
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from tests.core.helpers import (
+    NOW,
+    RecordingEffects,
+    RecordingSession,
+    SlicingEffects,
+    make_message,
+    pending,
+    queue_of,
+    removed,
+    send,
+)
 from tests.hypothesis_profiles import state_machine_settings
 
 
@@ -158,20 +168,6 @@ def test_a_browser_does_not_wait_for_what_is_delayed():
     taker.consume(queue)
     taker.reject(2, NOW, requeue=True)
     assert browser.received == ["x", "zz"]
-
-
-class SlicingEffects(RecordingEffects):
-    """Keeps the work for later turns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.works: list[SlicedWork] = []
-
-    def later(self, work: SlicedWork, now: int) -> None:
-        self.works.append(work)
-
-    def turn(self, now: int) -> None:
-        self.works = [work for work in self.works if work.step(now)]
 
 
 def test_many_come_back_in_slices_and_nobody_gets_one_before_the_last_is_back():

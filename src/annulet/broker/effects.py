@@ -135,7 +135,8 @@ class HostEffects(Effects):
         if pages is not None:
             records += pages.record_bounds()
         if records:
-            held = [entry.message.record for entry in queue.delivering] + queue.unsent
+            held = [entry.message.record for entry in queue.delivering]
+            held += queue.unsent + queue.forwarder.records_of(queue)
             self.log.discard(queue.queue_id, ranges_without(min(records), max(records), held))
         self.pipeline.request()
         return True
@@ -151,6 +152,10 @@ class HostEffects(Effects):
         """Open a log transaction."""
         self._transaction = self.log.begin()
         self._stored[self._transaction] = []
+
+    def bracketed(self) -> bool:
+        """Look for the log's transaction."""
+        return self._transaction != 0
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
         """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).

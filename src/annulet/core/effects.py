@@ -60,6 +60,10 @@ class Effects:
     def abort_transaction(self) -> None:
         """Close the bracket and let nothing in it become durable: something inside it failed."""
 
+    def bracketed(self) -> bool:
+        """Say whether :meth:`begin_transaction` is open: what belongs into it must not wait for a later turn."""
+        return False
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The broker ended a consumer because its queue is gone."""
 

@@ -245,7 +245,7 @@ class Queue(Holdings):
         A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
-        if many and self.lanes is None and not self.forwarder.waiting:
+        if many and self.lanes is None:
             return emptying.empty(self, reason, now)
         return super().remove_all(reason, now)
 
@@ -297,6 +297,8 @@ class Queue(Holdings):
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         self.deleted = True
+        if self.forwarder.waiting:  # or the log forgets what is not sent yet
+            self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
         holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
         if len(self.delivering) > AT_ONCE_MAX:
@@ -366,6 +368,8 @@ class Queue(Holdings):
         current = self.settings
         revision.check_changeable(self.name, current, settings)
         self.finish_returns(now)
+        if self.forwarder.waiting:  # what left goes where the settings said when it left
+            self.forwarder.complete(now)
         self.settings = settings
         self.configure()
         if self.evictions is not None:
