@@ -220,6 +220,7 @@ async def test_a_purge_that_answered_survives_a_crash_and_takes_nothing_else(bro
     broker.worker._turn = lambda: None  # type: ignore[method-assign]
     peer = await Peer(broker).open(1)
     await peer.send(1, QUEUE.Purge(queue="q"))
+    await broker.commit.durable()
     (answer,) = await peer.take()
     assert answer.message_count == COUNT - 5
     assert (queue.order.count, broker.worker.waiting) == (0, 1)
