@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core import emptying
-from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
-from annulet.core.paging import EntryPages
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
@@ -31,9 +29,8 @@ class LogEffects(SlicingEffects):
         super().__init__()
         self.knows = knows
 
-    def emptied(self, queue: Queue, entries: list[QueueEntry], pages: EntryPages | None) -> bool:
-        sequences = [entry.sequence for entry in entries]
-        assert sequences == sorted(sequences)
+    def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
+        assert gone.records == [entry.message.record for entry in gone.entries]
         return self.knows
 
 

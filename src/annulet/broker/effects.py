@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
     from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
+    from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
-    from annulet.core.paging import EntryPages
     from annulet.core.queue import Queue
     from annulet.core.sliced import SlicedWork
     from annulet.core.virtual_host import VirtualHost
@@ -111,7 +111,7 @@ class HostEffects(Effects):
                 self._noted().entries[queue.queue_id, entry.sequence] = None
             self.pipeline.request()
 
-    def emptied(self, queue: Queue, entries: list[QueueEntry], pages: EntryPages | None) -> bool:
+    def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
 
         Ranges leave out what the queue has in delivery. Of a deleted queue :meth:`queue_deleted` says all there is.
@@ -121,17 +121,14 @@ class HostEffects(Effects):
             return False
         if queue.deleted:
             return True
-        records = [entry.message.record for entry in entries]
+        records, pages = gone.records, gone.pages
         if records and (max(records) >= bound or min(records) == 0):
             for record in records:
                 if record >= bound:
                     self.log.settle(record, queue.queue_id)
             records = [record for record in records if 0 < record < bound]
         if self.history is not None:
-            noted = self._noted().entries
-            for entry in entries:
-                if entry.delivery_count or entry.message.deliver_at:
-                    noted[queue.queue_id, entry.sequence] = None
+            self._noted().entries.update(dict.fromkeys((queue.queue_id, entry.sequence) for entry in gone.noted))
         if pages is not None:
             records += pages.record_bounds()
         if records:

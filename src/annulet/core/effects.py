@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
     from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
+    from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
-    from annulet.core.paging import EntryPages
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
     from annulet.core.sliced import SlicedWork
@@ -32,12 +32,12 @@ class Effects:
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
-    def emptied(self, queue: Queue, entries: list[QueueEntry], pages: EntryPages | None) -> bool:
-        """Settle all of these, by sequence, at once: they are in no collection of the queue any more.
+    def emptied(self, queue: Queue, gone: Gone) -> bool:
+        """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.
 
         Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`.
         """
-        del queue, entries, pages
+        del queue, gone
         return False
 
     def later(self, work: SlicedWork, now: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED
+from annulet.core.entry import REMOVED
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ RELEASED_PER_SLICE: Final = 5000
 def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
     """Remove all that is pending and scheduled in a queue without lanes. Returns how many."""
     order = queue.order
-    entries = [entry for entry in order.in_memory() if entry.state == PENDING]
+    entries = order.in_memory()
     size = queue.pending_bytes + queue.schedule.bytes
     pages = order.take_pages()
     order.clear()
@@ -45,12 +45,24 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
 
 
 def _let_go(
-    queue: Queue, entries: list[QueueEntry], pages: EntryPages | None, size: int, reason: RemovalReason, now: int
+    queue: Queue, found: list[QueueEntry], pages: EntryPages | None, size: int, reason: RemovalReason, now: int
 ) -> int:
-    """Account for what is in no collection any more, and leave the rest to slices."""
-    keys, accounts = queue.keys, queue.accounts
-    for entry in entries:
+    """Account for what is in no collection any more, and leave the rest to slices.
+
+    All is looked at in one pass: with very many, what costs is to bring them into the processor's cache.
+    """
+    gone = Gone(pages)
+    entries, records = gone.entries, gone.records
+    for entry in found:
+        if entry.state == REMOVED:
+            continue
         entry.state = REMOVED
+        message = entry.message
+        entries.append(entry)
+        records.append(message.record)
+        if entry.delivery_count or message.deliver_at:
+            gone.noted.append(entry)
+    keys, accounts = queue.keys, queue.accounts
     if keys is not None or accounts is not None:
         for entry in entries:
             if keys is not None:
@@ -64,10 +76,23 @@ def _let_go(
     count = len(entries) + (0 if pages is None else pages.rows)
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size
+    settled = queue.effects.emptied(queue, gone)
     entries.sort(key=attrgetter("sequence"))
-    settled = queue.effects.emptied(queue, entries, pages)
     queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled), now)
     return count
+
+
+class Gone:
+    """What a queue was emptied of: ``entries`` with their ``records`` (0: none), and the rows of ``pages``.
+
+    ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken.
+    """
+
+    def __init__(self, pages: EntryPages | None) -> None:
+        self.entries: list[QueueEntry] = []
+        self.records: list[int] = []
+        self.noted: list[QueueEntry] = []
+        self.pages = pages
 
 
 class Emptying(SlicedWork):
