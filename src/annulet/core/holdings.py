@@ -29,6 +29,7 @@ from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.retention import key_table_for
 from annulet.core.schedule import ScheduleIndex
 from annulet.core.settings import MOVE_TO_TAIL
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +102,7 @@ class Holdings:
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
+        self.expiring: SlicedWork | None = None  # very many are being removed whose time has passed
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
         if settings.group_mode and settings.group_buckets != 0:
@@ -115,7 +117,7 @@ class Holdings:
         self.evictions = eviction_index_for(settings)
         self.ages = gives_time(settings)  # messages without a time of their own may expire here
         self.may_refuse = self.limits is not None and self.limits.rejects
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or bool(self.returns)
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
         self.simple = False
         self.simplify()
@@ -160,8 +162,11 @@ class Holdings:
         if refusal:
             raise PreconditionFailed(f"queue '{self.name}': {reader} has to read all of it, but {refusal}")
 
-    def first_unexpired(self, now: int) -> QueueEntry | None:
-        """Return the next pending entry, removing those before it whose time has passed."""
+    def first_unexpired(self, now: int, most: int = -1) -> QueueEntry | None:
+        """Return the next pending entry, removing those before it whose time has passed.
+
+        ``None`` when nothing is pending, or when more than ``most`` (-1: any number) had to be removed.
+        """
         entry = self.order.first()
         if self.expiry is None:
             return entry
@@ -169,6 +174,9 @@ class Holdings:
             at = self.expires_at(entry)
             if not at or at > now or entry is self.arriving:
                 return entry
+            if most == 0:
+                return None
+            most -= 1
             self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             entry = self.order.first()
         return None
@@ -276,15 +284,38 @@ class Holdings:
             self.effects.settle(entry.queue, entry)
 
     def expire_due(self, now: int) -> int:
-        """Remove what has expired, wherever it waits. Returns how many."""
-        if self.expiry is None:
+        """Remove what has expired, wherever it waits. Returns how many.
+
+        Of very much, where nothing else depends on it, the rest goes in slices; the queue dispatches nothing meanwhile.
+        """
+        if self.expiry is None or self.expiring is not None:
             return 0
-        count = 0
-        for entry in self.expiry.due(now):
-            if entry.state in (PENDING, SCHEDULED):
-                self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
-                count += 1
-        return count
+        before = self.counters.removed[RemovalReason.EXPIRED]
+        alone = self.expires_alone
+        self.expire_some(now, AT_ONCE_MAX if alone else -1)
+        if alone and self.has_expired(now):
+            self.expire_later(now)
+        return self.counters.removed[RemovalReason.EXPIRED] - before
+
+    def expire_some(self, now: int, most: int) -> None:
+        """Remove up to ``most`` (-1: all) of what has expired."""
+        if self.expiry is not None:
+            for entry in self.expiry.due(now, most):
+                if entry.state in (PENDING, SCHEDULED):
+                    self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
+
+    def expire_later(self, now: int) -> None:
+        """Have what has expired removed in slices."""
+        raise NotImplementedError
+
+    def has_expired(self, now: int) -> bool:
+        """Say whether something may have expired that is still there."""
+        return self.expiry is not None and 0 < self.expiry.next_at() <= now
+
+    @property
+    def expires_alone(self) -> bool:
+        """Say whether nothing but counts depends on whether an expired message is still there."""
+        return self.simple and self.settings.ring_size < 0
 
     def index_expiry(self, entry: QueueEntry) -> None:
         """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
@@ -296,13 +327,18 @@ class Holdings:
                 self.expiry = ExpiryIndex()
             self.expiry.add(at, entry)
 
+    @property
+    def sliced(self) -> bool:
+        """Say whether slices are to come before which nothing is dispatched."""
+        return bool(self.returns) or self.expiring is not None
+
     def update_gate(self, now: int) -> None:
         """Find out again whether dispatch may go on."""
         if self.gated:
             self.gate.update(self, now)
             if at := self.gate.opens_at(self):
                 self.effects.wake_at(at)
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or bool(self.returns)
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
 
     @property
     def users(self) -> int:

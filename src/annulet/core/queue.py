@@ -13,7 +13,7 @@ from annulet.core import arrival, attachment, delivery, emptying, restoring, ret
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
-from annulet.core.expiry import times_of
+from annulet.core.expiry import Expiring, times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -178,7 +178,7 @@ class Queue(Holdings):
         is paused or its gate is shut. On a non-destructive queue copies of the first messages.
         """
         self.last_used_at = now
-        self.finish_returns(now)
+        self.finish_slices(now)
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
         self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
@@ -232,10 +232,21 @@ class Queue(Holdings):
         returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
         self.finish(now)
 
-    def finish_returns(self, now: int) -> None:
-        """Put back at once what is on its way back in slices."""
+    def expire_later(self, now: int) -> None:
+        """Have what has expired removed in slices, before anything is dispatched."""
+        if self.expiring is None:
+            work = Expiring(self)
+            self.expiring = work
+            self.update_gate(now)
+            self.effects.later(work, now)
+
+    def finish_slices(self, now: int) -> None:
+        """Put back at once what is on its way back in slices, and remove what has expired."""
         if self.returns:
             returning.finish_returns(self, now)
+        work = self.expiring
+        while work is not None and work.step(now):
+            pass
 
     # ------------------------------------------------------------------ time and management
 
@@ -289,7 +300,7 @@ class Queue(Holdings):
 
     def empty(self, reason: RemovalReason, now: int) -> int:
         """As :meth:`purge`, for another reason."""
-        self.finish_returns(now)
+        self.finish_slices(now)
         count = self.remove_all(reason, now)
         self.finish(now)
         return count
@@ -367,7 +378,7 @@ class Queue(Holdings):
         """
         current = self.settings
         revision.check_changeable(self.name, current, settings)
-        self.finish_returns(now)
+        self.finish_slices(now)
         if self.forwarder.waiting:  # what left goes where the settings said when it left
             self.forwarder.complete(now)
         self.settings = settings
