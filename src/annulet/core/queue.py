@@ -15,6 +15,7 @@ from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.expiry import Expiring, times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
+from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
 
@@ -256,7 +257,8 @@ class Queue(Holdings):
         A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
-        if many and self.lanes is None:
+        one_part = self.order.paged_count() == 0 or isinstance(self.order, PagedFifoOrder)
+        if many and one_part and self.lanes is None:
             return emptying.empty(self, reason, now)
         return super().remove_all(reason, now)
 
