@@ -144,10 +144,20 @@ async def test_a_queue_pages_while_it_is_filled_and_drained(broker: Broker) -> N
 async def test_deliveries_that_come_back_go_first(broker: Broker) -> None:
     queue = await settled(broker)
     peer = await Peer(broker).open(1)
-    await peer.send(1, BASIC.Qos(prefetch_count=2000), BASIC.Consume(queue="q"))
-    assert len(bodies(await peer.take())) == 2000
-    assert queue.order.first_sequence() == 2001
+    await peer.send(1, BASIC.Qos(prefetch_count=2400), BASIC.Consume(queue="q"))
+    assert len(bodies(await peer.take())) == 2400
+    assert queue.order.first_sequence() == 2401
     peer.connection.abort()
+    await turns()
+    other = await Peer(broker).open(1)
+    await other.send(1, BASIC.Qos(prefetch_count=2450), BASIC.Consume(queue="q"))
+    broker.worker.finish()  # more came back than goes in one turn
+    frames = await other.take()
+    assert [int(content) for content in bodies(frames)] == list(range(2450))
+    marks = [item.redelivered for item in frames if isinstance(item, BASIC.Deliver)]
+    assert marks == [True] * 2450  # the crash before the test has marked all
+    assert {entry.delivery_count for entry in queue.delivering} == {0, 1}
+    other.connection.abort()
     await turns()
     assert await drained(broker) == list(range(COUNT))
 
