@@ -85,6 +85,7 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_bound", name="body_budget_bytes")] == site.broker.configuration.body_budget_bytes
     assert samples[key("annulet_memory_bodies_bytes")] == samples[key("annulet_queues_paging")] == 0
+    assert samples[key("annulet_sliced_work")] == 0
     assert samples[key("annulet_paging_messages_unreadable_total")] == 0
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0

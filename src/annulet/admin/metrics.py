@@ -225,6 +225,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Queues with messages on disk only",
             0 if broker.pager is None else broker.pager.queues_paging,
         ),
+        "sliced_work": (
+            "Returns, purges, expiries and dead letters of very many messages under way",
+            broker.worker.waiting,
+        ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
         "history_failed": (

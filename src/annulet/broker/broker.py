@@ -34,6 +34,7 @@ from annulet.broker.recovery import (
     restore_messages,
     save_counters,
 )
+from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
@@ -145,6 +146,7 @@ class Broker:
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
+        self.worker: SlicedWorker
         self._maintenance: asyncio.Task[None] | None = None
         self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
@@ -187,6 +189,7 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
             self.pager = Pager(self.log, self.loop, self.configuration.body_budget_bytes, self.memory.left)
             self.commit.on_written = self.pager.window_written
@@ -235,6 +238,7 @@ class Broker:
             await service.stop()
         try:
             if hasattr(self, "commit"):
+                self.worker.finish()
                 await self._close_log()
         finally:
             if hasattr(self, "catalogue"):
@@ -288,6 +292,7 @@ class Broker:
         host = VirtualHost(name, effects)
         effects.host = host
         effects.pager = self.pager
+        effects.worker = self.worker
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
         configure_host(host, self.configuration.definitions)

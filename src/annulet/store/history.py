@@ -203,8 +203,9 @@ class History:
         """Append a page and drop the pages nobody will load again. Returns the new total."""
         total = self._loss_totals.get(virtual_host, 0) + notes.count
         page = msgspec.json.encode(_rows_of_losses(notes.records))
-        self._connection.execute(
-            "INSERT INTO losses VALUES (?, ?, ?, ?)", (virtual_host, total - len(notes.records) + 1, total, page)
+        self._connection.execute(  # a page without records keeps the total, and gives way to the next
+            "INSERT OR REPLACE INTO losses VALUES (?, ?, ?, ?)",
+            (virtual_host, total - len(notes.records) + 1, total, page),
         )
         behind = total - LEDGER_RECORDS_MAX
         self._connection.execute(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
@@ -168,6 +168,12 @@ class MessageLog(Log):
         """See the reader."""
         return self._reader.read(records)
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """See the reader."""
+        return self._reader.messages(queue_id, records, sequences, origins)
+
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
         self._reader.prefetch(records)
@@ -251,6 +257,20 @@ class MessageLog(Log):
         if held:
             self._sealer.forgotten.append(queue_id)
             self._maintenance.sweep(queue_id, held)
+
+    def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note the ranges for the next window; sweep the segments in slices of upkeep."""
+        for first, last in ranges:
+            self._sealer.discarded += (queue_id, first, last)
+            self._maintenance.sweep_range(queue_id, first, last)
+
+    def hold_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held += 1
+
+    def release_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held -= 1
 
     # ------------------------------------------------------------------ transactions
 
