@@ -1,0 +1,94 @@
+"""``python -m benchmarks.deep``: the acceptance checks A1 to A23 that need a broker process, with a report.
+
+A miss is a result and not an error: the exit code is 1 only with ``--strict``. What has no full size (A6, A18 to A20,
+A24) is tested in ``tests/residency/acceptance``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks.brokers import Annulet
+from benchmarks.deep import depth, kinds, looking, neighbours, report, restarts, unacknowledged
+from benchmarks.deep.outcome import MIB, Outcome, Relation
+from benchmarks.deep.run import FAILURES, Run
+from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
+
+SUITES: dict[str, Callable[[Run], None]] = {
+    "depth": depth.run_depth,
+    "restarts": restarts.run_restarts,
+    "unacknowledged": unacknowledged.run_unacknowledged,
+    "selectors": looking.run_selectors,
+    "browser": looking.run_browser,
+    "isolation": neighbours.run_isolation,
+    "groups": neighbours.run_groups,
+    "priority": kinds.run_priority,
+    "purge": kinds.run_purge,
+    "large": kinds.run_large,
+    "spill": kinds.run_spill,
+}
+
+
+def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
+    """Run one suite; what fails outside of its checks is an outcome too, and the next suite runs all the same."""
+    try:
+        suite(run)
+    except FAILURES as error:
+        run.outcomes.append(Outcome(name, "the checks of this suite", failure=f"{type(error).__name__}: {error}"))
+        run.console.print(f"  {name}: {run.outcomes[-1].failure}", markup=False)
+
+
+@click.command()
+@click.option("--count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="Messages.")
+@click.option("--body-budget", type=click.IntRange(1), default=256, show_default=True, help="Of the broker, in MiB.")
+@click.option("--only", type=click.Choice(list(SUITES)), multiple=True, help="Just these.")
+@click.option("--pure/--compiled", default=None, help="Which build.  [default: compiled if there]")
+@click.option(
+    "--data", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Folder for the brokers' data."
+)
+@click.option("--report", "report_folder", type=click.Path(file_okay=False, path_type=Path), default="deep-report")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a check misses its bounds.")
+def main(
+    count: int,
+    body_budget: int,
+    only: tuple[str, ...],
+    *,
+    pure: bool | None,
+    data: Path | None,
+    report_folder: Path,
+    strict: bool,
+) -> None:
+    """Run the checks one suite after another, each on a broker of its own."""
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    if pure is None:
+        pure = bool(Annulet("", pure=False).missing())
+    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
+        try:
+            program = build_generator(AMQP091, Path(scratch))
+        except GeneratorError as error:
+            raise click.ClickException(str(error)) from error
+        run = Run(count, body_budget * MIB, pure, program, data, console)
+        for name, suite in SUITES.items():
+            if not only or name in only:
+                console.print(f"deep: {name}")
+                run_suite(name, suite, run)
+    stalls = run.stalls
+    held = Relation("99.9 % of looks at most", stalls.within(0.999), "ms", most=20)
+    longest = Relation("longest at most", stalls.within(1), "ms")
+    run.outcomes.append(Outcome("A22", "event loop held over everything above", [held, longest]))
+    report.write(run, report_folder)
+    missed = [outcome.check for outcome in run.outcomes if outcome.verdict == "MISS"]
+    console.print(f"deep: {len(run.outcomes) - len(missed)} kept, {len(missed)} missed: {' '.join(missed) or 'none'}")
+    console.print(f"deep: {report_folder / 'report.md'}")
+    if strict and missed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
