@@ -6,6 +6,7 @@ A24) is tested in ``tests/residency/acceptance``.
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -44,6 +45,14 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
         run.console.print(f"  {name}: {run.outcomes[-1].failure}", markup=False)
 
 
+def finish(run: Run, folder: Path) -> None:
+    """Judge the stalls of all suites together and write the report."""
+    held = Relation("99.9 % of looks at most", run.stalls.within(0.999), "ms", most=20)
+    longest = Relation("longest at most", run.stalls.within(1), "ms")
+    run.outcomes.append(Outcome("A22", "event loop held over everything above", [held, longest]))
+    report.write(run, folder)
+
+
 @click.command()
 @click.option("--count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="Messages.")
 @click.option("--body-budget", type=click.IntRange(1), default=256, show_default=True, help="Of the broker, in MiB.")
@@ -73,16 +82,15 @@ def main(
             program = build_generator(AMQP091, Path(scratch))
         except GeneratorError as error:
             raise click.ClickException(str(error)) from error
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         run = Run(count, body_budget * MIB, pure, program, data, console)
-        for name, suite in SUITES.items():
-            if not only or name in only:
-                console.print(f"deep: {name}")
-                run_suite(name, suite, run)
-    stalls = run.stalls
-    held = Relation("99.9 % of looks at most", stalls.within(0.999), "ms", most=20)
-    longest = Relation("longest at most", stalls.within(1), "ms")
-    run.outcomes.append(Outcome("A22", "event loop held over everything above", [held, longest]))
-    report.write(run, report_folder)
+        try:
+            for name, suite in SUITES.items():
+                if not only or name in only:
+                    console.print(f"deep: {name}")
+                    run_suite(name, suite, run)
+        finally:  # an interrupted run reports what it found
+            finish(run, report_folder)
     missed = [outcome.check for outcome in run.outcomes if outcome.verdict == "MISS"]
     console.print(f"deep: {len(run.outcomes) - len(missed)} kept, {len(missed)} missed: {' '.join(missed) or 'none'}")
     console.print(f"deep: {report_folder / 'report.md'}")
