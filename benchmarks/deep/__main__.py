@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks.brokers import Annulet
 from benchmarks.deep import depth, kinds, looking, neighbours, report, restarts, unacknowledged
-from benchmarks.deep.outcome import MIB, Outcome, Relation
+from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import FAILURES, Run
 from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
 
@@ -50,6 +50,11 @@ def finish(run: Run, folder: Path) -> None:
     held = Relation("99.9 % of looks at most", run.stalls.within(0.999), "ms", most=20)
     longest = Relation("longest at most", run.stalls.within(1), "ms")
     run.outcomes.append(Outcome("A22", "event loop held over everything above", [held, longest]))
+    drift = Outcome("A20", "account of bodies against a recount, over everything above")
+    drift.relations += [exactly(name, value, 0) for name, value in run.drifts.items()]
+    if not run.drifts:
+        drift.not_applicable = "this broker exports no such gauge; the small twin recounts after each event"
+    run.outcomes.append(drift)
     report.write(run, folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.deep.client import Client
-from benchmarks.deep.outcome import Relation
+from benchmarks.deep.outcome import MIB, Relation
 from benchmarks.deep.run import Run, first_delivery, memory_relation
 from benchmarks.deep.site import Site
 
@@ -45,7 +45,11 @@ def run_depth(run: Run) -> None:
             outcome.relations += [Relation("ratio", rate / shallow[1], least=0.7), Relation("rate", rate, "/s")]
         with run.check("A1", "memory while the backlog comes and goes") as outcome:
             outcome.relations.append(memory_relation(sampler, idle, run.budget, since))
-            outcome.relations.append(Relation("idle", idle / (1 << 20), "MiB"))
+            bodies = sampler.bodies_most / MIB
+            outcome.relations += [
+                Relation("bodies by the broker's account", bodies, "MiB", most=run.budget / MIB),
+                Relation("idle", idle / MIB, "MiB"),
+            ]
 
 
 def joins(site: Site, relations: list[Relation]) -> None:

@@ -42,6 +42,7 @@ class Run:
     outcomes: list[Outcome] = dataclasses.field(default_factory=list)
     samples: list[Sample] = dataclasses.field(default_factory=list)
     stalls: Stalls = dataclasses.field(default_factory=Stalls)
+    drifts: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager
     def site(self, suite: str, *, budget: int = 0) -> Iterator[tuple[Site, Sampler]]:
@@ -56,6 +57,8 @@ class Run:
             finally:
                 sampler.end()
                 self.samples += sampler.samples
+                for name, value in sampler.drifts.items():
+                    self.drifts[name] = max(self.drifts.get(name, 0.0), value)
 
     @contextlib.contextmanager
     def check(self, check: str, title: str) -> Iterator[Outcome]:

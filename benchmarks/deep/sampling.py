@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 MEMORY_SECONDS: Final = 0.1
 METRICS_EVERY: Final = 10
+DRIFT: Final = "accounting_drift"
 STALL_PREFIX: Final = 'event_loop_stall_seconds_bucket{le="'
 
 
@@ -36,7 +37,8 @@ class Sampler(threading.Thread):
     def __init__(self, site: Site, suite: str, began: float) -> None:
         super().__init__(daemon=True)
         self.samples: list[Sample] = []
-        self.bodies_most = 0.0
+        self.bodies_most = 0.0  # bytes, by the broker's own account
+        self.drifts: dict[str, float] = {}  # the largest of each gauge that holds the account against a recount
         self._site = site
         self._suite = suite
         self._began = began
@@ -61,6 +63,9 @@ class Sampler(threading.Thread):
         sample.delivered = int(figures['vhost_messages_delivered{vhost="/"}'])
         sample.whole = True
         self.bodies_most = max(self.bodies_most, figures["memory_bodies_bytes"])
+        for name, value in figures.items():
+            if DRIFT in name:
+                self.drifts[name] = max(self.drifts.get(name, 0.0), abs(value))
 
     def highest_since(self, seconds: float) -> int:
         """Return the largest resident set since a moment, in bytes."""
