@@ -199,6 +199,7 @@ def main(count: int, *, pure: bool | None, json_file: Path | None) -> None:
     console = Console(width=None if sys.stdout.isatty() else 150)
     if pure is None:
         pure = bool(Annulet("", pure=False).missing())
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # no broker is left behind
     results: dict[str, Figures] = {}
     failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
