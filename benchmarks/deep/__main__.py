@@ -25,7 +25,6 @@ SUITES: dict[str, Callable[[Run], None]] = {
     "depth": depth.run_depth,
     "restarts": restarts.run_restarts,
     "unacknowledged": unacknowledged.run_unacknowledged,
-    "selectors": looking.run_selectors,
     "browser": looking.run_browser,
     "isolation": neighbours.run_isolation,
     "groups": neighbours.run_groups,
@@ -33,6 +32,7 @@ SUITES: dict[str, Callable[[Run], None]] = {
     "purge": kinds.run_purge,
     "large": kinds.run_large,
     "spill": kinds.run_spill,
+    "selectors": looking.run_selectors,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -84,8 +85,9 @@ class Sampler(threading.Thread):
 class Stalls:
     """Histogram of how late the broker's event loop was, between two moments or summed over several brokers."""
 
-    def __init__(self, counts: dict[float, float] | None = None) -> None:
+    def __init__(self, counts: dict[float, float] | None = None, longest: float = 0.0) -> None:
         self.counts = counts or {}  # looks at most so late (seconds), cumulative
+        self.longest = longest  # seconds, since the broker's start; what the class without a bound is bounded by
 
     @classmethod
     def of(cls, metrics: dict[str, float]) -> Stalls:
@@ -95,20 +97,23 @@ class Stalls:
                 float(name.removeprefix(STALL_PREFIX).removesuffix('"}')): value
                 for name, value in metrics.items()
                 if name.startswith(STALL_PREFIX)
-            }
+            },
+            metrics.get("event_loop_stall_longest_seconds", 0.0),
         )
 
     def since(self, before: Stalls) -> Stalls:
         """Return what came after ``before``."""
-        return Stalls({bound: count - before.counts.get(bound, 0) for bound, count in self.counts.items()})
+        counts = {bound: count - before.counts.get(bound, 0) for bound, count in self.counts.items()}
+        return Stalls(counts, self.longest)
 
     def add(self, other: Stalls) -> None:
         """Add another broker's."""
         for bound, count in other.counts.items():
             self.counts[bound] = self.counts.get(bound, 0) + count
+        self.longest = max(self.longest, other.longest)
 
     def within(self, share: float) -> float:
         """Return the bound in milliseconds below which this share of looks lies; 1 is the class of the longest."""
         total = max(self.counts.values(), default=0)
         fitting = [bound for bound, count in self.counts.items() if count >= share * total]
-        return min(fitting, default=0.0) * 1000
+        return min([*fitting, self.longest] if fitting == [math.inf] else fitting, default=0.0) * 1000

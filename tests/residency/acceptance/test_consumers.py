@@ -7,7 +7,8 @@ import random
 import pytest
 
 from annulet.core.paged_order import KEEP_MESSAGES
-from tests.residency.acceptance.deep import Consumer, Deep
+from annulet.store.files import OsFile
+from tests.residency.acceptance.deep import Consumer, Deep, refuse
 
 COUNT = 1800
 
@@ -186,8 +187,9 @@ async def test_a24_what_was_purged_while_the_disk_was_asked_is_not_delivered(
 ) -> None:
     """A read that the disk refuses is the one moment in which something is wanted and not there yet."""
     await deep.publish(range(COUNT))
+    await deep.settled()
     with monkeypatch.context() as patch:
-        patch.setattr(deep.broker.log, "read", refuse)
+        patch.setattr(OsFile, "read", refuse)
         consumer = await deep.consumer(prefetch=COUNT)
         assert await consumer.all() == list(range(KEEP_MESSAGES))
         assert deep.queue().purge(deep.broker.clock()) == COUNT - KEEP_MESSAGES
@@ -198,10 +200,6 @@ async def test_a24_what_was_purged_while_the_disk_was_asked_is_not_delivered(
     await consumer.leave()
     await deep.written()
     assert deep.queue().statistics().message_count == 0
-    assert deep.broker.log.statistics().live_records == 0
+    assert await deep.live_records() == 0
     await deep.publish(range(COUNT, COUNT + 5))
     assert await deep.drained() == list(range(COUNT, COUNT + 5))
-
-
-def refuse(records: object) -> None:
-    raise OSError(5, "Input/output error")

@@ -40,6 +40,7 @@ async def test_a1_memory_stays_within_the_budget_while_a_backlog_comes_and_goes(
 
 async def test_a3_a_drain_reads_each_row_once_and_many_at_a_time(deep: Deep) -> None:
     await deep.publish(range(COUNT))
+    await deep.settled()
     rows = deep.queue().statistics().messages_paged
     assert rows == COUNT - KEEP_MESSAGES
     assert await deep.drained() == list(range(COUNT))
@@ -63,6 +64,7 @@ async def test_a16_an_urgent_message_is_the_next_at_any_depth(deep: Deep, depth:
 
 async def test_a18_the_first_messages_stay_in_memory_and_are_served_without_a_read(deep: Deep) -> None:
     await deep.publish(range(COUNT))
+    await deep.settled()
     order = deep.queue().order
     assert [number_of(entry.message.body) for entry in order.in_memory()] == list(range(KEEP_MESSAGES))
     consumer = await deep.consumer(prefetch=KEEP_MESSAGES - 1)
@@ -90,6 +92,7 @@ async def test_a21_messages_larger_than_the_budget_are_delivered_one_at_a_time(d
     size = 3 * MIB
     for number in range(5):
         await deep.publish([number], size=size)
+    await deep.settled()
     assert deep.queue().statistics().messages_paged == 4, "the next one stays"
     consumer = await deep.consumer(prefetch=1)
     for number in range(5):

@@ -11,8 +11,9 @@ import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.residency.budget import MIB
+from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
-from tests.residency.acceptance.deep import Deep, deep_broker, number_of
+from tests.residency.acceptance.deep import Deep, deep_broker, number_of, refuse
 
 EVENTS = 60
 EVENTS_SOAK = 20_000
@@ -26,16 +27,17 @@ class History:
         self.random = random.Random(seed)
         self.seed = seed
         self.ready: list[int] = []
-        self.held: list[QueueEntry] = []
+        self.held: list[tuple[int, QueueEntry]] = []
         self.next = 0
         self.refusing = False
+        self.patch = pytest.MonkeyPatch()
         self.deep: Deep
 
     def use(self, deep: Deep) -> None:
         """Go on with a broker that was started anew: what was held is back."""
         self.deep = deep
         self.refusing = False
-        self.ready = sorted([*self.ready, *[number_of(entry.message.body) for entry in self.held]])
+        self.ready = sorted([*self.ready, *[number for number, _ in self.held]])
         self.held = []
 
     def now(self) -> int:
@@ -62,25 +64,24 @@ class History:
             assert len(numbers) == min(wanted, len(self.ready)), f"seed {self.seed}"
         assert numbers == self.ready[: len(numbers)], f"seed {self.seed}"
         del self.ready[: len(numbers)]
-        self.held += taken
+        self.held += zip(numbers, taken, strict=True)
 
     async def acknowledge(self) -> None:
-        for entry in self.some():
+        for _, entry in self.some():
             self.deep.queue().acknowledge(entry)
 
     async def give_back(self) -> None:
-        entries = self.some()
-        self.deep.queue().return_entries(entries, self.now())
-        self.ready = sorted([*self.ready, *[number_of(entry.message.body) for entry in entries]])
+        chosen = self.some()
+        self.deep.queue().return_entries([entry for _, entry in chosen], self.now())
+        self.ready = sorted([*self.ready, *[number for number, _ in chosen]])
 
     async def refuse(self) -> None:
         """The disk refuses to read, or does so no more."""
         self.refusing = not self.refusing
-        log: Any = self.deep.broker.log
         if self.refusing:
-            log.read = refuse
+            self.patch.setattr(OsFile, "read", refuse)
         else:
-            del log.read
+            self.patch.undo()
             self.deep.tick()
 
     async def rest(self) -> None:
@@ -92,7 +93,7 @@ class History:
             assert self.deep.queue().purge(self.now()) == len(self.ready)
             self.ready = []
 
-    def some(self) -> list[QueueEntry]:
+    def some(self) -> list[tuple[int, QueueEntry]]:
         """Return some of what is held, in any order, and hold it no more."""
         self.random.shuffle(self.held)
         count = self.random.randint(0, len(self.held))
@@ -118,17 +119,13 @@ class History:
 
     async def end(self) -> None:
         """Everything that is left comes out, in order and once."""
-        self.deep.queue().return_entries(self.held, self.now())
-        self.ready = sorted([*self.ready, *[number_of(entry.message.body) for entry in self.held]])
+        self.deep.queue().return_entries([entry for _, entry in self.held], self.now())
+        self.ready = sorted([*self.ready, *[number for number, _ in self.held]])
         assert await self.deep.drained() == self.ready, f"seed {self.seed}"
-        assert self.deep.broker.log.statistics().live_records == 0
+        assert await self.deep.live_records() == 0
         assert self.deep.broker.pager is not None
         self.deep.tick()
         assert self.deep.broker.pager.budget.used == 0
-
-
-def refuse(records: object) -> None:
-    raise OSError(5, "Input/output error")
 
 
 async def run_history(directory: Path, seed: int, parts: int, events: int) -> None:
@@ -139,7 +136,10 @@ async def run_history(directory: Path, seed: int, parts: int, events: int) -> No
                 await deep.declare("q")
             history.use(deep)
             deep.check()
-            await history.run(events)
+            try:
+                await history.run(events)
+            finally:
+                history.patch.undo()
             if part == parts - 1:
                 await history.end()
             await deep.written()
