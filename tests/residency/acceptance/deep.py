@@ -6,9 +6,11 @@ checks with ten million messages.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,10 @@ def number_of(body: bytes) -> int:
 def size_of(message: Message) -> int:
     """Return the body's length without bringing it into memory, where a message can tell."""
     return message.size if hasattr(message, "size") else len(message.body)
+
+
+PATIENCE = 10.0
+"""Seconds for what is done in slices on a busy machine; who waits goes on as soon as it is done."""
 
 
 class Deep:
@@ -198,14 +204,15 @@ class Consumer:
     async def numbers(self) -> list[int]:
         return [number for number, _, _ in await self.take()]
 
-    async def all(self) -> list[int]:
-        """Take until nothing comes any more, without acknowledging; slices of work get their turns."""
-        found: list[int] = []
-        for _ in range(3):
-            while got := await self.numbers():
-                found += got
-            await turns(20)
-        return found
+    async def all(self, count: int) -> list[int]:
+        """Take without acknowledging until so many came, and look whether more do. What is slow gets ten seconds."""
+        found = await self.numbers()
+        deadline = time.monotonic() + PATIENCE
+        while len(found) < count and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+            found += await self.numbers()
+        await turns(20)
+        return found + await self.numbers()
 
     async def acknowledge(self, tags: Sequence[int]) -> None:
         await self.peer.send(1, *[BASIC.Ack(tag) for tag in tags])

@@ -68,7 +68,7 @@ async def test_a18_the_first_messages_stay_in_memory_and_are_served_without_a_re
     order = deep.queue().order
     assert [number_of(entry.message.body) for entry in order.in_memory()] == list(range(KEEP_MESSAGES))
     consumer = await deep.consumer(prefetch=KEEP_MESSAGES - 1)
-    assert await consumer.all() == list(range(KEEP_MESSAGES - 1))
+    assert await consumer.all(KEEP_MESSAGES - 1) == list(range(KEEP_MESSAGES - 1))
     assert deep.paging.loads == 0
     await consumer.leave()
 
