@@ -141,7 +141,7 @@ def take_all_but_first(site: Site, relations: list[Relation], left: int) -> None
             consumer.acknowledge_each([delivery.tag for delivery in found])
         if received >= left:
             break
-    bound = 3 * SEGMENT_BYTES
+    bound = 3 * SEGMENT_BYTES + MIB  # two, one that is being compacted, and what is beside records
     began = time.monotonic()
     producer = Client(site.port)
     with contextlib.suppress(ClientError):  # the figure says how much is left
