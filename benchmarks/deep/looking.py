@@ -19,6 +19,9 @@ SELECTORS = {
     "a": ("equality", "shard = 'match'", 0.5, 5.0),
     "b": ("full decode", "shard LIKE 'mat%' AND weight * 2 > 5 AND NOT (shard = 'other' OR weight < 1)", 3.0, 150.0),
 }
+LEAD_SECONDS = 0.5
+"""Others are at work when the consumer attaches: one that waits with its login for a stall to end would not show it."""
+
 DRAINERS = 4
 ALONE_MOST = 300_000
 
@@ -55,6 +58,7 @@ def run_selectors(run: Run) -> None:
                 rates: list[float] = []
                 others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
                 others.start()
+                time.sleep(LEAD_SECONDS)
                 try:
                     first, everything, numbers = take_matches(site, queue, selector)
                 finally:
