@@ -22,6 +22,7 @@ from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
+from annulet.broker.loop_watch import LoopWatch
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
@@ -135,6 +136,7 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
         self.backups = Backups(self)
+        self.loop_watch = LoopWatch()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -213,6 +215,7 @@ class Broker:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
         self._on_tick()
+        self.loop_watch.start(self.loop)
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
 
@@ -227,6 +230,7 @@ class Broker:
                 listener.close()
         if self._tick is not None:
             self._tick.cancel()
+        self.loop_watch.stop()
         for timer in self._timers:
             timer.stop()
         self.management.stop()
