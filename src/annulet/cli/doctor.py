@@ -6,6 +6,8 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,8 +38,8 @@ def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
 
     Exit code 0: nobody has to do anything; 1: there is an error or a warning.
     """
-    logging.getLogger("annulet").setLevel(logging.CRITICAL)  # what recovery would log is among the findings
-    found = inspect(data, int(time.time() * 1000), None if as_json else Progress())
+    with quiet_log():
+        found = inspect(data, int(time.time() * 1000), None if as_json else Progress())
     removed: list[Path] = []
     failure = ""
     if wanted:
@@ -51,6 +53,18 @@ def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
         for line in lines(found, removed, failure):
             click.echo(line)
     sys.exit(0 if found.sound and not failure else EXIT_UNSOUND)
+
+
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """Keep recovery from logging: what it would say is among the findings."""
+    ours = logging.getLogger("annulet")
+    level = ours.level
+    ours.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
 
 
 class Progress:
