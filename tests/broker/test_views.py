@@ -8,9 +8,10 @@ import pytest
 import structlog
 
 from annulet.broker import views
-from annulet.broker.views import CONVERTED_BYTES_MAX, VIEWS, ConversionError, Conversions, converted
+from annulet.broker.views import CONVERTED_BYTES_MAX, VIEWS, ConversionError, Conversions, converted, may_ask_for
 from annulet.core.content import MessageContent
 from annulet.core.message import ContentView, Message, Origin
+from annulet.store.index_building import HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp091.properties import decode_properties
 from annulet.wire.amqp10.conversion import from_content
@@ -118,3 +119,43 @@ def test_only_the_first_failures_are_logged(monkeypatch: pytest.MonkeyPatch) -> 
             with pytest.raises(ConversionError):
                 conversions.message_for(message(), AMQP_0_9_1)
     assert (conversions.failures, len(lines)) == (3, 2)
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.name)
+@pytest.mark.parametrize("name", ["x-delay", "x-deliver-at", "_AMQ_SCHED_DELIVERY", "x-qpid-not-valid-before"])
+def test_whoever_sets_a_time_may_do_so(view: ContentView, name: str) -> None:
+    """What a view reads as a time is never taken for a message without one."""
+    content = MessageContent()
+    content.application = {"a": 1, name: 5000, "b": "text"}
+    header, body = views._WRITERS[view](content)
+    timed = Message(header, body, Origin("", "", "", view), accepted_at=1000)
+    assert view.deliver_at(timed) > 0
+    assert may_ask_for(view.name, header) == SETS_TIME
+    content.application = {"a": 1, "b": "text"}
+    header, _ = views._WRITERS[view](content)
+    assert may_ask_for(view.name, header) == 0
+
+
+def test_annotations_and_headers_of_one_protocol_only_may_do_so() -> None:
+    for name in ("x-opt-delivery-delay", "x-opt-delivery-time"):
+        timed = message(annotations={name: 5000})
+        assert AMQP_1_0.deliver_at(timed) > 0
+        assert may_ask_for(AMQP_1_0.name, timed.header) == SETS_TIME
+    for name in ("AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_TIME"):
+        header = f"{name}:5000\n".encode()
+        assert STOMP.deliver_at(Message(header, b"", Origin("", "", "", STOMP))) > 0
+        assert may_ask_for(STOMP.name, header) == SETS_TIME
+
+
+def test_a_view_nobody_knows_may() -> None:
+    assert may_ask_for("mqtt", b"") == SETS_TIME | HAS_DUPLICATE_ID
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.name)
+@pytest.mark.parametrize("name", ["_AMQ_DUPL_ID", "x-duplicate-id"])
+def test_whoever_has_a_duplicate_id_may_have_one(view: ContentView, name: str) -> None:
+    content = MessageContent()
+    content.application = {"a": 1, name: "an id"}
+    header, body = views._WRITERS[view](content)
+    assert view.duplicate_id(Message(header, body, Origin("", "", "", view))) == "an id"
+    assert may_ask_for(view.name, header) == HAS_DUPLICATE_ID

@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from annulet.core import paged_order
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
+from annulet.core.message import Origin
 from annulet.core.order import FifoOrder
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, front_room, paged_order_of
 from annulet.core.paging import EntryPages
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
@@ -18,6 +19,17 @@ from tests.core.helpers import NOW, make_message
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 ALL = 1 << 60
+
+
+def columns(entries: list[QueueEntry]) -> tuple[list[int], list[int], list[int], list[Origin]]:
+    """Return sequences, records, sizes and origins: what a start knows of entries."""
+    messages = [entry.message for entry in entries]
+    return (
+        [entry.sequence for entry in entries],
+        [message.record for message in messages],
+        [len(message.body) for message in messages],
+        [message.origin for message in messages],
+    )
 
 
 class Paging(RuleBasedStateMachine):
@@ -58,6 +70,13 @@ class Paging(RuleBasedStateMachine):
         before = self.order.paged_count()
         assert 0 <= self.order.page_out(durable if durable < 35 else ALL, limit) <= limit
         assert self.order.paged_count() >= before
+
+    @rule(count=st.integers(1, 6), redelivered=st.booleans())
+    def restore_rows(self, count: int, redelivered: bool) -> None:
+        entries = stored_entries(self.queue, self.disk, count)
+        self.order.restore_rows(*columns(entries), redelivered=redelivered)
+        self.model += [entry.sequence for entry in entries]
+        assert self.order.redelivered_upto() >= (entries[-1].sequence if redelivered else 0)
 
     @rule(count=st.integers(1, 4))
     def take(self, count: int) -> None:
@@ -348,3 +367,31 @@ def test_a_queue_whose_late_messages_were_all_removed_has_nothing_behind_its_fro
     order.reinsert(entries[0])
     assert order.first_sequence() == 1
     assert taken(order) == [1]
+
+
+def test_the_front_of_a_restored_queue_is_what_never_pages():
+    queue, disk = durable_queue(), Disk()
+    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES
+    assert front_room(queue, [KEEP_BYTES // 2] * 5) == 2
+    assert front_room(queue, [KEEP_BYTES * 2] * 5) == 1, "one message always fits"
+    for entry in stored_entries(queue, disk, 1000):
+        queue.insert(entry, arrival=True)
+    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES - 1000
+    queue.pending_bytes = KEEP_BYTES
+    assert front_room(queue, [10]) == 0
+    order, _ = paged(100)
+    assert front_room(order._queue, [10]) == 0, "there are rows, which come first"
+
+
+def test_late_messages_become_rows_before_those_found_at_start():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 40)
+    for entry in entries[:20]:
+        queue.insert(entry, arrival=True)
+    entries[15].message.expires_at = NOW + 1
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 5
+    order.restore_rows(*columns(entries[20:]), redelivered=False)
+    assert (order.count, order.paged_count()) == (40, 34), "the one that may expire stays in memory"
+    assert taken(order) == list(range(1, 41))

@@ -6,7 +6,10 @@ import pytest
 
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
 from annulet.core.invariants import check_invariants
+from annulet.core.paged_order import paged_order_of
+from annulet.core.restoring import restore_rows
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
 def test_messages_take_their_ranks_again():
@@ -90,4 +93,23 @@ def test_what_a_lease_holds_counts_in_its_group_and_against_its_keys_cap(setting
     else:
         queue.return_entries([leased], NOW)
         assert session.received[:2] == ["3", "1"]
+    check_invariants(queue)
+
+
+def test_rows_count_as_messages_do():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 30)
+    queue.next_sequence = 1
+    for entry in entries[:10]:
+        queue.restore(entry.message, entry.sequence, redelivered=False)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    records = [entry.message.record for entry in entries[10:]]
+    origins = [entry.message.origin for entry in entries[10:]]
+    restore_rows(queue, order, range(11, 31), records, [10] * 20, origins, redelivered=True)
+    queue.finish_restore(7)
+    assert (queue.order.count, queue.pending_bytes, queue.next_sequence) == (30, 300, 31)
+    assert (queue.counters.messages_added, queue.counters.bytes_added) == (30, 300)
+    assert queue.order.paged_count() == 20
+    assert [entry.redelivered for entry in queue.browse()] == [False] * 10 + [True] * 20
     check_invariants(queue)

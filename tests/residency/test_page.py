@@ -128,3 +128,74 @@ def test_origins_of_an_extended_page_are_those_of_its_rows():
     assert rows.origins[1] is rows.origins[-2] is entries[1].message.origin
     assert (rows.partial[1], rows.partial[-1], rows.partial[-2]) == (False, True, False)
     assert rows.origins[-1].publisher == shared.publisher
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 1, 1, 1, 2, 1 << 31]),  # steps of sequence and record
+            st.sampled_from([1, 1, 1, 1, 3, 1 << 31]),
+            st.sampled_from([0, 0, 0, 1, ORIGINS_MAX + 1]),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 12),
+)
+def test_rows_that_go_in_come_out(steps, portion):
+    sequences, records, origins = [4], [1 << 24], []
+    for sequence_step, record_step, origin in steps:
+        sequences.append(sequences[-1] + sequence_step)
+        records.append(records[-1] + record_step)
+        origins.append(ORIGINS[origin])
+    del sequences[0], records[0]
+    page = Page.for_rows(sequences, records, 0, len(records))
+    for start in range(0, len(records), portion):
+        part = slice(start, start + portion)
+        assert page.room_for(sequences[part], records[part], 0, len(records[part])) == PAGE_ITEMS_MAX - start
+        page.add_rows(sequences[part], records[part], 7 * len(records[part]), origins[part], redelivered=start > 9)
+    assert (page.items, page.rows, page.bytes) == (len(records), len(records), 7 * len(records))
+    came_back = [place // portion * portion > 9 for place in range(len(records))]
+    assert page.redelivered_upto == (sequences[-1] if came_back[-1] else 0)
+    found = drain(page, 7)
+    assert found == list(zip(sequences, records, [None] * len(records), origins, came_back, strict=True))
+
+
+def test_rows_that_grow_by_one_are_one_run():
+    page = Page.for_rows([1], [1], 0, 1)
+    for start in range(1, 100, 3):
+        page.add_rows(range(start, start + 3), range(start, start + 3), 9, [ORIGINS[0]] * 3, redelivered=False)
+    assert len(page._lengths) == 1
+    page.add_rows(range(100, 103), range(100, 103), 9, [ORIGINS[1]] * 3, redelivered=False)
+    page.add_rows([103, 104, 106], [103, 104, 106], 9, [ORIGINS[1]] * 3, redelivered=False)
+    assert list(page._lengths) == [99, 5, 1]
+
+
+def test_a_page_of_rows_that_is_full_or_far_away_takes_none():
+    near, far = [5, 6], [5, 6 + (1 << 32)]
+    page = Page.for_rows(near, near, 0, 2)
+    assert page.room_for(near, near, 0, 2) == PAGE_ITEMS_MAX
+    assert page.room_for(near, far, 0, 2) == page.room_for(far, near, 0, 2) == 0
+    assert page.room_for([6], [4], 0, 1) == 0, "older"
+    assert Page.for_rows(near, far, 0, 2).room_for(near, far, 0, 2) == PAGE_ITEMS_MAX
+    many = range(5, 5 + PAGE_ITEMS_MAX - 1)
+    page.add_rows(many, many, 0, [ORIGINS[0]] * len(many), redelivered=False)
+    assert page.room_for(many, many, 0, 2) == 1
+
+
+def test_entries_follow_rows_in_a_page():
+    page = Page.for_rows([1], [1], 0, 1)
+    page.add_rows([1, 2, 3], [1, 2, 3], 9, [ORIGINS[0]] * 3, redelivered=False)
+    assert page.extend([entry_of(4, 4), entry_of(5, 0)], bytearray([0, 1]))
+    assert len(page._lengths) == 2
+    assert [item[0] for item in drain(page, 2)] == [1, 2, 3, 4, 5]
+
+
+def test_a_page_of_rows_keeps_as_many_origins_whole_as_any():
+    count = 3 * ORIGINS_MAX
+    page = Page.for_rows([1], [1], 0, 1)
+    origins = [ORIGINS[number % len(ORIGINS)] for number in range(count)]
+    page.add_rows(range(1, count + 1), range(1, count + 1), 1, origins, redelivered=False)
+    rows = page.peek(count)
+    assert rows.partial == [number % len(ORIGINS) >= ORIGINS_MAX for number in range(count)]
+    assert rows.origins[len(ORIGINS)] is ORIGINS[0]

@@ -163,3 +163,24 @@ def test_rows_that_come_one_at_a_time_share_a_page():
     assert [entry.redelivered for entry in found] == [entry.redelivered for entry in entries]
     assert [entry.message.body for entry in found] == [entry.message.body for entry in entries]
     assert (pages.rows, pages.bytes) == (0, 0)
+
+
+def test_rows_are_spread_over_pages_with_the_bytes_of_each():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    count = PAGE_ITEMS_MAX + 500
+    entries = stored_entries(queue, disk, count)
+    origin = entries[0].message.origin
+    records = [entry.message.record for entry in entries]
+    first, rest = range(1, 301), range(301, count + 1)
+    pages.add_rows(first, records[:300], [10] * 300, [origin] * 300, redelivered=False)
+    pages.add_rows(rest, records[300:], [10] * len(rest), [origin] * len(rest), redelivered=True)
+    assert (pages.items, pages.rows, pages.bytes) == (count, count, 10 * count)
+    assert pages.redelivered_upto() == count
+    found = []
+    while pages.items:
+        loaded = pages.load(insist=False)
+        assert (pages.lost, pages.lost_bytes) == (0, 0)
+        found += [(entry.sequence, entry.redelivered) for entry in loaded]
+    assert found == [(number, number > 300) for number in range(1, count + 1)]
+    assert pages.bytes == 0

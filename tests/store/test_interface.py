@@ -11,7 +11,7 @@ from annulet.store.errors import StoreError
 from annulet.store.interface import Damage, Log, sequences_as_next
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
-from tests.store.log_tools import flush, message, upkeep
+from tests.store.log_tools import every_queue, flush, message, upkeep
 
 
 @pytest.fixture(params=["durable", "memory"])
@@ -114,7 +114,7 @@ def test_nothing_to_do_is_said_so(log: Log) -> None:
     assert log.take_batch() is None
     assert log.has_room(1000, 0)
     assert log.retry()
-    assert list(log.recovered()) == []
+    assert list(log.recovered()) == list(log.restorable(every_queue)) == []
     assert log.clean
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,19 @@ def test_names_sort_by_number() -> None:
     assert segment_name(9) < segment_name(10)
     assert segment_number("lock") is None
     assert segment_number("x.segment") is None
+
+
+def test_adopted_records_are_there_and_not_live_yet() -> None:
+    one = segment()
+    one.adopt(array("I", [64, 0, 128]), array("H", [0, SHARED, 1]), [5, 6])
+    assert (one.kept, one.live_count, list(one.live_ordinals())) == (2, 0, [])
+    one.live[0] = 0b101
+    one.live_count = 2
+    assert one.may_hold(6)
+    assert not one.may_hold(7)
+    assert (one.remaining(0), one.remaining(2)) == ((5,), (6,))
+    one.add(200, [(6, 9)])
+    one.add(300, [(7, 9)])
+    assert (one.remaining(3), one.remaining(4)) == ((6,), (7,))
+    assert one.settle(0, 5)
+    assert list(one.live_ordinals()) == [2, 3, 4]

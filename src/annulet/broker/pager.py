@@ -122,6 +122,14 @@ class Pager:
             self._paging[queue] = pages
         return moved
 
+    def rows_of(self, queue: Queue) -> PagedFifoOrder | None:
+        """Return the order of a queue that gets rows back at start, ``None`` when it may have none."""
+        pages = self._pages_of(queue)
+        order = paged_order_of(queue, pages)
+        if order is not None:
+            self._paging[queue] = pages
+        return order
+
     def _pages_of(self, queue: Queue) -> QueuePages:
         order = queue.order
         if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):

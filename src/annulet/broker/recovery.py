@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import expect_leased
-from annulet.broker.views import VIEWS
+from annulet.broker.row_recovery import RowRestorer
+from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin
 from annulet.core.routing import address_of_key
 from annulet.store.data_format import LOG_DIRECTORY
 from annulet.store.history_batch import EntryState
+from annulet.store.interface import RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.wire.amqp091.errors import RemoteProtocolError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from annulet.broker.broker import Broker
+    from annulet.broker.pager import Pager
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.interface import Log, RecoveredMessage, RecoveryProgress
@@ -56,7 +59,9 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> L
             last = time.monotonic()
             logger.info("recovering the message log", **progress.as_dict())
 
-    return await loop.run_in_executor(None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report))
+    return await loop.run_in_executor(
+        None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report, asks_for=may_ask_for)
+    )
 
 
 def restore_definitions(broker: Broker) -> None:
@@ -135,12 +140,21 @@ async def restore_messages(broker: Broker) -> None:
     """Put the log's live messages back into their queues, in their order, with what is remembered of them."""
     log = broker.log
     restorer = MessageRestorer(broker)
+    rows = None if broker.pager is None else restorer.row_restorer(broker.pager)
     count = 0
+    work = 0
     last = time.monotonic()
-    for recovered in log.recovered():
-        restorer.restore(recovered)
-        count += 1
-        if count % RESTORE_SLICE == 0:
+    for recovered in log.recovered() if rows is None else log.restorable(rows.may_have_rows):
+        if isinstance(recovered, RecoveredRows):
+            assert rows is not None
+            work += 1 + rows.restore(recovered)
+            count += len(recovered.records)
+        else:
+            restorer.restore(recovered)
+            work += 1
+            count += 1
+        if work >= RESTORE_SLICE:
+            work = 0
             if broker.pager is not None:
                 broker.pager.run()
             await asyncio.sleep(0)
@@ -182,6 +196,23 @@ class MessageRestorer:
         self._uncovered = 0 if history is None else history.next_record()
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
 
+    def row_restorer(self, pager: Pager) -> RowRestorer:
+        """Return who restores what was not read, for the same queues."""
+        return RowRestorer(
+            self._broker.log,
+            pager,
+            self._queues,
+            restore=self.restore,
+            origin_of=self._origin,
+            remembered=self._remembered_sequences,
+            uncovered=self._uncovered,
+            redelivered_upto=self._redelivered_upto,
+        )
+
+    def _remembered_sequences(self, queue_id: int) -> list[int]:
+        """Return the sequences that are more than a place in their queue."""
+        return [*self._queues[queue_id].leased, *self._states.get(queue_id, ())]
+
     def restore(self, recovered: RecoveredMessage) -> None:
         """Put one message back into all queues that hold it."""
         log = self._broker.log
@@ -221,11 +252,7 @@ class MessageRestorer:
 
     def _message(self, recovered: RecoveredMessage) -> Message:
         """Return the message as it was when it was stored. Messages of one origin share it."""
-        place = (recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view)
-        origin = self._origins.get(place)
-        if origin is None:
-            origin = Origin(recovered.exchange, recovered.routing_key, recovered.publisher, VIEWS[recovered.view])
-            self._origins[place] = origin
+        origin = self._origin((recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view))
         message = Message(
             recovered.header,
             recovered.body,
@@ -243,6 +270,13 @@ class MessageRestorer:
         except RemoteProtocolError:  # a version that did not look at the headers let it in
             self.unreadable += 1
         return message
+
+    def _origin(self, place: tuple[str, str, str, str]) -> Origin:
+        origin = self._origins.get(place)
+        if origin is None:
+            exchange, routing_key, publisher, view = place
+            origin = self._origins[place] = Origin(exchange, routing_key, publisher, VIEWS[view])
+        return origin
 
     def _note_duplicate(self, message: Message, targets: list[tuple[int, int]]) -> None:
         """Remember the duplicate id of a message that the log holds, if the crash came before the history knew it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.core.message import ContentView, Message, Origin
+from annulet.store.index_building import HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10 import conversion as amqp10
@@ -33,6 +34,13 @@ _WRITERS: Final[dict[ContentView, Callable[[MessageContent], tuple[bytes, bytes]
     STOMP: stomp.from_content,
 }
 
+_TIME_FRAGMENTS: Final[dict[str, tuple[bytes, ...]]] = {
+    AMQP_0_9_1.name: (b"x-del", b"AMQ_SCHED", b"x-qpid-not"),
+    AMQP_1_0.name: (b"x-del", b"x-opt-deliver", b"AMQ_SCHED", b"x-qpid-not"),
+    STOMP.name: (b"x-del", b"AMQ_SCHED", b"x-qpid-not"),
+}
+"""Every property that sets a time has one of these in its name: fewer to look for than there are names."""
+
 CONVERTED_MAX: Final = 1024
 """Conversions remembered, so that fan-out and redelivery do not repeat them; the oldest is forgotten first."""
 
@@ -41,6 +49,22 @@ CONVERTED_BYTES_MAX: Final = 8 * 1024 * 1024
 
 LOGGED_FAILURES_MAX: Final = 100
 """Failed conversions of a run that are logged; the others are counted only."""
+
+
+def may_ask_for(view_name: str, header: bytes) -> int:
+    """Say what a message with this header may ask for, without decoding it: ``SETS_TIME``, ``HAS_DUPLICATE_ID``, both.
+
+    Errs on the side of yes: the names of such properties stand in a header as they are, and perhaps as other texts. A
+    view that is not known says yes to both.
+    """
+    fragments = _TIME_FRAGMENTS.get(view_name)
+    if fragments is None:
+        return SETS_TIME | HAS_DUPLICATE_ID
+    asked = HAS_DUPLICATE_ID if b"AMQ_DUPL" in header or b"x-duplicate" in header else 0
+    for fragment in fragments:
+        if fragment in header:
+            return asked | SETS_TIME
+    return asked
 
 
 class ConversionError(Exception):

@@ -17,7 +17,10 @@ from annulet.core.order import FifoOrder
 from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
 KEEP_MESSAGES: Final = 1024
@@ -152,6 +155,11 @@ class PagedFifoOrder(FifoOrder):
 
     # ------------------------------------------------------------------ figures
 
+    @property
+    def split(self) -> bool:
+        """There is something behind the front."""
+        return self._split
+
     def paged_count(self) -> int:
         """Return how many rows there are."""
         return self.pages.rows
@@ -197,6 +205,30 @@ class PagedFifoOrder(FifoOrder):
             self.pages.add(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
+
+    def restore_rows(
+        self,
+        sequences: Sequence[int],
+        records: Sequence[int],
+        sizes: Sequence[int],
+        origins: Sequence[Origin],
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Take in rows that were found at start, behind everything; see :meth:`EntryPages.add_rows`.
+
+        What came before them and is late becomes rows as well, or stays among them as the objects they are.
+        """
+        if not self._split:
+            self._split_front()
+            self._split = True
+        late = [entry for entry in self._late if entry.state != REMOVED]
+        if self._late:
+            self._removed -= len(self._late) - len(late)
+            self._late.clear()
+            self.pages.add(late, bytearray([0 if may_be_row(entry) else 1 for entry in late]))
+        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered)
+        self.count += len(sizes)
 
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
@@ -268,3 +300,18 @@ def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
     paged = PagedFifoOrder(queue, pages, order)
     queue.order = paged
     return paged
+
+
+def front_room(queue: Queue, sizes: Sequence[int]) -> int:
+    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
+    order = queue.order
+    if isinstance(order, PagedFifoOrder) and order.split:
+        return 0
+    room = KEEP_BYTES - queue.pending_bytes
+    count = 0
+    for size in sizes[: max(0, KEEP_MESSAGES - order.count)]:
+        if room <= 0:
+            break
+        room -= size
+        count += 1
+    return count

@@ -13,7 +13,10 @@ from mypy_extensions import mypyc_attr
 from annulet.core.entry import PENDING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
 ENTRY_BYTES: Final = 640
@@ -39,6 +42,21 @@ class EntryPages:
         """Take in the next entries; those with a 1 in ``kept`` as objects, of the others only a row.
 
         The caller forgets the others: a load makes new entries of them.
+        """
+        raise NotImplementedError
+
+    def add_rows(
+        self,
+        sequences: Sequence[int],
+        records: Sequence[int],
+        sizes: Sequence[int],
+        origins: Sequence[Origin],
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Take in rows that were found at start, behind all items: columns of equal length, both ids ascending.
+
+        ``sizes`` are the bytes of their bodies.
         """
         raise NotImplementedError
 

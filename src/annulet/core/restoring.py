@@ -8,7 +8,10 @@ from annulet.core.entry import DELIVERING, SCHEDULED, QueueEntry
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
-    from annulet.core.message import Message
+    from collections.abc import Sequence
+
+    from annulet.core.message import Message, Origin
+    from annulet.core.paged_order import PagedFifoOrder
     from annulet.core.queue import Queue
 
 
@@ -46,6 +49,25 @@ def restore(
         queue.insert(entry, arrival=in_sequence)
         queue.index_expiry(entry)
     return entry
+
+
+def restore_rows(
+    queue: Queue,
+    order: PagedFifoOrder,
+    sequences: Sequence[int],
+    records: Sequence[int],
+    sizes: Sequence[int],
+    origins: Sequence[Origin],
+    *,
+    redelivered: bool,
+) -> None:
+    """Put back messages that stay on disk, the next of the queue; see :meth:`EntryPages.add_rows`.
+
+    ``order`` is the queue's. Nothing but it may know of its messages.
+    """
+    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered)
+    queue.pending_bytes += sum(sizes)
+    queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 
 
 def _schedule(queue: Queue, entry: QueueEntry, at: int, *, fresh: bool) -> None:

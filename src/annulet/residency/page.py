@@ -8,10 +8,14 @@ the log to itself. Entries of which the log does not know everything stay among 
 from __future__ import annotations
 
 from array import array
-from typing import Final
+from operator import sub
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
@@ -70,9 +74,20 @@ class Page:
         records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
         lowest = min([record for record in records if record], default=0)
         wide = max(records) - lowest > _NARROW_MAX or entries[-1].sequence - entries[0].sequence > _NARROW_MAX
-        column = "Q" if wide else "I"
-        self._base_sequence = entries[0].sequence
-        self._base_record = lowest
+        self._begin(entries[0].sequence, lowest, "Q" if wide else "I")
+        self._fill(entries, records)
+
+    @classmethod
+    def for_rows(cls, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> Page:
+        """Return an empty page that takes these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
+        page = cls.__new__(cls)
+        wide = max(sequences[end - 1] - sequences[start], records[end - 1] - records[start]) > _NARROW_MAX
+        page._begin(sequences[start], records[start], "Q" if wide else "I")
+        return page
+
+    def _begin(self, sequence: int, record: int, column: str) -> None:
+        self._base_sequence = sequence
+        self._base_record = record
         self.highest_record = 0
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
@@ -88,7 +103,6 @@ class Page:
         self.rows = 0
         self.bytes = 0
         self.redelivered_upto = 0
-        self._fill(entries, records)
 
     def extend(self, entries: list[QueueEntry], kept: bytearray) -> bool:
         """Take in the next entries if there is room for all; say whether there was.
@@ -141,6 +155,85 @@ class Page:
             else:
                 self._append(sequence, record - self._base_record, 1, mark)
             next_sequence, next_record, last_mark = sequence + 1, record + 1, mark
+
+    def room_for(self, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> int:
+        """Return how many of the ascending rows from ``start`` to ``end`` the page takes; 0 when one does not fit."""
+        fits = self._records.typecode == "Q" or (
+            sequences[end - 1] - self._base_sequence <= _NARROW_MAX
+            and records[end - 1] - self._base_record <= _NARROW_MAX
+        )
+        return PAGE_ITEMS_MAX - self._seen if fits and records[start] >= self._base_record else 0
+
+    def add_rows(
+        self,
+        sequences: Sequence[int],
+        records: Sequence[int],
+        size: int,
+        origins: Sequence[Origin],
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Take in the next rows, not more than there is :meth:`room_for`; ``size``: bytes of all their bodies."""
+        count = len(sequences)
+        if origins.count(origins[0]) == count:
+            marks = [self._mark_of_row(origins[0]) | redelivered]
+        else:
+            known = {origin: self._mark_of_row(origin) | redelivered for origin in dict.fromkeys(origins)}
+            marks = [known[origin] for origin in origins]
+        if len(marks) == 1 and sequences[-1] - sequences[0] == records[-1] - records[0] == count - 1:
+            self._add_run(sequences[0], records[0], count, marks[0])
+        else:
+            self._add_runs(sequences, records, marks if len(marks) == count else marks * count)
+        self.highest_record = max(self.highest_record, records[-1])
+        self._seen += count
+        self.items += count
+        self.rows += count
+        self.bytes += size
+        if redelivered:
+            self.redelivered_upto = sequences[-1]
+
+    def _add_runs(self, sequences: Sequence[int], records: Sequence[int], marks: list[int]) -> None:
+        """Cut rows into runs."""
+        starts = [
+            place
+            for place in range(1, len(marks))
+            if sequences[place] - sequences[place - 1] != 1
+            or records[place] - records[place - 1] != 1
+            or marks[place] != marks[place - 1]
+        ]
+        lengths = array("H", map(sub, [*starts, len(marks)], [0, *starts]))
+        self._add_run(sequences[0], records[0], lengths[0], marks[0])
+        self._sequences.extend([sequences[place] - self._base_sequence for place in starts])
+        self._records.extend([records[place] - self._base_record for place in starts])
+        self._marks.extend([marks[place] for place in starts])
+        self._lengths.extend(lengths[1:])
+
+    def _add_run(self, sequence: int, record: int, length: int, mark: int) -> None:
+        """Add rows that grow by one, to the last run if they belong to it."""
+        if self._goes_on(sequence, record, mark):
+            self._lengths[-1] += length
+        else:
+            self._append(sequence, record - self._base_record, length, mark)
+
+    def _goes_on(self, sequence: int, record: int, mark: int) -> bool:
+        """Say whether a row belongs to the last run."""
+        if not self._lengths or not self._lengths[-1] or self._marks[-1] != mark:
+            return False
+        length = self._lengths[-1]
+        return (
+            self._base_sequence + self._sequences[-1] + length == sequence
+            and self._base_record + self._records[-1] + length == record
+        )
+
+    def _mark_of_row(self, origin: Origin) -> int:
+        for index, known in enumerate(self._origins[:ORIGINS_MAX]):
+            if known is origin:
+                return index << 1
+        partial = {
+            (known.publisher, id(known.view), id(known.connection)): index + ORIGINS_MAX
+            for index, known in enumerate(self._origins[ORIGINS_MAX:])
+        }
+        return self._mark_of(origin, partial)
 
     def _append(self, sequence: int, record: int, length: int, mark: int) -> None:
         self._sequences.append(sequence - self._base_sequence)

@@ -77,6 +77,33 @@ class QueuePages(EntryPages):
             self.bytes += page.bytes
             self._figures.paged_out += page.rows
 
+    def add_rows(
+        self,
+        sequences: Sequence[int],
+        records: Sequence[int],
+        sizes: Sequence[int],
+        origins: Sequence[Origin],
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Add them to the last page as far as it takes them, and to new ones."""
+        start, end = 0, len(sequences)
+        while start < end:
+            behind = min(end, start + PAGE_ITEMS_MAX)
+            room = self._pages[-1].room_for(sequences, records, start, behind) if self._pages else 0
+            if not room:
+                self._pages.append(Page.for_rows(sequences, records, start, behind))
+                continue
+            behind = min(behind, start + room)
+            size = sum(sizes[start:behind])
+            self._pages[-1].add_rows(
+                sequences[start:behind], records[start:behind], size, origins[start:behind], redelivered=redelivered
+            )
+            self.items += behind - start
+            self.rows += behind - start
+            self.bytes += size
+            start = behind
+
     def first_sequence(self) -> int:
         """Return the sequence of the first item."""
         return self._pages[0].first_sequence

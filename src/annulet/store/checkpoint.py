@@ -86,6 +86,11 @@ class Checkpoint:
     outcomes: dict[str, int] = field(default_factory=dict)
     released: int = 0  # settlements it covers, waiting ones too, as the sealer counts them; not in the file
 
+    @property
+    def begun(self) -> bool:
+        """Its segment was begun; a clean stop that ended one names the next."""
+        return self.offset > 0 or not self.closed
+
 
 def take_picture(segment: Segment) -> SegmentPicture:
     """Copy what a checkpoint needs of a segment. On the loop: packing is left to the disk thread."""

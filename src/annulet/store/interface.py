@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +26,21 @@ class RecoveredMessage(NamedTuple):
     expires_at: int  # milliseconds since 1970; 0 = never
     targets: list[tuple[int, int]]
     redelivered: bool  # may have been delivered before: the log was not closed cleanly (AMQP 0-9-1 §1.8.3.13.2)
+
+
+class RecoveredRows(NamedTuple):
+    """Live messages of one queue found at start and not read, in record order. All columns have the same length.
+
+    The log vouches that none expires or sets a time of its own.
+    """
+
+    queue_id: int
+    records: Sequence[int]  # ascending
+    sequences: Sequence[int]
+    sizes: array[int]  # of the bodies, in bytes
+    origin_numbers: array[int]  # index into ``origins``
+    origins: list[tuple[str, str, str, str]]  # exchange, routing key, publisher, name of the protocol's ContentView
+    duplicate_ids: bool  # some of them may have one
 
 
 class LoggedMessage(NamedTuple):
@@ -77,7 +93,8 @@ class Damage:
 class RecoveryReport:
     """What recovery found. All counts are 0 after a clean shutdown on a sound disk."""
 
-    records: int = 0  # valid records read
+    records: int = 0  # valid records read, or named by the index of their segment
+    indexed_segments: int = 0  # restored from their index, without reading their records
     live_records: int = 0
     corrupt_records: int = 0  # stretches of damaged bytes that were not merely torn
     torn_tails: int = 0
@@ -104,6 +121,8 @@ class LogStatistics:
     deferred_settlements: int = 0  # wait in memory for disk space; repeated deliveries if the broker dies now
     checkpoints: int = 0
     compactions: int = 0
+    indexes: int = 0  # written, of closed segments
+    indexed_segments: int = 0  # at open: restored from their index, the others were read
     maintenance_errors: int = 0
     corrupt_records: int = 0
     lost_records: int = 0
@@ -203,6 +222,20 @@ class Log(ABC):
     @abstractmethod
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Yield the live messages found at open, in record order. To be used up before the first append."""
+
+    def restorable(self, may_have_rows: Callable[[int], bool]) -> Iterator[RecoveredMessage | RecoveredRows]:
+        """Yield what :meth:`recovered` does, but unread, in columns, what the log knows enough of.
+
+        ``may_have_rows`` says of a queue id whether the queue can do with that. A message of several queues is read
+        where not all can.
+
+        Messages of one queue come in their order, those of different queues may not. A message in columns comes once
+        for each of its queues.
+
+        Whether their records are sound is found out by whoever reads them.
+        """
+        del may_have_rows
+        return self.recovered()
 
     @abstractmethod
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:

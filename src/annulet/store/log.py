@@ -16,6 +16,8 @@ from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
+from annulet.store.index_building import HeaderCheck
+from annulet.store.index_recovery import restorable
 from annulet.store.interface import (
     Batch,
     Log,
@@ -23,6 +25,7 @@ from annulet.store.interface import (
     LogStatistics,
     MaintenanceTask,
     RecoveredMessage,
+    RecoveredRows,
     RecoveryProgress,
     sequences_as_next,
 )
@@ -58,7 +61,9 @@ ROOM_OVERHEAD: Final = 4096
 class MessageLog(Log):
     """A :class:`~annulet.store.interface.Log` in a directory. Use :meth:`open`."""
 
-    def __init__(self, directory: Path, files: FileSystem, segment_bytes: int, recovery: Recovery) -> None:
+    def __init__(
+        self, directory: Path, files: FileSystem, segment_bytes: int, recovery: Recovery, asks_for: HeaderCheck | None
+    ) -> None:
         self.directory = directory
         self.report = recovery.report
         self.clean = False
@@ -70,15 +75,13 @@ class MessageLog(Log):
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
         self._failed = ""
-        self._appended = 0
-        self._cancelled = 0
-        self._settled = 0
+        self._appended = self._cancelled = self._settled = 0
         self._closed = False
         self._space = LogSpace(directory, files, segment_bytes)
-        self._space.start(recovery.segments, recovery.base.segment)
+        self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
         self._sealer = Sealer(self._space, self._sequences, self._origins, recovery.batch.number)
         self._reader = RecordReader(self._space.segments, files, self.report)
-        self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader)
+        self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader, asks_for)
         self._segments = self._space.segments
         self._part: WindowPart
         self._parts: list[WindowPart]
@@ -97,11 +100,13 @@ class MessageLog(Log):
         files: FileSystem | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         progress: Callable[[RecoveryProgress], None] | None = None,
+        asks_for: HeaderCheck | None = None,
     ) -> MessageLog:
         """Open the log in ``directory``, creating it when needed, after recovering what is there.
 
         ``segment_bytes`` (default 16 MiB, at least 16 KiB) is the size of new segments; a larger message gets a segment
-        of its own size. ``progress`` is called after each segment. Damage does not raise: see ``report``.
+        of its own size. ``progress`` is called after each segment. ``asks_for`` judges headers for segment indexes;
+        without it all messages are read at start. Damage does not raise: see ``report``.
         Raises :class:`StoreError` when the directory cannot be read or written.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
@@ -113,7 +118,7 @@ class MessageLog(Log):
             names = files.names(path)
             recovery = Recovery(path, files, progress)
             recovery.run()
-            log = cls(path, files, segment_bytes, recovery)
+            log = cls(path, files, segment_bytes, recovery, asks_for)
             unused = not any(name not in (BALLAST_FILE, OPEN_MARKER) for name in names)
             log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
             log._start(recovery)
@@ -134,6 +139,7 @@ class MessageLog(Log):
             payload = pack_numbers([recovery.batch.number])
             self._claim(CONTROL_OVERHEAD + len(payload), may_use_reserve=True)
             self._part.controls.append((TYPE_VOID, payload, 0))
+            self._part.segment.voided.append(recovery.batch.number)
             self._flush()
 
     @property
@@ -149,6 +155,10 @@ class MessageLog(Log):
             segment = self._segments[number]
             if segment.live_count:
                 yield from self._reader.live(segment, redelivered=not self.clean)
+
+    def restorable(self, may_have_rows: Callable[[int], bool]) -> Iterator[RecoveredMessage | RecoveredRows]:
+        """Ask the segments' indexes; where there is none, read."""
+        return restorable(self._segments, self._reader, self._files, may_have_rows, redelivered=not self.clean)
 
     @property
     def next_record(self) -> int:
@@ -305,11 +315,10 @@ class MessageLog(Log):
 
     def _settle_committed(self, record: int, queue_id: int) -> None:
         """Clear the bit; the settlement itself is in the transaction's own record."""
+        segment = self._segments.get(record >> ORDINAL_BITS)
         if record >= self._window_first:
             self._settle_in_window(record, queue_id)
-            return
-        segment = self._segments.get(record >> ORDINAL_BITS)
-        if segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
+        elif segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
             self._settled += 1
 
     def abort(self, transaction: int) -> None:
@@ -456,6 +465,8 @@ class MessageLog(Log):
             deferred_settlements=len(self._sealer.settled) // 2,
             checkpoints=self._maintenance.checkpoints,
             compactions=self._maintenance.compactions,
+            indexes=self._maintenance.indexes,
+            indexed_segments=self.report.indexed_segments,
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,

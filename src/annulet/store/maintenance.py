@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from annulet.store.checkpoint import (
@@ -12,6 +14,7 @@ from annulet.store.checkpoint import (
     SegmentPicture,
     take_picture,
 )
+from annulet.store.index_building import HeaderCheck, IndexTask
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_RECOVERY, DamageNote, Quarantine, QuarantineTask, quarantine_directory
 from annulet.store.reading import RecordReader
@@ -32,6 +35,13 @@ CHECKPOINT_BYTES: Final = 64 << 20
 COMPACT_BELOW: Final = 4
 """A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of what it frees."""
 
+INDEXES_AT_CLOSE: Final = 32
+"""Segments whose index a clean stop still writes, at some 30 ms each. There are more only right after an upgrade."""
+
+TAIL_SHARE: Final = 16
+"""A clean stop ends a tail that is longer than 1/16 of a segment: shorter ones are read at once, and stops that follow
+each other closely do not leave a segment each."""
+
 
 class SweepTask(MaintenanceTask):
     """One slice of settling a deleted or purged queue's records; the work is in ``finish``, on the loop."""
@@ -50,11 +60,13 @@ class Maintenance:
         recovery: Recovery,
         transactions: dict[int, LogTransaction],
         reader: RecordReader,
+        asks_for: HeaderCheck | None,
     ) -> None:
         self.bytes_written = 0
         self.batches = 0
         self.checkpoints = 0
         self.compactions = 0
+        self.indexes = 0  # written
         self.errors = 0
         self._space = space
         self._sealer = sealer
@@ -81,6 +93,10 @@ class Maintenance:
         self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
         self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
+        self._asks_for = asks_for
+        self._to_index: deque[int] = deque()  # segments the newest checkpoint covers that may lack their index
+        self._unindexed: list[int] = []  # whose index could not be written: once more after the next checkpoint
+        self._note_unindexed(sorted(number for number in space.segments if number < recovery.base.segment))
         self._postponed: list[Segment] = []  # compaction found no space: once more after the next checkpoint
         self._task: MaintenanceTask | None = None
 
@@ -139,6 +155,7 @@ class Maintenance:
             or self._spare_task()
             or self._sweep_task()
             or self._compact_task()
+            or self._index_task()
         )
         return self._task
 
@@ -239,6 +256,18 @@ class Maintenance:
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
         return CompactTask(segment, live, self._space.files, self._quarantine)
 
+    def _note_unindexed(self, numbers: Iterable[int]) -> None:
+        segments = self._space.segments
+        self._to_index.extend([n for n in numbers if n in segments and not segments[n].indexed])
+
+    def _index_task(self) -> IndexTask | None:
+        """Write the index of a segment that takes no more records. None while the disk is full: it can wait."""
+        while self._to_index and not self._space.disk_full:
+            segment = self._space.segments.get(self._to_index.popleft())
+            if segment is not None and segment.file is None and _worth_an_index(segment):
+                return IndexTask(segment, self._asks_for, self._space.files)
+        return None
+
     def _choose(self) -> tuple[Segment, list[int], int] | None:
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
         below = min([self._covered, *opened])  # an open transaction's records must keep its id
@@ -257,7 +286,7 @@ class Maintenance:
         self._task = None
         if task.error is not None:
             self.errors += 1
-            if task.error.errno in NO_SPACE:
+            if task.error.errno in NO_SPACE and not isinstance(task, IndexTask):
                 self._space.disk_full = True
             logger.warning("message log: upkeep %s failed: %s", type(task).__name__, task.error)
         if isinstance(task, CheckpointTask):
@@ -268,6 +297,8 @@ class Maintenance:
             self._finish_spare(task)
         elif isinstance(task, CompactTask):
             self._finish_compaction(task)
+        elif isinstance(task, IndexTask):
+            self._finish_index(task)
         elif isinstance(task, SweepTask):
             self._sweep_slice()
 
@@ -278,6 +309,8 @@ class Maintenance:
         self.checkpoints += 1
         self._covered = self._newest.segment
         self._newest = task.checkpoint
+        self._note_unindexed([*self._unindexed, *range(self._covered, self._newest.segment)])
+        self._unindexed.clear()
         self._sealer.settled_elsewhere(task.checkpoint.released)
         for segment in self._postponed:
             segment.compactable = True
@@ -314,15 +347,52 @@ class Maintenance:
             segment.offsets[ordinal] = task.offsets.get(ordinal, 0)
         segment.size = task.size
         segment.kept = len(task.offsets)
+        segment.indexed = False
+        self._to_index.append(segment.number)
         self._space.space_found()
+
+    def _finish_index(self, task: IndexTask) -> None:
+        segment = task.segment
+        if task.error is not None:
+            self._unindexed.append(segment.number)
+            return
+        self.indexes += 1
+        segment.indexed = True
 
     def _sweep_slice(self) -> None:
         if not self._sweeps[0].go_on(self._space.segments, SWEEP_ORDINALS):
             self._sweeps.pop(0)
 
     def close(self, next_transaction: int, outcomes: dict[str, int]) -> None:
-        """Write the last checkpoint. Raises ``OSError`` when that fails."""
+        """Write the indexes that are missing and the last checkpoint. Raises ``OSError`` when the latter fails."""
+        self._note_unindexed([*self._unindexed, *range(self._newest.segment, self._space.tail.number)])
+        for _ in range(min(len(self._to_index), INDEXES_AT_CLOSE)):
+            task = self._index_task()
+            if task is not None:
+                task.run()
+                self.finish(task)
+        self._close_tail()
         checkpoint = self._take(next_transaction, outcomes)
         checkpoint.closed = True
-        task = self._task_for(checkpoint)
-        task.work()
+        written = self._task_for(checkpoint)
+        written.work()
+
+    def _close_tail(self) -> None:
+        """Let the tail end here if a start would take long to read it, so that it may have an index as well."""
+        tail = self._space.tail
+        if tail.size < self._space.segment_bytes // TAIL_SHARE or not _worth_an_index(tail):
+            return
+        try:
+            self._space.end_tail()
+        except OSError as error:  # then the next start reads it
+            logger.warning("message log: cannot close segment %d: %s", tail.number, error)
+            return
+        task = IndexTask(tail, self._asks_for, self._space.files)
+        task.run()
+        self.finish(task)
+        if task.error is None:
+            self._sealer.end = (tail.number + 1, 0)
+
+
+def _worth_an_index(segment: Segment) -> bool:
+    return segment.live_count > 0 and not segment.indexed

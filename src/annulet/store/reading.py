@@ -117,23 +117,17 @@ class RecordReader:
             if found is None:
                 self._note_damaged(base | ordinal, offset)
                 continue
-            remaining = segment.remaining(ordinal)
-            targets = [target for target in found.targets if target[0] in remaining]
-            exchange, routing_key, publisher, view_name = found.origin
-            yield RecoveredMessage(
-                base | ordinal,
-                found.header,
-                found.body,
-                exchange,
-                routing_key,
-                publisher,
-                view_name,
-                found.priority,
-                found.accepted_at,
-                found.expires_at,
-                targets,
-                redelivered,
-            )
+            yield _recovered(segment, ordinal, found, redelivered=redelivered)
+
+    def some(self, segment: Segment, ordinals: Sequence[int], *, redelivered: bool) -> list[RecoveredMessage]:
+        """Return these live messages of a segment, damaged ones left out. Raises ``OSError``."""
+        base = segment.number << ORDINAL_BITS
+        found = self.read([base | ordinal for ordinal in ordinals])
+        return [
+            _recovered(segment, ordinal, message, redelivered=redelivered)
+            for ordinal, message in zip(ordinals, found, strict=True)
+            if message is not None
+        ]
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
@@ -327,3 +321,23 @@ def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:
     )
     message.record = record
     return message
+
+
+def _recovered(segment: Segment, ordinal: int, found: LoggedMessage, *, redelivered: bool) -> RecoveredMessage:
+    """Return a live message with the targets that have not settled it."""
+    remaining = segment.remaining(ordinal)
+    exchange, routing_key, publisher, view_name = found.origin
+    return RecoveredMessage(
+        segment.number << ORDINAL_BITS | ordinal,
+        found.header,
+        found.body,
+        exchange,
+        routing_key,
+        publisher,
+        view_name,
+        found.priority,
+        found.accepted_at,
+        found.expires_at,
+        [target for target in found.targets if target[0] in remaining],
+        redelivered,
+    )

@@ -27,6 +27,7 @@ from annulet.store.checkpoint import (
     load,
 )
 from annulet.store.files import FileSystem
+from annulet.store.index_recovery import segment_from
 from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
 from annulet.store.records import (
     ORDINAL_BITS,
@@ -50,6 +51,8 @@ from annulet.store.records import (
 )
 from annulet.store.scanning import Gap, scan
 from annulet.store.segment import Segment, segment_name, segment_number
+from annulet.store.segment_index import index_number, stray
+from annulet.store.segment_index import load as load_index
 from annulet.store.sweeping import SWEEP_ORDINALS, Sweep, segments_of
 
 logger = logging.getLogger(__name__)
@@ -120,13 +123,18 @@ class Recovery:
             if name.endswith(UNFINISHED_SUFFIX):
                 self.files.remove(self.directory / name)
         numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
+        for name in stray(names, set(numbers)):
+            self.files.remove(self.directory / name)
+        indexes = {number for name in names if (number := index_number(name)) is not None}
         self._load_checkpoint(names, numbers)
         read = 0
         for place, number in enumerate(numbers):
             if number < self.base.segment and number not in self._pictures:
                 self.dead.append(number)
                 continue
-            self._read_segment(number)
+            indexed = number < self.base.segment and number in indexes
+            if not indexed or not self._restore_by_index(number):
+                self._read_segment(number)
             if self._progress is not None:
                 read += self.segments[number].size
                 self._progress(RecoveryProgress(place + 1, len(numbers), self.report.records, read))
@@ -135,6 +143,9 @@ class Recovery:
         self._sweep_forgotten()
         self._find_missing()
         self._judge_gaps()
+        read = sum(number < self.base.segment and not segment.indexed for number, segment in self.segments.items())
+        if read:
+            logger.info("message log: %d of %d segments had no sound index and were read", read, len(self.segments))
         self.report.live_records = sum(segment.live_count for segment in self.segments.values())
         for damage in self.report.damages:
             logger.warning("message log: %s", damage)
@@ -166,6 +177,24 @@ class Recovery:
             self.transactions[transaction] = OpenTransaction(list(unpack_numbers(records)))
 
     # ------------------------------------------------------------------ segments
+
+    def _restore_by_index(self, number: int) -> bool:
+        """Take a segment that the checkpoint covers from its index; ``False`` when there is none to be believed."""
+        path = self.directory / segment_name(number)
+        try:
+            index = load_index(path, number, self.files)
+        except OSError as error:
+            logger.warning("message log: cannot read the index of segment %d: %s", number, error)
+            return False
+        if index is None:
+            return False
+        segment = Segment(number, path, index.identity, 0)
+        segment_from(index, segment, self._pictures.get(number))
+        self._voided.update(segment.voided)
+        self.segments[number] = segment
+        self.report.indexed_segments += 1
+        self.report.records += segment.kept
+        return True
 
     def _read_segment(self, number: int) -> None:
         path = self.directory / segment_name(number)
@@ -228,7 +257,7 @@ class Recovery:
     def _restore(self, segment: Segment, data: bytes, record: Record, picture: SegmentPicture | None) -> None:
         """Enter a message older than the checkpoint: its bitmap says whether it is live."""
         if record.type == TYPE_VOID:
-            self._voided.update(unpack_numbers(data[record.payload : record.end]))
+            self._note_voided(segment, data, record)
         if record.type != TYPE_MESSAGE or not self._fill(segment, record.ordinal):
             return
         segment.add(record.offset, decode_targets(data, record))
@@ -239,6 +268,11 @@ class Recovery:
         elif picture is not None and record.ordinal in segment.shared:
             segment.shared[record.ordinal] = picture.shared.get(record.ordinal, segment.shared[record.ordinal])
 
+    def _note_voided(self, segment: Segment, data: bytes, record: Record) -> None:
+        torn = unpack_numbers(data[record.payload : record.end])
+        segment.voided.extend(torn)
+        self._voided.update(torn)
+
     # ------------------------------------------------------------------ replay
 
     def _replay(self, segment: Segment, data: bytes, record: Record) -> None:
@@ -246,7 +280,7 @@ class Recovery:
         self.advanced = True
         if record.batch > self.batch.number:
             if record.type == TYPE_VOID:
-                self._voided.update(unpack_numbers(data[record.payload : record.end]))
+                self._note_voided(segment, data, record)
             self._finish_batch(last=False)
             self.batch = BatchRecords(record.batch)
         self.next_transaction = max(self.next_transaction, record.transaction + 1)
@@ -378,6 +412,8 @@ class Recovery:
                 if count:
                     self.report.damages.append(Damage("missing", number, 0, count))
                     self.report.lost_records += count
+                continue
+            if not segment.offsets.count(0):
                 continue
             for ordinal in range(min(picture.ordinals, len(picture.live) * 8)):
                 if segment.offsets[ordinal] == 0 and picture.live[ordinal >> 3] & (1 << (ordinal & 7)):

@@ -43,6 +43,7 @@ class Segment:
         "file",
         "header_due",
         "identity",
+        "indexed",
         "kept",
         "live",
         "live_count",
@@ -54,6 +55,7 @@ class Segment:
         "seed",
         "shared",
         "size",
+        "voided",
     )
 
     def __init__(self, number: int, path: Path, identity: int, seed: int) -> None:
@@ -67,6 +69,8 @@ class Segment:
         self.header_due = False  # the file's header goes out with the first batch
         self.closed = False  # takes no more records
         self.compactable = True  # a compaction that failed for another reason than space is not tried again
+        self.indexed = False  # there is an index of the file as it is
+        self.voided: list[int] = []  # torn batches that a record of the segment tells of
         self.changed = True  # since the last checkpoint took its picture
         self.offsets: array[int] = array("I")  # 0 = no record (cancelled in the window, or damaged)
         self.queues: array[int] = array("H")
@@ -105,6 +109,14 @@ class Segment:
             self.live.append(0)
         self.offsets.append(0)
         self.queues.append(SHARED)
+
+    def adopt(self, offsets: array[int], queues: array[int], queue_ids: list[int]) -> None:
+        """Take over the records that an index names, none of them live yet."""
+        self.offsets, self.queues, self.queue_ids = offsets, queues, queue_ids
+        self._indexes = {queue_id: index for index, queue_id in enumerate(queue_ids)}
+        self.live = bytearray((len(offsets) + 7) >> 3)
+        self.live_count = 0
+        self.kept = len(offsets) - offsets.count(0)
 
     def is_live(self, ordinal: int) -> bool:
         """Say whether some queue still needs the record."""

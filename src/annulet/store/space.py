@@ -155,15 +155,19 @@ class LogSpace:
         self.tail.capacity = self._spare_size
         return self.tail
 
-    def start(self, segments: dict[int, Segment], covered: int) -> None:
-        """Take over the recovered segments; the last goes on as tail. ``covered`` is the checkpoint's segment."""
+    def start(self, segments: dict[int, Segment], covered: int, *, begun: bool = True) -> None:
+        """Take over the recovered segments; the last goes on as tail. ``covered`` is the checkpoint's segment.
+
+        With ``begun`` false the checkpoint says that nothing was written to that one yet.
+        """
         self.segments = segments
         for segment in segments.values():
             segment.closed = True
         last = segments.get(max(segments, default=0))
         headless = last is not None and last.header_due and last.size > SEGMENT_HEADER_SIZE
         if last is None or last.number < covered or headless:
-            self._start_fresh(max(covered, max(segments, default=0)) + 1)
+            unused = not begun and (last is None or last.number < covered)
+            self._start_fresh(covered if unused else max(covered, max(segments, default=0)) + 1)
             return
         last.closed = False
         self.tail = last
@@ -181,6 +185,19 @@ class LogSpace:
             logger.warning("message log: no disk space in %s: %s; publishes are refused", self.directory, error)
             self.disk_full = True
         last.capacity = max(last.size, file.size())
+
+    def end_tail(self) -> None:
+        """Cut the tail to its size and close its file: nothing follows in it. Only to be followed by :meth:`close`.
+
+        Raises ``OSError`` when the disk refuses.
+        """
+        file = self.tail.file
+        assert file is not None
+        file.truncate(self.tail.size)
+        file.sync()
+        file.close()
+        self.tail.file = None
+        self.tail.closed = True
 
     def close(self) -> None:
         """Close the files. The spare goes: it is cheap to make again."""

@@ -13,6 +13,7 @@ from annulet.store.quarantine import REASON_COMPACTION, DamageNote, Quarantine, 
 from annulet.store.records import SEGMENT_HEADER_SIZE, reseal_message, segment_header
 from annulet.store.scanning import read_record
 from annulet.store.segment import Segment
+from annulet.store.segment_index import index_path
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class SpareTask(MaintenanceTask):
 
 
 class RemoveTask(MaintenanceTask):
-    """Removes segments without live records."""
+    """Removes segments without live records, and their indexes."""
 
     def __init__(self, paths: dict[int, Path], directory: Path, files: FileSystem) -> None:
         self.numbers = list(paths)
@@ -50,6 +51,7 @@ class RemoveTask(MaintenanceTask):
         for number, path in self._paths.items():
             self._files.remove(path)
             self.removed.append(number)
+            self._files.remove(index_path(path))
         self._files.sync_directory(self._directory)
 
 
@@ -102,6 +104,7 @@ class CompactTask(MaintenanceTask):
                 target.sync()
             finally:
                 target.close()
+            self._files.remove(index_path(self._path))  # of the old file; by its length it would not be believed
             self._files.rename(unfinished, self._path)
             self.renamed = True
         except OSError:

@@ -1,0 +1,161 @@
+"""Putting back what the log did not read: as rows that stay on disk where a queue can have them, else one by one.
+
+What is read: the front of each queue, what the history or a lease remembers something of, what the history may not
+know yet, and everything of queues where something beside their order knows each message.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from operator import lt
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.order import FifoOrder
+from annulet.core.paged_order import front_room
+from annulet.core.paging import pageable
+from annulet.core.restoring import restore_rows
+from annulet.store.interface import RecoveredMessage
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterable
+
+    from annulet.broker.pager import Pager
+    from annulet.core.message import Origin
+    from annulet.core.queue import Queue
+    from annulet.store.interface import Log, RecoveredRows
+
+MESSAGES_AT_ONCE: Final = 256
+"""Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
+
+
+class RowRestorer:
+    """Restores messages of the queues in ``queues``. ``restore`` puts back a message that was read.
+
+    ``remembered``: sequences, by queue id, that have to be read. Of records from ``uncovered`` on those that may have a
+    duplicate id have to.
+    ``redelivered_upto``: by queue id the highest sequence that counts as redelivered.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        pager: Pager,
+        queues: dict[int, Queue],
+        *,
+        restore: Callable[[RecoveredMessage], None],
+        origin_of: Callable[[tuple[str, str, str, str]], Origin],
+        remembered: Callable[[int], Iterable[int]],
+        uncovered: int,
+        redelivered_upto: dict[int, int],
+    ) -> None:
+        self._log = log
+        self._pager = pager
+        self._queues = queues
+        self._restore = restore
+        self._origin_of = origin_of
+        self._remembered_of = remembered
+        self._uncovered = uncovered
+        self._redelivered_upto = redelivered_upto
+        self._remembered: dict[int, list[int]] = {}  # ascending, by queue id
+
+    def may_have_rows(self, queue_id: int) -> bool:
+        """Say whether the queue can have rows now; not so one that is gone."""
+        queue = self._queues.get(queue_id)
+        return queue is not None and pageable(queue) and isinstance(queue.order, FifoOrder)
+
+    def restore(self, rows: RecoveredRows) -> int:
+        """Put messages back. Returns how many of them were read."""
+        queue = self._queues.get(rows.queue_id)
+        length = len(rows.records)
+        if queue is None or not self._are_next(queue, rows):
+            return self._read(rows, 0, length)
+        end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
+        start = min(front_room(queue, rows.sizes), end)
+        count = self._read(rows, 0, start)
+        for first, behind in self._remembered_in(rows, start, end):
+            self._add(queue, rows, start, first)
+            count += self._read(rows, first, behind)
+            start = behind
+        self._add(queue, rows, start, end)
+        return count + self._read(rows, end, length)
+
+    def _are_next(self, queue: Queue, rows: RecoveredRows) -> bool:
+        """Say whether the queue may have rows, and these stand behind what it has, one behind the other."""
+        sequences = rows.sequences
+        return (
+            self.may_have_rows(rows.queue_id)
+            and sequences[0] >= queue.next_sequence
+            and (isinstance(sequences, range) or all(map(lt, sequences, sequences[1:])))
+        )
+
+    def _remembered_in(self, rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the stretches between ``start`` and ``end`` that have to be read: their starts and ends, ascending."""
+        queue_id, sequences = rows.queue_id, rows.sequences
+        known = self._remembered.get(queue_id)
+        if known is None:
+            known = self._remembered[queue_id] = sorted(set(self._remembered_of(queue_id)))
+        if start >= end or not known:
+            return []
+        near = known[bisect_left(known, sequences[start]) : bisect_right(known, sequences[end - 1])]
+        places = [bisect_left(sequences, sequence, start, end) for sequence in near]
+        found: list[tuple[int, int]] = []
+        for place, sequence in zip(places, near, strict=True):
+            if sequences[place] != sequence:
+                continue
+            if found and found[-1][1] == place:
+                found[-1] = (found[-1][0], place + 1)
+            else:
+                found.append((place, place + 1))
+        return found
+
+    def _add(self, queue: Queue, rows: RecoveredRows, start: int, end: int) -> None:
+        """Make rows of a part, in two steps where those that came back end in it."""
+        if start >= end:
+            return
+        order = self._pager.rows_of(queue)
+        assert order is not None
+        seen = end
+        if self._log.clean:
+            seen = bisect_right(rows.sequences, self._redelivered_upto[rows.queue_id], start, end)
+        made = [self._origin_of(origin) for origin in rows.origins]
+        for first, behind in ((start, seen), (seen, end)):
+            if first < behind:
+                restore_rows(
+                    queue,
+                    order,
+                    rows.sequences[first:behind],
+                    rows.records[first:behind],
+                    rows.sizes[first:behind],
+                    _origins(made, rows.origin_numbers[first:behind]),
+                    redelivered=behind <= seen,
+                )
+
+    def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
+        """Put back a part message by message. Damaged ones are left out; the log has counted them."""
+        for first in range(start, end, MESSAGES_AT_ONCE):
+            records = rows.records[first : min(first + MESSAGES_AT_ONCE, end)]
+            for place, found in enumerate(self._log.read(records), first):
+                target = (rows.queue_id, rows.sequences[place])
+                if found is not None and target in found.targets:
+                    self._restore(
+                        RecoveredMessage(
+                            rows.records[place],
+                            found.header,
+                            found.body,
+                            *found.origin,
+                            found.priority,
+                            found.accepted_at,
+                            found.expires_at,
+                            [target],
+                            not self._log.clean,
+                        )
+                    )
+        return max(0, end - start)
+
+
+def _origins(made: list[Origin], numbers: array[int]) -> list[Origin]:
+    """Return the origin of each row; as a rule all have the same."""
+    if numbers.count(numbers[0]) == len(numbers):
+        return [made[numbers[0]]] * len(numbers)
+    return [made[number] for number in numbers]

@@ -1,0 +1,247 @@
+"""Segment indexes: what a start needs of a closed segment, in a file beside it, so that no record has to be read.
+
+Everything stands in columns by ordinal: a record's place and queue and, of messages of which a queue's row keeps all
+there is to know (no expiry, no time set by the sender), sequence, body size and origin. All others have to
+be read.
+
+The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is believed only with
+the segment it was made of: same number, same random identity, same length. It says nothing about what is live; that is
+the checkpoint's. A segment without a sound index is read record by record and gets a new one.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
+from struct import error as struct_error
+from typing import Final
+from zlib import crc32
+
+from annulet.store.checkpoint import pack_shared, unpack_shared
+from annulet.store.files import FileSystem
+from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, unpack_numbers
+
+INDEX_SUFFIX: Final = ".index"
+
+_MAGIC: Final = b"ANIDX\x00\x00\x01"
+"""With the version of the format in the last byte. Another version counts as no index."""
+
+UNREAD: Final = 0xFFFF
+"""Origin number of a message that has to be read, and of an ordinal without a record."""
+
+_PLAIN: Final = b"\0"
+_CONSTANT: Final = b"\1"
+_GROWING: Final = b"\2"
+
+_FILE_HEADER: Final = Struct("<8sIQ")
+_FIXED: Final = Struct("<QIQQI?")  # number, identity, size, length of the file, ordinals, duplicate ids
+_LENGTH: Final = Struct("<I")
+
+
+def index_name(number: int) -> str:
+    """Return the file name of a segment's index."""
+    return f"{number:012d}{INDEX_SUFFIX}"
+
+
+def index_number(name: str) -> int | None:
+    """Undo :func:`index_name`; ``None`` for other files."""
+    stem = name.removesuffix(INDEX_SUFFIX)
+    return int(stem) if stem != name and stem.isdecimal() else None
+
+
+def index_path(segment: Path) -> Path:
+    """Return where the index of the segment in this file is."""
+    return segment.with_suffix(INDEX_SUFFIX)
+
+
+class SegmentIndex:
+    """One segment's index. ``size``: where its records end, ``length``: of its file, both in bytes."""
+
+    __slots__ = (
+        "duplicate_ids",
+        "identity",
+        "length",
+        "number",
+        "offsets",
+        "origin_numbers",
+        "origins",
+        "queue_ids",
+        "queues",
+        "sequences",
+        "shared",
+        "size",
+        "sizes",
+        "voided",
+    )
+
+    def __init__(self, number: int, identity: int, size: int, length: int) -> None:
+        self.number = number
+        self.identity = identity
+        self.size = size
+        self.length = length
+        self.offsets: array[int] = array("I")  # by ordinal, as in Segment
+        self.queues: array[int] = array("H")  # by ordinal, as in Segment
+        self.queue_ids: list[int] = []
+        self.shared: dict[int, tuple[int, ...]] = {}  # ordinal -> its targets: queue id, sequence, queue id, …
+        self.sequences: array[int] | range = array("Q")  # by ordinal, as the following; a range where they grow by one
+        self.sizes: array[int] = array("I")  # of the bodies in bytes
+        self.origin_numbers: array[int] = array(
+            "H"
+        )  # index into ``origins``, or UNREAD: sequence and size mean nothing
+        self.origins: list[bytes] = []  # encoded
+        self.duplicate_ids = False  # some message that needs not be read may have one
+        self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
+
+    def encode(self) -> bytes:
+        """Return the file's content."""
+        ordinals = len(self.offsets)
+        parts = [_FIXED.pack(self.number, self.identity, self.size, self.length, ordinals, self.duplicate_ids)]
+        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, array("Q", self.sequences))
+        parts += [_column_block(column) for column in columns]
+        parts += [_block(pack_numbers(self.queue_ids)), _block(pack_shared(self.shared))]
+        parts += [_block(pack_numbers(self.voided)), _LENGTH.pack(len(self.origins))]
+        parts += [_block(origin) for origin in self.origins]
+        body = b"".join(parts)
+        return _FILE_HEADER.pack(_MAGIC, crc32(body), len(body)) + body
+
+    def decode_columns(self, blocks: _Blocks, ordinals: int) -> None:
+        """Read the columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
+        for column in (self.offsets, self.queues, self.sizes, self.origin_numbers):
+            _fill_column(column, blocks.take(), ordinals)
+        sequences = array("Q")
+        block = blocks.take()
+        if block[:1] == _GROWING:
+            _fill_column(sequences, _CONSTANT + block[1:], 1)
+            self.sequences = range(sequences[0], sequences[0] + ordinals)
+        else:
+            _fill_column(sequences, block, ordinals)
+            self.sequences = sequences
+
+
+def decode(data: bytes) -> SegmentIndex | None:
+    """Undo :meth:`SegmentIndex.encode`; ``None`` when the file is damaged or of another version."""
+    if len(data) < _FILE_HEADER.size:
+        return None
+    magic, crc, length = _FILE_HEADER.unpack_from(data)
+    body = data[_FILE_HEADER.size :]
+    if magic != _MAGIC or length != len(body) or crc32(body) != crc:
+        return None
+    try:
+        return _decode_body(body)
+    except (struct_error, ValueError, IndexError):
+        return None
+
+
+def _decode_body(body: bytes) -> SegmentIndex:
+    number, identity, size, length, ordinals, duplicate_ids = _FIXED.unpack_from(body)
+    index = SegmentIndex(number, identity, size, length)
+    index.duplicate_ids = duplicate_ids
+    blocks = _Blocks(body, _FIXED.size)
+    index.decode_columns(blocks, ordinals)
+    index.queue_ids = list(unpack_numbers(blocks.take()))
+    index.shared = unpack_shared(blocks.take())
+    index.voided = unpack_numbers(blocks.take())
+    index.origins = [blocks.take() for _ in range(blocks.count())]
+    return index
+
+
+def _column_block(column: array[int]) -> bytes:
+    """Encode a column: its form, then one number where all are equal or grow by one, else all of them."""
+    first = column[0] if column else 0
+    if len(column) > 1 and column.count(first) == len(column):
+        return _block(_CONSTANT + _little_endian(column[:1]))
+    if len(column) > 1 and column[-1] == first + len(column) - 1 and column == _growing(column.typecode, first, column):
+        return _block(_GROWING + _little_endian(column[:1]))
+    return _block(_PLAIN + _little_endian(column))
+
+
+def _fill_column(column: array[int], block: bytes, length: int) -> None:
+    form = block[:1]
+    column.frombytes(block[1:])
+    if sys.byteorder == "big":
+        column.byteswap()
+    if form == _CONSTANT:
+        column *= length
+    elif form == _GROWING:
+        column.extend(range(column[0] + 1, column[0] + length))
+    if len(column) != length:
+        raise ValueError("columns of different lengths")
+
+
+def _growing(typecode: str, first: int, column: Sequence[int]) -> array[int]:
+    return array(typecode, range(first, first + len(column)))
+
+
+def load(segment: Path, number: int, files: FileSystem) -> SegmentIndex | None:
+    """Return the index of a segment if there is a sound one that was made of this very file.
+
+    Raises ``OSError`` when a file cannot be read.
+    """
+    path = index_path(segment)
+    try:
+        data = _content(path, files)
+    except FileNotFoundError:
+        return None
+    index = decode(data)
+    if index is None or index.number != number:
+        return None
+    file = files.open(segment)
+    try:
+        identity, copies = segment_identity(file.read(0, SEGMENT_HEADER_SIZE), number)
+        length = file.size()
+    finally:
+        file.close()
+    # With one copy of the header left the segment is read as a whole, which reports the damage.
+    if copies < 2 or identity != index.identity or length != index.length:
+        return None
+    return index
+
+
+def _content(path: Path, files: FileSystem) -> bytes:
+    file = files.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+class _Blocks:
+    """Takes blocks off an index's body."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self._data = data
+        self._offset = offset
+
+    def count(self) -> int:
+        """Return the next number."""
+        (number,) = _LENGTH.unpack_from(self._data, self._offset)
+        self._offset += _LENGTH.size
+        return int(number)
+
+    def take(self) -> bytes:
+        """Return the next block."""
+        length = self.count()
+        start = self._offset
+        self._offset += length
+        if self._offset > len(self._data):
+            raise ValueError("a block is cut off")
+        return self._data[start : self._offset]
+
+
+def _block(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+def _little_endian(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def stray(names: Sequence[str], numbers: set[int]) -> list[str]:
+    """Return the names of indexes whose segment is not among ``numbers``."""
+    return [name for name in names if (number := index_number(name)) is not None and number not in numbers]

@@ -1,0 +1,253 @@
+"""A broker that starts from segment indexes has what one has that reads every message: queue by queue, to the byte."""
+
+from __future__ import annotations
+
+import shutil
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker.broker import CATALOGUE_FILE, Broker
+from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.queue import Queue
+from annulet.residency.budget import MIB
+from annulet.store.catalogue import Catalogue
+from annulet.store.definitions import LeaseRange, LeaseRecord
+from annulet.store.history import History
+from annulet.testing.clock import VirtualClock
+from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
+from tests.broker.restarts import crash, leave, publish_all, queue_of, send_with_id
+
+QUEUE, BASIC, EXCHANGE = commands.Queue, commands.Basic, commands.Exchange
+COUNT = 2000
+SIZE = 1024
+SEEN = 1200
+"""Messages of ``deep`` that a consumer had: more than its front holds, so that some come back that would be rows."""
+
+QUEUES: dict[str, dict[str, Any]] = {
+    "deep": {},
+    "ring": {"x-ring-size": 1900},
+    "small": {},
+    "ranked": {"x-max-priority": 9},
+    "latest": {"x-last-value-key": "key"},
+    "aging": {"x-message-ttl": 10_000_000},
+}
+
+
+def body(number: int) -> bytes:
+    return b"%0*d" % (SIZE, number)
+
+
+async def fill(broker: Broker) -> None:
+    """Every kind of queue and message, alternating in the log, and some that a consumer has seen or settled."""
+    peer = await Peer(broker).open(1)
+    await peer.send(1, EXCHANGE.Declare(exchange="all", exchange_type="fanout", durable=True))
+    for name, arguments in QUEUES.items():
+        await peer.send(1, QUEUE.Declare(queue=name, durable=True, arguments=arguments))
+    await peer.send(1, QUEUE.Bind(queue="deep", exchange="all"), QUEUE.Bind(queue="ring", exchange="all"))
+    for start in range(0, COUNT, 250):
+        batch = [persistent(1, "deep", body(number)) for number in range(start, start + 250)]
+        batch += [persistent(1, "ring", b"%d" % number) for number in range(start, start + 250)]
+        batch.append(persistent(1, "", b"to all", exchange="all"))
+        batch.append(persistent(1, "deep", b"expires", expiration="100000000"))
+        batch.append(persistent(1, "deep", b"later", headers={"x-delay": 50_000}))
+        for name in ("small", "ranked", "latest", "aging"):
+            batch.append(
+                persistent(1, name, b"%s %d" % (name.encode(), start), headers={"key": "k"}, priority=start % 7)
+            )
+        await publish_all(broker, peer, *batch)
+    await peer.send(1, BASIC.Qos(prefetch_count=SEEN), BASIC.Consume(queue="deep"))
+    frames = await peer.take()
+    tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
+    assert len(tags) == SEEN
+    await peer.send(1, *(BASIC.Ack(tag) for tag in tags[:60:3]))
+    await broker.commit.durable()
+    await leave(peer)  # the others come back
+    await turns()
+
+
+def state(queue: Queue) -> dict[str, Any]:
+    """Everything a start restores of a queue, as it is before anybody looks at a message; then the messages."""
+    found: dict[str, Any] = {
+        "count": queue.order.count,
+        "bytes": queue.pending_bytes,
+        "next": queue.next_sequence,
+        "scheduled": queue.schedule.count,
+        "counters": queue.counters.as_dict(),
+        "redelivered": queue.order.redelivered_upto(),
+        "first": queue.order.first_sequence(),
+    }
+    found["entries"] = [
+        (
+            entry.sequence,
+            entry.message.body,
+            entry.message.header,
+            entry.message.priority,
+            entry.message.accepted_at,
+            entry.message.expires_at,
+            entry.message.record,
+            entry.message.origin.exchange,
+            entry.message.origin.routing_key,
+            entry.message.origin.publisher,
+            entry.message.origin.view.name,
+            entry.redelivered,
+            entry.delivery_count,
+        )
+        for entry in queue.browse()
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory, left by a clean stop when a test asks for it first; tests work on copies."""
+    return tmp_path_factory.mktemp("stopped")
+
+
+async def left(folder: Path, copy: Path, *, clean: bool) -> Path:
+    """Return a copy of the directory a broker left in good order, or of one that was killed after its next start."""
+    if not (folder / "data").exists():
+        async with testing.broker(http=False, data_dir=folder / "data", clock=VirtualClock()) as running:
+            await fill(running.broker)
+    shutil.copytree(folder / "data", copy)
+    if clean:
+        return copy
+    killed = copy.with_name("killed")
+    async with testing.broker(http=False, data_dir=copy, clock=VirtualClock(), body_budget_bytes=MIB) as running:
+        send_with_id(running.broker, "one", b"with an id", key="deep")
+        await crash(running.broker, copy, killed)
+    return killed
+
+
+async def states(directory: Path) -> tuple[dict[str, dict[str, Any]], int, int]:
+    """Start there; return the state of all queues, how many segments were not read, and the rows of ``deep``."""
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        broker = running.broker
+        rows = queue_of(broker, "deep").order.paged_count()
+        found = {name: state(queue_of(broker, name)) for name in QUEUES}
+        host = broker.hosts["/"]
+        found["duplicates"] = {"known": host.duplicates.has("deep", "one")}
+        return found, broker.log.report.indexed_segments, rows
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+async def test_same_as_read_one_by_one(tmp_path: Path, stopped: Path, clean: bool) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=clean)
+    other = tmp_path / "other"
+    shutil.copytree(directory, other)
+    for index in (other / "messages").glob("*.index"):
+        index.unlink()
+    with_index, indexed, rows = await states(directory)
+    one_by_one, nothing, none = await states(other)
+    assert with_index == one_by_one
+    assert (indexed > 0, nothing) == (True, 0)
+    assert rows > COUNT - SEEN - 50
+    assert none == 0, "all fits the budget, nothing had to page"
+    entries = with_index["deep"]["entries"]
+    assert len(entries) == COUNT + 16 - 20 + (not clean)
+    assert sum(entry[-1] for entry in entries) > KEEP_MESSAGES, "deliveries are counted beyond the front"
+
+
+async def test_rows_are_delivered_in_order_and_settled_for_good(tmp_path: Path, stopped: Path) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    for first in (True, False):
+        async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+            broker = running.broker
+            assert queue_of(broker, "ring").order.count == (1900 if first else 0)
+            peer = await Peer(broker).open(1)
+            await peer.send(1, BASIC.Qos(prefetch_count=500), BASIC.Consume(queue="ring"))
+            found: list[bytes] = []
+            while got := bodies(frames := await peer.take()):
+                found += got
+                tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
+                await peer.send(1, BASIC.Ack(tags[-1], multiple=True))
+            numbers = [int(content) for content in found if content != b"to all"]
+            assert numbers == (list(range(COUNT - len(numbers), COUNT)) if first else [])
+            await broker.commit.durable()
+            await leave(peer)
+
+
+@pytest.mark.parametrize("identified", [True, False])
+async def test_what_the_history_does_not_know_is_read(tmp_path: Path, stopped: Path, identified: bool) -> None:
+    """Without it every message may carry a duplicate id that nobody remembers, where any has one at all."""
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    if identified:
+        async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+            for number in range(1500):
+                send_with_id(running.broker, f"id {number}", body(number), key="deep")
+            await running.broker.commit.durable()
+    (directory / "history.sqlite").unlink()
+    History(directory / "history.sqlite").close()
+    found, indexed, rows = await states(directory)
+    assert indexed == 1 + identified
+    assert found["deep"]["count"] == COUNT + 16 - 20 + 1500 * identified
+    assert COUNT - KEEP_MESSAGES - 100 < rows < COUNT - KEEP_MESSAGES, "none of those with an id, nothing remembered"
+
+
+async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_path: Path, stopped: Path) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        sequences = [entry.sequence for entry in queue.browse()]
+        queue_id = queue.queue_id
+    held = sorted([*sequences[1300:1310], *sequences[5:7], sequences[1500]])
+    catalogue = Catalogue(directory / CATALOGUE_FILE)
+    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
+    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
+    catalogue.close()
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        assert queue.order.paged_count() > 0
+        assert [entry.sequence for entry in queue.leased_entries()] == held
+        waiting = [entry.sequence for entry in queue.browse() if entry.sequence not in held]
+        assert waiting == [sequence for sequence in sequences if sequence not in held]
+        assert queue.order.count == len(sequences) - len(held)
+
+
+async def test_messages_of_several_queues_are_rows_where_all_of_them_page(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    count = KEEP_MESSAGES + 200
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        peer = await Peer(running.broker).open(1)
+        for exchange, names in (("plain", ("deep", "other")), ("mixed", ("third", "ranked"))):
+            await peer.send(1, EXCHANGE.Declare(exchange=exchange, exchange_type="fanout", durable=True))
+            for name in names:
+                arguments = QUEUES.get(name, {})
+                await peer.send(1, QUEUE.Declare(queue=name, durable=True, arguments=arguments))
+                await peer.send(1, QUEUE.Bind(queue=name, exchange=exchange))
+            await publish_all(
+                running.broker, peer, *(persistent(1, "", body(number), exchange=exchange) for number in range(count))
+            )
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queues = {name: queue_of(running.broker, name) for name in ("deep", "other", "third", "ranked")}
+        assert {name: queue.order.paged_count() for name, queue in queues.items()} == {
+            "deep": 200,
+            "other": 200,
+            "third": 0,
+            "ranked": 0,
+        }
+        assert queues["third"].order.snapshot()[0].message is queues["ranked"].order.snapshot()[0].message
+        for queue in queues.values():
+            assert queue.pending_bytes == count * SIZE
+        assert queues["deep"].purge(0) == count
+        assert [entry.message.body for entry in queues["other"].browse()] == [body(number) for number in range(count)]
+        await running.broker.commit.durable()
+        assert running.broker.log.statistics().live_records == 2 * count
+
+
+async def test_messages_of_unknown_queues_are_dropped_for_good(tmp_path: Path, stopped: Path) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        running.broker.catalogue.delete_queue("/", "deep")
+        await crash(running.broker, directory, tmp_path / "killed")
+    async with testing.broker(http=False, data_dir=tmp_path / "killed", clock=VirtualClock()) as running:
+        broker = running.broker
+        assert broker.log.report.indexed_segments
+        live = sum(queue_of(broker, name).order.count for name in QUEUES if name != "deep")
+        await broker.commit.durable()
+        assert broker.log.statistics().live_records == live
