@@ -23,6 +23,7 @@ from annulet.store.quarantine import (
 )
 from annulet.store.records import SEGMENT_HEADER_SIZE
 from annulet.store.segment import segment_name
+from annulet.store.segment_index import index_name
 from tests.store.log_tools import SEGMENT, flush, live, message, upkeep
 from tests.store.log_tools import opened as opened_in_memory
 from tests.store.simulated_files import SimulatedFiles
@@ -61,6 +62,7 @@ def test_damage_found_at_start_is_set_aside_and_all_others_are_served(tmp_path: 
     directory = tmp_path / "messages"
     filled(directory)[0].close()
     damage(directory / segment_name(1), b"body 02")
+    (directory / index_name(1)).unlink()  # else nobody looks at the record before it is read
     log = opened(directory)
     assert sorted(body[:7] for body in live(log)) == [b"body 00", b"body 01", b"body 03", b"body 04"]
     assert upkeep(log)[0] == "QuarantineTask"

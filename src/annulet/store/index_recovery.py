@@ -61,7 +61,7 @@ def restorable(
     *,
     redelivered: bool,
 ) -> Iterator[RecoveredMessage | RecoveredRows]:
-    """Yield what is live in the segments, which are given by number: in columns where their indexes know it, all else as messages that are read.
+    """Yield what is live in segments, given by number: in columns where their indexes know it, else as messages read.
 
     A message of several queues is in columns only where all of them ``may_have_rows``; it is read once for the others.
     """
