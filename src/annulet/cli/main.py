@@ -11,6 +11,7 @@ from annulet.cli.backup import backup
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
+from annulet.cli.pipeline import pipeline
 from annulet.cli.serve import serve
 
 
@@ -30,4 +31,5 @@ main.add_command(serve)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(backup)
+main.add_command(pipeline)
 main.add_command(password_hash)
