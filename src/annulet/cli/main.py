@@ -8,6 +8,7 @@ import click
 
 from annulet import __version__, _build
 from annulet.cli.backup import backup
+from annulet.cli.archive import archive, replay
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
@@ -31,5 +32,7 @@ main.add_command(serve)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(backup)
+pipeline.add_command(archive)
+pipeline.add_command(replay)
 main.add_command(pipeline)
 main.add_command(password_hash)
