@@ -14,6 +14,7 @@ from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
 from annulet.cli.pipeline import pipeline
 from annulet.cli.serve import serve
+from annulet.cli.what_if import report, what_if
 
 
 def version_text() -> str:
@@ -34,5 +35,7 @@ main.add_command(doctor)
 main.add_command(backup)
 pipeline.add_command(archive)
 pipeline.add_command(replay)
+pipeline.add_command(what_if)
+pipeline.add_command(report)
 main.add_command(pipeline)
 main.add_command(password_hash)
