@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from annulet.cli import pipeline as command
 from annulet.cli.main import main
 from annulet.spark.pipeline.progress import BatchReport
+from annulet.spark.pipeline.running import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +92,14 @@ def test_signals_ask_for_a_stop_and_their_handlers_come_back() -> None:
         assert stop.stop.wait(10)
         assert stop.number == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_batch_that_was_cut_off_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    command.tell_cut_off(Outcome(rows=1, batches=1, stopped=True, cut_off=("query orders: it broke",)))
+
+    assert capsys.readouterr().err == (
+        "annulet pipeline: stopped within a batch, which the next run repeats: query orders: it broke\n"
+    )
 
 
 @pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from annulet.cli.pipeline import EXIT_FAILED, EXIT_SIGNAL, Display, fail, session, stop_signals
+from annulet.cli.pipeline import EXIT_FAILED, EXIT_SIGNAL, Display, fail, session, stop_signals, tell_cut_off
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,7 @@ def archive(folder: Path, url: str, queues: tuple[str, ...], trigger: str, *, ve
             outcome = run_archive(spark, url, queues, folder, options, received)
     except PipelineError as error:
         fail(str(error), EXIT_FAILED)
+    tell_cut_off(outcome)
     click.echo(f"archived {outcome.rows:,} messages in {outcome.batches:,} batches")
     if outcome.stopped and options.trigger is None:
         sys.exit(EXIT_SIGNAL + received.number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from annulet.spark.pipeline.progress import BatchReport
+    from annulet.spark.pipeline.running import Outcome
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -64,9 +66,16 @@ def run_command(file: Path, *, dry_run: bool, verbose: bool) -> None:
         fail(str(error), EXIT_USAGE)
     except PipelineError as error:
         fail(str(error), EXIT_FAILED)
+    tell_cut_off(outcome)
     click.echo(f"{definition.name}: {outcome.rows:,} rows in {outcome.batches:,} batches")
     if outcome.stopped and definition.trigger == AVAILABLE_NOW:
         sys.exit(EXIT_SIGNAL + received.number)
+
+
+def tell_cut_off(outcome: Outcome) -> None:
+    """Say which batches were under way when the run was stopped."""
+    for text in outcome.cut_off:
+        click.echo(f"annulet pipeline: stopped within a batch, which the next run repeats: {text}", err=True)
 
 
 class Stop:
@@ -122,11 +131,20 @@ def session(
     finally:
         os.close(saved)
     spark.sparkContext.setLogLevel("WARN" if verbose else "OFF")
+    if not verbose:
+        quiet_errors()
     register(spark)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def quiet_errors() -> None:
+    """Keep PySpark from writing each refused statement to standard error as JSON: the error is told in a line."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 class Display:

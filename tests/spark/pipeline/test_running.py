@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 import pytest
 
 from annulet.spark.pipeline.errors import PipelineError
 from annulet.spark.pipeline.progress import BatchReport
+from annulet.spark.pipeline.running import watch
 
 if TYPE_CHECKING:
     from tests.spark.conftest import BrokerThread
@@ -144,6 +145,30 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_moves(
         assert expected in str(error.value)
         assert len(str(error.value).splitlines()) == 1
     assert broker.pending(f"{name}-in") == 3
+
+
+class FailedQuery:
+    """A streaming query that ended with an error."""
+
+    isActive = False  # noqa: N815 - Spark's names
+    recentProgress: tuple[Any, ...] = ()  # noqa: N815
+    lastProgress = None  # noqa: N815
+
+    def exception(self) -> Exception:
+        return RuntimeError("annulet.bulk.errors.UnavailableError: nobody there; start one")
+
+    def stop(self) -> None:
+        """It has ended."""
+
+
+def test_a_failure_ends_the_run_but_not_one_that_was_asked_to_stop() -> None:
+    stop = Event()
+    queries: Any = {"orders": FailedQuery()}
+    with pytest.raises(PipelineError, match="query orders: nobody there; start one"):
+        watch(queries, stop=stop, report=lambda _batch: None)
+    stop.set()
+    outcome = watch(queries, stop=stop, report=lambda _batch: None)
+    assert (outcome.stopped, outcome.cut_off) == (True, ("query orders: nobody there; start one",))
 
 
 def test_a_lease_that_is_gone_and_a_damaged_checkpoint_are_told(

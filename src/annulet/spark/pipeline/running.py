@@ -27,11 +27,15 @@ STOP_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run moved. ``stopped`` says whether it was asked to end before it was done."""
+    """What a run moved. ``stopped`` says whether it was asked to end before it was done.
+
+    ``cut_off`` has what failed in queries after that, in one line each; the next run repeats their batches.
+    """
 
     rows: int
     batches: int
     stopped: bool
+    cut_off: tuple[str, ...] = ()
 
 
 def run(
@@ -72,6 +76,7 @@ def watch(queries: Mapping[str, StreamingQuery], *, stop: Event, report: Callabl
     Raises :class:`PipelineError` for a query that failed.
     """
     watches = {name: Watch(name) for name in queries}
+    cut_off: dict[str, str] = {}
 
     def look() -> bool:
         """Report what is new; say whether a query still runs."""
@@ -80,8 +85,13 @@ def watch(queries: Mapping[str, StreamingQuery], *, stop: Event, report: Callabl
             for batch in watches[name].new(query):
                 report(batch)
             failure = query.exception()
-            if failure is not None and not stop.is_set():
-                raise PipelineError(f"query {name}: {explain(failure)}")
+            if failure is None:
+                continue
+            text = f"query {name}: {explain(failure)}"
+            if not stop.is_set():
+                raise PipelineError(text)
+            # A terminal's Ctrl-C goes to Spark's Python processes too, which may end before their query does.
+            cut_off[name] = text
         return any(running)
 
     while look() and not stop.wait(LOOK_SECONDS):
@@ -94,6 +104,7 @@ def watch(queries: Mapping[str, StreamingQuery], *, stop: Event, report: Callabl
         rows=sum(watch.rows for watch in watches.values()),
         batches=sum(watch.batches for watch in watches.values()),
         stopped=stopped,
+        cut_off=tuple(cut_off.values()),
     )
 
 
