@@ -94,6 +94,15 @@ def test_signals_ask_for_a_stop_and_their_handlers_come_back() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_missing_packages_are_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "pyspark" else object())
+
+    for arguments in (["run", write(tmp_path)], ["replay", "a", "--url", "u", "--to", "q", "--name", "n"]):
+        result = CliRunner().invoke(main, ["pipeline", *arguments])
+        assert result.exit_code == 1
+        assert result.stderr == "annulet pipeline: pyspark is not installed; pip install 'annulet[spark]'\n"
+
+
 def test_a_batch_that_was_cut_off_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     command.tell_cut_off(Outcome(rows=1, batches=1, stopped=True, cut_off=("query orders: it broke",)))
 

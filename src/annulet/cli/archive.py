@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from annulet.cli.pipeline import EXIT_FAILED, EXIT_SIGNAL, Display, fail, session, stop_signals, tell_cut_off
+from annulet.cli.pipeline import (
+    EXIT_FAILED,
+    EXIT_SIGNAL,
+    Display,
+    fail,
+    require_spark,
+    session,
+    stop_signals,
+    tell_cut_off,
+)
+from annulet.spark.pipeline.triggers import AVAILABLE_NOW, is_trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +30,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 MEBIBYTE: Final = 1024 * 1024
-AVAILABLE_NOW: Final = "available-now"
-INTERVAL: Final = re.compile(r"\d+ (?:milliseconds?|seconds?|minutes?|hours?)")
 
 
 def moment(text: str) -> datetime:
@@ -38,7 +45,7 @@ def moment(text: str) -> datetime:
 
 def trigger_text(text: str) -> str:
     """Check a trigger: ``available-now`` or an interval."""
-    if text != AVAILABLE_NOW and not INTERVAL.fullmatch(text):
+    if not is_trigger(text):
         raise click.BadParameter(f'{text!r} is no trigger; give {AVAILABLE_NOW}, or an interval such as "5 seconds"')
     return text
 
@@ -69,6 +76,7 @@ def archive(folder: Path, url: str, queues: tuple[str, ...], trigger: str, *, ve
     Run again it goes on where it ended. Exit code 0: done, or stopped while running at intervals. 1: it failed. 130,
     143: stopped before everything that was available was moved.
     """
+    require_spark()
     from annulet.spark.archive.archiving import ArchiveOptions  # noqa: PLC0415 - other commands start faster
     from annulet.spark.archive.maintenance import Upkeep  # noqa: PLC0415
     from annulet.spark.pipeline.errors import PipelineError  # noqa: PLC0415
@@ -133,6 +141,7 @@ def replay(*, verbose: bool, **options: Any) -> None:
 
     Exit code 0: done. 1: it failed. 130, 143: stopped; the same command goes on.
     """
+    require_spark()
     from annulet.spark.archive.replay import ReplayRequest  # noqa: PLC0415 - other commands start faster
     from annulet.spark.archive.replay import replay as run_replay  # noqa: PLC0415
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415

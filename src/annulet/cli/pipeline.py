@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -45,11 +46,13 @@ def run_command(file: Path, *, dry_run: bool, verbose: bool) -> None:
     Exit code 0: done, or stopped while running at intervals. 1: a query failed. 2: the file is wrong. 130, 143:
     stopped before everything that was available was moved.
     """
-    from annulet.spark.pipeline.definition import AVAILABLE_NOW, load  # noqa: PLC0415 - other commands start faster
+    require_spark()
+    from annulet.spark.pipeline.definition import load  # noqa: PLC0415 - other commands start faster
     from annulet.spark.pipeline.errors import PipelineError, PipelineFileError  # noqa: PLC0415
     from annulet.spark.pipeline.frames import build_frames  # noqa: PLC0415
     from annulet.spark.pipeline.planning import describe  # noqa: PLC0415
     from annulet.spark.pipeline.running import run  # noqa: PLC0415
+    from annulet.spark.pipeline.triggers import AVAILABLE_NOW  # noqa: PLC0415
 
     try:
         definition = load(file)
@@ -70,6 +73,13 @@ def run_command(file: Path, *, dry_run: bool, verbose: bool) -> None:
     click.echo(f"{definition.name}: {outcome.rows:,} rows in {outcome.batches:,} batches")
     if outcome.stopped and definition.trigger == AVAILABLE_NOW:
         sys.exit(EXIT_SIGNAL + received.number)
+
+
+def require_spark() -> None:
+    """End with a remedy when the packages are missing that pipelines need."""
+    missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
+    if missing:
+        fail(f"{' and '.join(missing)} is not installed; pip install 'annulet[spark]'", EXIT_FAILED)
 
 
 def tell_cut_off(outcome: Outcome) -> None:
@@ -114,6 +124,7 @@ def session(
     ``modules`` is a folder whose Python modules Spark's workers can import.
     """
     from annulet.spark import register  # noqa: PLC0415
+    from annulet.spark.java import JavaNotFoundError  # noqa: PLC0415
     from annulet.spark.session import local_session  # noqa: PLC0415
 
     if modules is not None:
@@ -126,6 +137,9 @@ def session(
                 os.dup2(nowhere.fileno(), 2)  # the processes of Spark inherit it
         try:
             spark = local_session(name, cores=cores, settings=settings)
+        except JavaNotFoundError as error:
+            os.dup2(saved, 2)
+            fail(str(error), EXIT_FAILED)
         finally:
             os.dup2(saved, 2)
     finally:

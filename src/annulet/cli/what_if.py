@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from annulet.cli.archive import FOLDER, moment
-from annulet.cli.pipeline import EXIT_FAILED, fail, session
+from annulet.cli.pipeline import EXIT_FAILED, fail, require_spark, session
 
 if TYPE_CHECKING:
     from annulet.spark.what_if.settings import Setting
@@ -62,6 +62,7 @@ def what_if(
 
     Exit code 0: done, and the goal is met by a setting. 1: it failed. 3: no setting meets the goal.
     """
+    require_spark()
     from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415 - other commands start faster
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415
     from annulet.spark.what_if import report as made  # noqa: PLC0415
@@ -115,6 +116,7 @@ def tell_goal(goal: str, conditions: Sequence[Any], settings: Sequence[Setting],
 @chosen_messages
 def report(folder: Path, json_file: Path | None, *, verbose: bool, **options: Any) -> None:
     """Tell what archived messages of FOLDER were: how many, how large, how fast, how often they came back, by queue."""
+    require_spark()
     from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415 - other commands start faster
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415
     from annulet.spark.what_if.report import what_happened  # noqa: PLC0415

@@ -31,7 +31,7 @@ def test_files_are_chosen_by_day() -> None:
 
 
 def test_checkpoints_of_queues_are_apart(tmp_path: Path) -> None:
-    assert checkpoint_of(tmp_path, "a/b") == tmp_path / "_annulet" / "checkpoints" / "a%2Fb"
+    assert checkpoint_of(tmp_path, "a/b") == tmp_path / "_annulet" / "checkpoints" / "a@2Fb"
 
 
 @pytest.mark.spark

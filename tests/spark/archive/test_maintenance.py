@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from annulet.spark.archive.log import Entry, FileEntry, State
-from annulet.spark.archive.maintenance import STAGE_SECONDS, Upkeep, expire, mergeable, vacuum
+from annulet.spark.archive.maintenance import STAGE_SECONDS, Upkeep, expire, mergeable, remove_orphans, vacuum
 from annulet.spark.archive.table import Table
 
 NOW = 1_700_000_000_000
@@ -82,3 +82,19 @@ def test_what_does_not_count_is_deleted_after_the_grace(tmp_path: Path) -> None:
     clock.now = int((old_stage.stat().st_mtime + STAGE_SECONDS + 1) * 1000)
     vacuum(table, upkeep)
     assert not old_stage.exists()
+
+
+def test_what_a_crash_left_goes_after_a_day(tmp_path: Path) -> None:
+    clock = Clock()
+    table = table_of(tmp_path, clock, ["date=2023-11-14/address=a/x.parquet"])
+    orphan = tmp_path / "date=2023-11-14" / "address=a" / "merged-y.parquet"
+    orphan.write_bytes(b"rows")
+    (table.inside / "replays").mkdir()
+    (table.inside / "replays" / "z.parquet").write_bytes(b"rows")
+    written = orphan.stat().st_mtime
+
+    clock.now = int((written + STAGE_SECONDS - 1) * 1000)
+    assert remove_orphans(table) == 0
+    clock.now = int((written + STAGE_SECONDS + 1) * 1000)
+    assert remove_orphans(table) == 1
+    assert [path.name for path in sorted(tmp_path.rglob("*.parquet"))] == ["z.parquet", "x.parquet"]

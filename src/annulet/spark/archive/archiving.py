@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from annulet.spark.archive.log import ArchiveError
-from annulet.spark.archive.maintenance import Upkeep, maintain
+from annulet.spark.archive.maintenance import Upkeep, maintain, remove_orphans
 from annulet.spark.archive.table import Table
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER
 from annulet.spark.pipeline.queries import query_id
@@ -54,6 +54,7 @@ def start_archive(
     ``checkpoint`` is below the folder unless given, and belongs to this queue; ``lease`` is ``archive.QUEUE``.
     """
     chosen = options or ArchiveOptions()
+    remove_orphans(Table(folder))
     stream = (
         spark.readStream.format("annulet")
         .options(url=url, queue=queue, lease=lease or f"archive.{queue}", retrySeconds=chosen.retry_seconds)
@@ -73,7 +74,7 @@ def start_archive(
 
 def checkpoint_of(folder: Path, queue: str) -> Path:
     """Return the default folder of a queue's checkpoint."""
-    return Table(folder).inside / "checkpoints" / re.sub(r"[^\w.-]", lambda found: f"%{ord(found[0]):02X}", queue)
+    return Table(folder).inside / "checkpoints" / re.sub(r"[^\w.-]", lambda found: f"@{ord(found[0]):02X}", queue)
 
 
 def _appending(table: Table, upkeep: Upkeep) -> Callable[[DataFrame, int], None]:

@@ -134,6 +134,26 @@ def vacuum(table: Table, upkeep: Upkeep) -> int:
     return len(paths)
 
 
+def remove_orphans(table: Table) -> int:
+    """Delete files that a crash left before they counted: older than STAGE_SECONDS and unknown to the log.
+
+    Looks at every file, so it is for the start of a process. Returns files deleted.
+    """
+    limit = table.log.now() / 1000 - STAGE_SECONDS
+    state = table.state()
+    known = state.files.keys() | state.removed.keys()
+    orphans = [
+        path
+        for path in table.root.rglob("*.parquet")
+        if table.inside not in path.parents
+        and str(path.relative_to(table.root)) not in known
+        and path.stat().st_mtime < limit
+    ]
+    for path in orphans:
+        path.unlink()
+    return len(orphans)
+
+
 def _remove_empty(file: Path, root: Path) -> None:
     """Remove the folders of a deleted file that hold nothing any more."""
     for folder in file.parents:

@@ -15,11 +15,10 @@ import msgspec
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER, PARTITIONS
 from annulet.spark.pipeline.errors import PipelineFileError
 from annulet.spark.pipeline.toml_lines import line_of, lines_of
+from annulet.spark.pipeline.triggers import AVAILABLE_NOW, is_trigger
 
 T = TypeVar("T", bound="Section")
 
-AVAILABLE_NOW: Final = "available-now"
-INTERVAL: Final = re.compile(r"\d+ (?:milliseconds?|seconds?|minutes?|hours?)")
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of sources and transforms are names of SQL views."""
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
@@ -323,7 +322,7 @@ class _Checks:
 
     def check(self) -> None:
         pipeline = self._pipeline
-        if pipeline.trigger != AVAILABLE_NOW and not INTERVAL.fullmatch(pipeline.trigger):
+        if not is_trigger(pipeline.trigger):
             raise pipeline.error(
                 ("pipeline", "trigger"), f'{pipeline.trigger!r} is unknown; give "{AVAILABLE_NOW}" or "5 seconds"'
             )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.spark.archive.table import Table
 from annulet.spark.pipeline.definition import (
-    AVAILABLE_NOW,
     ConsoleSink,
     ParquetSink,
     ParquetSource,
@@ -20,6 +19,7 @@ from annulet.spark.pipeline.definition import (
     streams,
 )
 from annulet.spark.pipeline.frames import BATCH_VIEW, queue_options
+from annulet.spark.pipeline.triggers import AVAILABLE_NOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
