@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa  # at run time: Spark reads the annotations of what it runs in tasks
 
 from annulet.core.message import DEFAULT_PRIORITY
 from annulet.spark.what_if.settings import Condition, Setting, WhatIfError
@@ -14,7 +15,6 @@ from annulet.spark.what_if.simulation import Result, simulate
 from annulet.spark.what_if.traffic import Arrival
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 SETTINGS_MAX: Final = 1000
@@ -65,8 +65,6 @@ def _task(settings: list[Setting]) -> Callable[[pa.Table], pa.Table]:
     """Return what a task does with all rows of its setting."""
 
     def run(table: pa.Table) -> pa.Table:
-        import pyarrow as pa  # noqa: PLC0415 - imported where the task runs
-
         number = table.column("setting")[0].as_py()
         ordered = table.sort_by([("at", "ascending"), ("queue", "ascending"), ("position", "ascending")])
         result = simulate(settings[number], arrivals_of(ordered))
