@@ -1,8 +1,8 @@
 """A folder of Parquet files that grows by batches, each once, and is read as of one moment.
 
-Spark writes a batch into a staging folder; its files move to their places under names that the batch decides, and one
-log entry makes them count. What a crash leaves between the two is found by its name and removed when the batch comes
-again, so those who read the folder without the log see no row twice either, as long as nobody compacts.
+Spark writes a batch into a staging folder; its files move to their places under names that begin with the batch, and
+one log entry makes them count. What a crash leaves between the two is found by its name and removed once the batch is
+there, so those who read the folder without the log see no row twice for long either, as long as nobody compacts.
 """
 
 from __future__ import annotations
@@ -65,16 +65,19 @@ class Table:
 
         Raises :class:`ArchiveError` when its columns are others than those of the batches before.
         """
+        prefix = f"{query}-{batch:09}"
         if self.done(query, batch):
+            self._clean_up(query, prefix)
             return 0
         self._check_schema(frame.schema)
-        prefix = f"{query}-{batch:09}"
-        if query not in self._clean:
-            self._remove_leftovers(prefix)
         self._clean.discard(query)
-        placed = self.place(self.write(frame, partition_by, sort_by, files), prefix)
-        self.log.commit(lambda state: _entry_of(state, query, batch, placed))
-        self._clean.add(query)
+        stage = self.write(frame, partition_by, sort_by, files)
+        placed = self.place(stage, f"{prefix}-{uuid.uuid4().hex[:8]}")
+        if self.log.commit(lambda state: _entry_of(state, query, batch, placed)) is None:
+            for file in placed:
+                (self.root / file.path).unlink(missing_ok=True)
+            return 0
+        self._clean_up(query, prefix)
         return sum(file.rows for file in placed)
 
     def write(self, frame: DataFrame, partition_by: Sequence[str], sort_by: Sequence[str], files: int) -> Path:
@@ -133,7 +136,9 @@ class Table:
         known = self.schema()
         if known is None:
             self.schema_file.parent.mkdir(parents=True, exist_ok=True)
-            self.schema_file.write_text(schema.json())
+            new = self.schema_file.with_name(f"schema-{uuid.uuid4().hex}.json")
+            new.write_text(schema.json())
+            new.replace(self.schema_file)  # in one step: another process may be reading it
             return
         expected = {field.name: field.dataType.simpleString() for field in known.fields}
         found = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -148,15 +153,21 @@ class Table:
                 "write into a new folder"
             )
 
-    def _remove_leftovers(self, prefix: str) -> None:
-        """Remove the files of an earlier attempt that ended between their move and the log entry."""
+    def _clean_up(self, query: str, prefix: str) -> None:
+        """Remove what other attempts at a batch that is there left beside it.
+
+        Only now: before its log entry another attempt, by a process thought dead, could have made its files count.
+        """
+        if query in self._clean:
+            return
         counted = self.state().files
         for path in self.root.rglob(f"{prefix}-*.parquet"):
             if str(path.relative_to(self.root)) not in counted:
-                path.unlink()
+                path.unlink(missing_ok=True)
+        self._clean.add(query)
 
 
 def _entry_of(state: State, query: str, batch: int, placed: list[FileEntry]) -> Entry | None:
     if state.marks.get(query, -1) >= batch:
-        return None  # another process with the same checkpoint was quicker; its files have the same names
+        return None  # another process with the same checkpoint was quicker
     return Entry(query=query, batch=batch, add=placed)
