@@ -49,7 +49,7 @@ def test_a_replay_goes_on_where_it_ended_and_is_done_once(
 ) -> None:
     broker.declare(name)
     archive_of(spark, tmp_path)
-    request = ReplayRequest(tmp_path, broker.url, name, "again", where="priority <> 3", rate=20)
+    request = ReplayRequest(tmp_path, broker.url, name, "again", where="priority <> 3", rate=30)
     stop, reports = Event(), []
 
     def report(published: int, total: int) -> None:
@@ -57,7 +57,7 @@ def test_a_replay_goes_on_where_it_ended_and_is_done_once(
         stop.set()
 
     first = replay(spark, request, stop=stop, report=report)
-    assert (first.rows, first.total, first.done, reports) == (20, 45, False, [(20, 45)])
+    assert (first.rows, first.total, first.done, reports) == (30, 45, False, [(30, 45)])
     plan_file = tmp_path / "_annulet" / "replays" / "again" / "plan.json"
     plan = msgspec.json.decode(plan_file.read_bytes())
     plan_file.write_bytes(msgspec.json.encode({**plan, "published": 0}))  # as a crash after the publish leaves it

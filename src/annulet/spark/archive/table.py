@@ -33,8 +33,8 @@ class Table:
     """The files below ``root``. Paths are local or mounted: moving a file there must be one step."""
 
     def __init__(self, root: Path, *, clock: Callable[[], int] | None = None) -> None:
-        self.root = root
-        self.inside = root / INSIDE
+        self.root = root.absolute()  # Spark's process may have another working directory
+        self.inside = self.root / INSIDE
         self.log = Log(self.inside / "log", clock=clock)
         self._clean: set[str] = set()  # queries whose last attempt left nothing behind
 
