@@ -7,8 +7,8 @@ import platform
 import click
 
 from annulet import __version__, _build
-from annulet.cli.backup import backup
 from annulet.cli.archive import archive, replay
+from annulet.cli.backup import backup
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
