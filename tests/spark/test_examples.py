@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,12 @@ def test_example(
     broker.declare(*queues)
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "example", "exec"), {"spark": spark, "bulk_url": broker.url})
+    given = {
+        "spark": spark,
+        "bulk_url": broker.url,
+        "print": partial(print, file=printed),  # the broker's thread logs to standard output
+    }
+    exec(compile(code, "example", "exec"), given)
     if output is not None:
         assert printed.getvalue() == output
 
