@@ -127,6 +127,14 @@ def test_an_unknown_way_to_treat_an_existing_lease_is_answered_with_the_known_on
         read(onExistingLease="steal")
 
 
+def test_batches_of_a_write_are_numbered_under_its_id() -> None:
+    assert (write(address="a").write_batch, write(address="a", writeId="w", writeBatch="7").write_batch) == (0, 7)
+    with pytest.raises(OptionError, match="option writeBatch numbers the batches of a writeId, which is missing"):
+        write(address="a", writeBatch="7")
+    with pytest.raises(OptionError, match="option writeBatch: -1 is out of range; give at least 0"):
+        write(address="a", writeId="w", writeBatch="-1")
+
+
 def test_address_and_exchange_exclude_each_other_and_may_be_the_default_exchange() -> None:
     options = write(exchange="", routingKey="")
     assert (options.exchange, options.routing_key) == ("", "")

@@ -7,11 +7,14 @@ import platform
 import click
 
 from annulet import __version__, _build
+from annulet.cli.archive import archive, replay
 from annulet.cli.backup import backup
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
+from annulet.cli.pipeline import pipeline
 from annulet.cli.serve import serve
+from annulet.cli.what_if import report, what_if
 
 
 def version_text() -> str:
@@ -30,4 +33,9 @@ main.add_command(serve)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(backup)
+pipeline.add_command(archive)
+pipeline.add_command(replay)
+pipeline.add_command(what_if)
+pipeline.add_command(report)
+main.add_command(pipeline)
 main.add_command(password_hash)

@@ -44,6 +44,7 @@ WRITE_OPTIONS: Final = (
     "mandatory",
     "writeId",
     "rejectFrom",
+    "writeBatch",
     "retrySeconds",
 )
 SPARK_OPTIONS: Final = frozenset(
@@ -105,7 +106,10 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of a write. ``address`` and ``exchange`` win over the columns of the same names."""
+    """Options of a write. ``address`` and ``exchange`` win over the columns of the same names.
+
+    ``write_batch`` numbers the batches of one ``write_id``: what is not above the highest published one is done.
+    """
 
     url: BulkUrl
     address: str | None
@@ -115,6 +119,7 @@ class WriteOptions:
     mandatory: bool
     write_id: str | None
     reject_from: str | None  # a lease: the rows are positions of it that are rejected
+    write_batch: int
     retry_seconds: float
 
     @classmethod
@@ -130,6 +135,9 @@ class WriteOptions:
         address, exchange = given.text("address"), given.text("exchange", empty=True)
         if address is not None and exchange is not None:
             raise OptionError("options address and exchange exclude each other: an address is a queue or an exchange")
+        write_id = given.text("writeId")
+        if write_id is None and given.text("writeBatch") is not None:
+            raise OptionError("option writeBatch numbers the batches of a writeId, which is missing; add it")
         return cls(
             url=given.url(),
             address=address,
@@ -137,8 +145,9 @@ class WriteOptions:
             routing_key=given.text("routingKey", empty=True),
             persistent=given.flag("persistent", default=True),
             mandatory=given.flag("mandatory", default=True),
-            write_id=given.text("writeId"),
             reject_from=given.text("rejectFrom"),
+            write_id=write_id,
+            write_batch=given.number("writeBatch", 0, 0),
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 

@@ -114,7 +114,7 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:
         """Stage the rows of a task."""
-        return self._stage(iterator, self._query, 0)
+        return self._stage(iterator, self._query, self._options.write_batch)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all rows."""

@@ -1,0 +1,162 @@
+"""Keeping an archive in shape: small files become large ones, old days go, replaced files are deleted in time."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from annulet.spark.archive.log import Entry, FileEntry, State
+from annulet.spark.archive.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_BYTES: Final = 64 * 1024 * 1024
+"""Size that files are merged up to: Spark reads such a file about ten times as fast as its rows in thousands."""
+SMALL_FILES: Final = 64
+"""Small files of a folder that start a merge: each is written again once per 64 batches at most."""
+GRACE_SECONDS: Final = 3600.0
+"""How long a replaced file stays for readers that began before."""
+STAGE_SECONDS: Final = 24 * 3600.0
+"""Age after which a staging folder is what a crash left; a batch takes seconds."""
+DAY_SECONDS: Final = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Bounds of an archive. ``keep_days`` of ``None`` keeps everything; days are those of the folders, in UTC."""
+
+    file_bytes: int = FILE_BYTES
+    small_files: int = SMALL_FILES
+    keep_days: int | None = None
+    grace_seconds: float = GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one round of maintenance did, in files."""
+
+    merged: int = 0
+    expired: int = 0
+    deleted: int = 0
+
+
+def maintain(spark: SparkSession, table: Table, upkeep: Upkeep) -> Done:
+    """Merge where there are many small files, let old days go, delete what nobody can be reading any more."""
+    return Done(compact(spark, table, upkeep), expire(table, upkeep), vacuum(table, upkeep))
+
+
+def compact(spark: SparkSession, table: Table, upkeep: Upkeep) -> int:
+    """Merge small files of a folder into one of ``file_bytes`` where there are ``small_files``. Returns files merged.
+
+    Readers by the log see either the small ones or the merged one. When another process was quicker, its result stays.
+    """
+    merged = 0
+    for group in mergeable(table.state(), upkeep):
+        paths = [file.path for file in group]
+        frame = table.read(spark, paths)
+        folders = [part.partition("=")[0] for part in PurePosixPath(paths[0]).parts[:-1]]
+        order = [name for name in ("enqueued_at", "queue", "position") if name in frame.columns]
+        stage = table.write(frame, folders, order, 1)
+        placed = table.place(stage, f"merged-{uuid.uuid4().hex}")
+        if sum(file.rows for file in placed) != sum(file.rows for file in group):
+            raise RuntimeError(f"{table.root}: a merge changed the number of rows; nothing was replaced")
+        if table.log.commit(lambda state, placed=placed, paths=paths: _replacing(state, placed, paths)) is None:  # type: ignore[misc]
+            for file in placed:
+                (table.root / file.path).unlink()
+        else:
+            merged += len(group)
+    return merged
+
+
+def mergeable(state: State, upkeep: Upkeep) -> Iterator[list[FileEntry]]:
+    """Yield groups of small files of one folder, oldest first, each about ``file_bytes`` in all."""
+    folders: dict[str, list[FileEntry]] = {}
+    for file in state.files.values():
+        if file.bytes < upkeep.file_bytes // 2:
+            folders.setdefault(str(PurePosixPath(file.path).parent), []).append(file)
+    for files in folders.values():
+        if len(files) < max(2, upkeep.small_files):
+            continue
+        group: list[FileEntry] = []
+        size = 0
+        for file in sorted(files, key=lambda file: (file.added_at, file.path)):
+            if group and size + file.bytes > upkeep.file_bytes:
+                if len(group) > 1:
+                    yield group
+                group, size = [], 0
+            group.append(file)
+            size += file.bytes
+        if len(group) > 1:
+            yield group
+
+
+def _replacing(state: State, placed: list[FileEntry], paths: list[str]) -> Entry | None:
+    if any(path not in state.files for path in paths):
+        return None
+    return Entry(add=placed, remove=paths)
+
+
+def expire(table: Table, upkeep: Upkeep) -> int:
+    """Let the files of days go that are older than ``keep_days``. Returns their number."""
+    if upkeep.keep_days is None:
+        return 0
+    cut = table.log.now() / 1000 - upkeep.keep_days * DAY_SECONDS
+    first_kept = f"date={datetime.fromtimestamp(cut, UTC):%Y-%m-%d}"
+
+    def old(state: State) -> Entry | None:
+        paths = [path for path in state.files if path.startswith("date=") and path.partition("/")[0] < first_kept]
+        return Entry(remove=paths) if paths else None
+
+    entry = table.log.commit(old)
+    return 0 if entry is None else len(entry.remove)
+
+
+def vacuum(table: Table, upkeep: Upkeep) -> int:
+    """Delete files that stopped counting longer than ``grace_seconds`` ago, and old staging. Returns files deleted."""
+    now = table.log.now()
+    limit = now - upkeep.grace_seconds * 1000
+    paths = [path for path, at in table.state().removed.items() if at <= limit]
+    for path in paths:
+        (table.root / path).unlink(missing_ok=True)
+        _remove_empty(table.root / path, table.root)
+    if paths:
+        table.log.commit(lambda _state: Entry(forget=paths))
+    stage = table.inside / "stage"
+    for folder in stage.iterdir() if stage.is_dir() else ():
+        if folder.stat().st_mtime < now / 1000 - STAGE_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)  # another process may be doing the same
+    return len(paths)
+
+
+def remove_orphans(table: Table) -> int:
+    """Delete files that a crash left before they counted: older than STAGE_SECONDS and unknown to the log.
+
+    Looks at every file, so it is for the start of a process. Returns files deleted.
+    """
+    limit = table.log.now() / 1000 - STAGE_SECONDS
+    state = table.state()
+    known = state.files.keys() | state.removed.keys()
+    orphans = [
+        path
+        for path in table.root.rglob("*.parquet")
+        if table.inside not in path.parents
+        and str(path.relative_to(table.root)) not in known
+        and path.stat().st_mtime < limit
+    ]
+    for path in orphans:
+        path.unlink()
+    return len(orphans)
+
+
+def _remove_empty(file: Path, root: Path) -> None:
+    """Remove the folders of a deleted file that hold nothing any more."""
+    for folder in file.parents:
+        if folder == root or not folder.is_dir() or any(folder.iterdir()):
+            return
+        folder.rmdir()

@@ -1,0 +1,173 @@
+"""A folder of Parquet files that grows by batches, each once, and is read as of one moment.
+
+Spark writes a batch into a staging folder; its files move to their places under names that begin with the batch, and
+one log entry makes them count. What a crash leaves between the two is found by its name and removed once the batch is
+there, so those who read the folder without the log see no row twice for long either, as long as nobody compacts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.parquet
+
+from annulet.spark.archive.log import ArchiveError, Entry, FileEntry, Log, State, sync_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+INSIDE: Final = "_annulet"
+"""Folder of the log and of what is being written; Spark and pandas pass over names that begin with ``_``."""
+
+COMPRESSION: Final = "zstd"
+
+
+class Table:
+    """The files below ``root``. Paths are local or mounted: moving a file there must be one step."""
+
+    def __init__(self, root: Path, *, clock: Callable[[], int] | None = None) -> None:
+        self.root = root.absolute()  # Spark's process may have another working directory
+        self.inside = self.root / INSIDE
+        self.log = Log(self.inside / "log", clock=clock)
+        self._clean: set[str] = set()  # queries whose last attempt left nothing behind
+
+    @property
+    def schema_file(self) -> Path:
+        """The file with the columns of all batches, those in folder names included."""
+        return self.inside / "schema.json"
+
+    def state(self) -> State:
+        """Return which files count now."""
+        return self.log.state()
+
+    def done(self, query: str, batch: int) -> bool:
+        """Say whether a batch is there."""
+        return self.state().marks.get(query, -1) >= batch
+
+    def append(
+        self,
+        frame: DataFrame,
+        query: str,
+        batch: int,
+        *,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        files: int = 1,
+    ) -> int:
+        """Add a batch unless it is there, and return its rows. ``files`` of each folder at most, but for large tasks.
+
+        Raises :class:`ArchiveError` when its columns are others than those of the batches before.
+        """
+        prefix = f"{query}-{batch:09}"
+        if self.done(query, batch):
+            self._clean_up(query, prefix)
+            return 0
+        self._check_schema(frame.schema)
+        self._clean.discard(query)
+        stage = self.write(frame, partition_by, sort_by, files)
+        placed = self.place(stage, f"{prefix}-{uuid.uuid4().hex[:8]}")
+        if self.log.commit(lambda state: _entry_of(state, query, batch, placed)) is None:
+            for file in placed:
+                (self.root / file.path).unlink(missing_ok=True)
+            return 0
+        self._clean_up(query, prefix)
+        return sum(file.rows for file in placed)
+
+    def write(self, frame: DataFrame, partition_by: Sequence[str], sort_by: Sequence[str], files: int) -> Path:
+        """Write rows into a new staging folder and return it. ``sort_by`` orders the rows of each file."""
+        stage = self.inside / "stage" / uuid.uuid4().hex
+        # Spark's default, INT96, is deprecated and has no statistics to skip row groups by.
+        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        spread = frame.repartition(files, *partition_by) if partition_by else frame.coalesce(files)
+        if sort_by:
+            spread = spread.sortWithinPartitions(*partition_by, *sort_by)
+        spread.write.partitionBy(*partition_by).option("compression", COMPRESSION).parquet(str(stage))
+        return stage
+
+    def place(self, stage: Path, prefix: str) -> list[FileEntry]:
+        """Move the files of a staging folder to their places, on disk, and remove the folder."""
+        now = self.log.now()
+        placed: list[FileEntry] = []
+        folders = set()
+        for number, path in enumerate(sorted(stage.rglob("part-*.parquet"))):
+            rows = pyarrow.parquet.read_metadata(path).num_rows
+            if not rows:
+                continue  # Spark writes one for a batch without rows
+            target = self.root / path.relative_to(stage).parent / f"{prefix}-{number:04}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            path.replace(target)
+            folders.add(target.parent)
+            placed.append(FileEntry(str(target.relative_to(self.root)), rows, target.stat().st_size, now))
+        for folder in folders:
+            sync_folder(folder)
+        shutil.rmtree(stage)
+        return placed
+
+    def schema(self) -> StructType | None:
+        """Return the columns of the files; ``None`` before the first batch."""
+        from pyspark.sql.types import StructType  # noqa: PLC0415 - the log is read without Spark
+
+        try:
+            return StructType.fromJson(json.loads(self.schema_file.read_text()))
+        except FileNotFoundError:
+            return None
+
+    def read(self, spark: SparkSession, paths: Iterable[str] | None = None) -> DataFrame:
+        """Return all rows as of now, or those of some of the files. Raises :class:`ArchiveError` without a batch."""
+        schema = self.schema()
+        if schema is None:
+            raise ArchiveError(f"{self.root}: holds no batch of annulet; give the folder that was written to")
+        chosen = [str(self.root / path) for path in (self.state().files if paths is None else paths)]
+        if not chosen:
+            return spark.createDataFrame([], schema)
+        # The columns of folder names come last in files, but the table has them where its writer had them.
+        return spark.read.schema(schema).option("basePath", str(self.root)).parquet(*chosen).select(*schema.names)
+
+    def _check_schema(self, schema: StructType) -> None:
+        known = self.schema()
+        if known is None:
+            self.schema_file.parent.mkdir(parents=True, exist_ok=True)
+            new = self.schema_file.with_name(f"schema-{uuid.uuid4().hex}.json")
+            new.write_text(schema.json())
+            new.replace(self.schema_file)  # in one step: another process may be reading it
+            return
+        expected = {field.name: field.dataType.simpleString() for field in known.fields}
+        found = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if expected != found:
+            differing = sorted(
+                f"{name}: {found.get(name, 'missing')}, not {expected.get(name, 'known')}"
+                for name in expected.keys() | found.keys()
+                if expected.get(name) != found.get(name)
+            )
+            raise ArchiveError(
+                f"{self.root}: the batch has other columns than those before ({'; '.join(differing)}); cast them, or "
+                "write into a new folder"
+            )
+
+    def _clean_up(self, query: str, prefix: str) -> None:
+        """Remove what other attempts at a batch that is there left beside it.
+
+        Only now: before its log entry another attempt, by a process thought dead, could have made its files count.
+        """
+        if query in self._clean:
+            return
+        counted = self.state().files
+        for path in self.root.rglob(f"{prefix}-*.parquet"):
+            if str(path.relative_to(self.root)) not in counted:
+                path.unlink(missing_ok=True)
+        self._clean.add(query)
+
+
+def _entry_of(state: State, query: str, batch: int, placed: list[FileEntry]) -> Entry | None:
+    if state.marks.get(query, -1) >= batch:
+        return None  # another process with the same checkpoint was quicker
+    return Entry(query=query, batch=batch, add=placed)

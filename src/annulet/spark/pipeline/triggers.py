@@ -1,0 +1,17 @@
+"""When batches happen, as users write it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+AVAILABLE_NOW: Final = "available-now"
+"""What is there when the run begins, then the end."""
+
+INTERVAL: Final = re.compile(r"\d+ (?:milliseconds?|seconds?|minutes?|hours?)")
+"""The shortest distance of two batches, in Spark's words."""
+
+
+def is_trigger(text: str) -> bool:
+    """Say whether a text is one of both."""
+    return text == AVAILABLE_NOW or INTERVAL.fullmatch(text) is not None

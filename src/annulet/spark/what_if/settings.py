@@ -1,0 +1,124 @@
+"""The settings to try, and the goal they are to meet: how they are written, and in which order they are small."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from annulet.core.arguments.queues import parse_queue_arguments
+from annulet.core.errors import CoreError
+
+Value = int | float | bool | str
+
+CONSUMER_NAMES: Final = ("consumers", "rate", "prefetch")
+"""Settings that are not arguments of the queue."""
+
+METRICS: Final = ("loss", "depth", "dwell-p50", "dwell-p90", "dwell-p99", "dwell-max")
+CONDITION: Final = re.compile(r"\s*([\w-]+)\s*(<=|<)\s*([\d.]+)\s*(%|ms|s|min)?\s*")
+UNITS: Final = {"": 1.0, "%": 0.01, "ms": 1.0, "s": 1000.0, "min": 60_000.0}
+
+
+class WhatIfError(Exception):
+    """Settings, a goal or the recorded traffic cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing to try: a queue's arguments, and who consumes. ``rate`` is of one consumer, in messages a second."""
+
+    arguments: dict[str, Value] = field(default_factory=dict)
+    consumers: int = 1
+    rate: float = 100.0
+    prefetch: int = 1
+
+    def described(self) -> dict[str, Value]:
+        """Return it by names, as a row of a table."""
+        return {"consumers": self.consumers, "rate": self.rate, "prefetch": self.prefetch, **self.arguments}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``metric <= most``: loss as a share, dwell in milliseconds, depth in messages. ``strict``: below."""
+
+    metric: str
+    most: float
+    strict: bool
+
+    def met(self, value: float) -> bool:
+        """Say whether a value meets it."""
+        return value < self.most if self.strict else value <= self.most
+
+
+def grid(fixed: Mapping[str, Value], varied: Mapping[str, Sequence[Value]]) -> list[Setting]:
+    """Return every combination, the smallest first: by the first name varied, then the second, and so on.
+
+    Names are arguments of queues, by any of their names, and :data:`CONSUMER_NAMES`. Raises :class:`WhatIfError`.
+    """
+    names = list(varied)
+    ordered = [sorted(dict.fromkeys(varied[name]), key=_rank) for name in names]
+    return [setting_of({**fixed, **dict(zip(names, values, strict=True))}) for values in itertools.product(*ordered)]
+
+
+def setting_of(values: Mapping[str, Value]) -> Setting:
+    """Return the setting of some names. Raises :class:`WhatIfError` when the core would not take it."""
+    consumer = {name: value for name, value in values.items() if name in CONSUMER_NAMES}
+    arguments = {name: value for name, value in values.items() if name not in CONSUMER_NAMES}
+    try:
+        parse_queue_arguments(dict(arguments))
+    except CoreError as error:
+        raise WhatIfError(f"{_text(values)}: {error}") from error
+    for name, value in consumer.items():
+        if isinstance(value, (str, bool)) or value <= 0 or (name != "rate" and value != int(value)):
+            raise WhatIfError(f"{name}: {value!r} is no {'rate' if name == 'rate' else 'number'} above 0")
+    known: dict[str, Any] = consumer
+    return Setting(arguments=arguments, **known)
+
+
+def parse_goal(text: str) -> list[Condition]:
+    """Read ``loss <= 0.1%, dwell-p99 < 5 s``. Raises :class:`WhatIfError`."""
+    return [_condition(part) for part in re.split(r",|\band\b", text)]
+
+
+def parse_value(text: str) -> Value:
+    """Read a value of the command line: a number, true, false, or text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _condition(text: str) -> Condition:
+    match = CONDITION.fullmatch(text)
+    if match is None:
+        raise WhatIfError(f"goal {text.strip()!r}: write METRIC <= NUMBER, such as 'loss <= 0.1%' or 'dwell-p99 < 5 s'")
+    metric, sign, number, unit = match[1], match[2], float(match[3]), match[4] or ""
+    if metric not in METRICS:
+        raise WhatIfError(f"goal {text.strip()!r}: no metric {metric!r}; there are {', '.join(METRICS)}")
+    time_unit = unit in ("ms", "s", "min")
+    if metric.startswith("dwell") != time_unit or (unit == "%" and metric != "loss"):
+        wanted = "ms, s or min" if metric.startswith("dwell") else "% or nothing" if metric == "loss" else "no unit"
+        raise WhatIfError(f"goal {text.strip()!r}: {metric} takes {wanted}")
+    return Condition(metric, number * UNITS[unit], strict=sign == "<")
+
+
+def _rank(value: Value) -> tuple[bool, float, str]:
+    return (True, 0.0, value) if isinstance(value, str) else (False, float(value), "")
+
+
+def _text(values: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def names_of(settings: Sequence[Setting]) -> Iterator[str]:
+    """Yield the names in which settings differ, in their order; all names when they are one."""
+    described = [setting.described() for setting in settings]
+    names = list(dict.fromkeys(name for values in described for name in values))
+    differing = [name for name in names if len({values.get(name) for values in described}) > 1]
+    yield from differing or names

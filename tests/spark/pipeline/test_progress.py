@@ -1,0 +1,44 @@
+"""Figures of batches, from Spark's progress reports."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from annulet.spark.pipeline.progress import Watch, backlog_of, report_of
+
+
+def progress(batch: int, rows: int, *, end: int = 40, latest: int = 100) -> dict[str, Any]:
+    offsets = {"endOffset": {"pos": end}, "latestOffset": json.dumps({"pos": latest})}
+    return {
+        "batchId": batch,
+        "numInputRows": rows,
+        "durationMs": {"triggerExecution": 2000},
+        "sources": [offsets, {"endOffset": "17", "latestOffset": None}],
+    }
+
+
+def query(*documents: dict[str, Any]) -> Any:
+    return SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(document)) for document in documents])
+
+
+def test_a_report_has_rows_time_and_backlog() -> None:
+    report = report_of("orders", progress(3, 4000))
+
+    assert report.line() == "orders: batch 3, 4,000 rows, 2,000 rows/s, backlog 60, batch time 2.0 s"
+
+
+def test_sources_without_positions_have_no_backlog() -> None:
+    assert backlog_of({"endOffset": "5", "latestOffset": "7"}) is None
+    assert backlog_of({"endOffset": {"pos": 5}, "latestOffset": None}) is None
+    assert backlog_of({"endOffset": {"pos": 5}, "latestOffset": {"pos": 4}}) == 0
+    assert report_of("x", {**progress(0, 0), "sources": []}).backlog is None
+
+
+def test_each_batch_with_rows_is_given_once() -> None:
+    watch = Watch("orders")
+
+    assert [report.batch for report in watch.new(query(progress(0, 5), progress(1, 0)))] == [0]
+    assert [report.batch for report in watch.new(query(progress(0, 5), progress(1, 7), progress(2, 1)))] == [1, 2]
+    assert (watch.rows, watch.batches) == (13, 3)

@@ -1,0 +1,75 @@
+"""The examples of the documentation that need Spark: Python blocks marked ``<!-- test: spark -->`` run on the session.
+
+``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark`` and ``bulk_url`` are defined. A
+block that is followed by a ``text`` block must print exactly that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from annulet.cli import archive, pipeline, what_if
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import BrokerThread
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+EXAMPLE = re.compile(
+    r"<!-- test: spark(?: with (?P<queues>[\w -]+?))? -->\s*"
+    r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?",
+    re.DOTALL,
+)
+
+
+def examples() -> Iterator[Any]:
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text()
+        for match in EXAMPLE.finditer(text):
+            line = text.count("\n", 0, match.start("code")) + 1
+            yield pytest.param(
+                match["code"], match["output"], (match["queues"] or "").split(), id=f"{page.name}:{line}"
+            )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("code", "output", "queues"), list(examples()))
+def test_example(
+    spark: SparkSession,
+    broker: BrokerThread,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    code: str,
+    output: str | None,
+    queues: list[str],
+) -> None:
+    @contextlib.contextmanager
+    def session(*_arguments: Any, **_options: Any) -> Iterator[SparkSession]:
+        yield spark  # a command's own would end the one of the tests
+
+    for module in (archive, pipeline, what_if):
+        monkeypatch.setattr(module, "session", session)
+    broker.declare(*queues)
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    given = {
+        "spark": spark,
+        "bulk_url": broker.url,
+        "print": partial(print, file=printed),  # the broker's thread logs to standard output
+    }
+    exec(compile(code, "example", "exec"), given)
+    if output is not None:
+        assert printed.getvalue() == output
+
+
+def test_there_are_such_examples() -> None:
+    assert len(list(examples())) >= 3
