@@ -16,8 +16,10 @@ is settled, so a crash in between doubles a message and never loses one.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import LOOK_MESSAGES, REFUSED
 from annulet.core.death_records import (
     DELIVERY_LIMIT,
     EXPIRED,
@@ -134,7 +136,10 @@ class DeadLetters(Forwarder):
         self.waiting = True
 
     def flush(self, now: int) -> None:
-        """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message."""
+        """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message.
+
+        Stops at one whose body the disk does not give now: it and what is behind it wait for the next flush.
+        """
         if self._flushing or self.held:
             return
         self._flushing = True
@@ -142,6 +147,8 @@ class DeadLetters(Forwarder):
         try:
             while batches:
                 batch = batches[0]
+                if batch.entries[0].message.absent and not _readable(batch):
+                    break
                 entry = batch.entries.popleft()
                 if not batch.entries:
                     batches.popleft()
@@ -246,7 +253,7 @@ class DeadLetters(Forwarder):
                 sequence=entry.sequence,
                 reason=RemovalReason.DEAD_LETTERED,
                 key=entry.key.text if entry.key is not None else "",
-                size=len(message.body),
+                size=message.size,
                 priority=message.priority,
                 accepted_at=message.accepted_at,
                 at=now,
@@ -256,6 +263,13 @@ class DeadLetters(Forwarder):
                 rule=rule,
             )
         )
+
+
+def _readable(batch: Batch) -> bool:
+    """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent."""
+    bodies = batch.queue.bodies
+    messages = [entry.message for entry in islice(batch.entries, LOOK_MESSAGES)]
+    return bodies is None or bodies.look(messages) != REFUSED
 
 
 def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from annulet.core.arguments import CHANGEABLE
+from annulet.core.bodies import exchange
 from annulet.core.entry import DELIVERING, PENDING, DeliveryCopy, QueueEntry
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import Message, PropertyValue
@@ -94,9 +95,9 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
     if former.record and stored:
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has
-        entry.message = message
+        exchange(entry, message)
         if entry.delivery_count or message.deliver_at:
             queue.effects.entry_changed(queue, entry)
     else:
         message.record = former.record
-        entry.message = message
+        exchange(entry, message)
