@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from pamqp import commands
@@ -15,7 +16,7 @@ from annulet.residency.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.conftest import leave
-from tests.broker.restarts import queue_of
+from tests.broker.restarts import crash, queue_of
 
 QUEUE, BASIC = commands.Queue, commands.Basic
 COUNT = 1750
@@ -27,7 +28,7 @@ def body(number: int) -> bytes:
 
 
 @pytest.fixture
-async def broker(tmp_path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     async with testing.broker(
         http=False, data_dir=tmp_path / "data", clock=VirtualClock(), body_budget_bytes=MIB
     ) as running:
@@ -143,3 +144,40 @@ async def test_accounts_of_queues_are_counted_anew_in_turn(broker: Broker, monke
     queue.bodies.bytes -= 5
     pager.tick(broker.clock())
     assert pager.drift == 0
+
+
+async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(broker, {"x-priorities": 10}, lambda number: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    away, _ = pager.bodies_away
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.log, "read", refuse)
+        peer, found = await consumed(broker)
+        assert found == list(range(COUNT - away))
+        pager.tick(broker.clock())
+    assert (queue.order.count, pager.figures.unreadable) == (away, 0)
+    assert pager.figures.postponed > 0
+    peer.connection.abort()
+    await turns()
+    pager.tick(broker.clock())
+    assert (await consumed(broker))[1] == list(range(COUNT - away, COUNT))
+
+
+def refuse(records: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+async def test_after_a_crash_bodies_leave_while_messages_are_restored(broker: Broker, tmp_path: Path) -> None:
+    await filled(broker, {"x-sort-key": "rank"}, lambda number: {"headers": {"rank": COUNT - number}})
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "copy", clock=VirtualClock(), body_budget_bytes=MIB
+    ) as running:
+        pager = running.broker.pager
+        assert pager is not None
+        await paged(running.broker)
+        assert pager.bodies_away[0] >= COUNT - KEEP_MESSAGES
+        assert (await consumed(running.broker))[1] == list(reversed(range(COUNT)))
+        assert pager.drift == 0
+        leave(running.broker)

@@ -43,6 +43,9 @@ SAMPLE: Final = 512
 GROWTH_LEAST: Final = 256
 """Bodies that came since the last pass before another is worth it, where rows can go instead."""
 
+SWEEP_LEAST: Final = 1024
+"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
+
 
 class BodyStore(BodySource):
     """Reads bodies for all queues, from ``reader``, in the thread that made it.
@@ -141,6 +144,7 @@ class StoredBodies(QueueBodies):
         self._rows = False  # plain entries become rows: only what cannot is a candidate
         self._candidates: list[QueueEntry] = []  # all that may leave, and some that cannot any more
         self._adopted = 0  # messages in memory when all of the queue was last looked at
+        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
         self._attempts = 0
         self._asked_for = 0  # fetches whose records the disk was asked for ahead
         self._scanning: list[QueueEntry] = []  # the rest of the pass under way
@@ -193,8 +197,9 @@ class StoredBodies(QueueBodies):
         candidates = self._candidates
         candidates.append(entry)
         self.grown += 1
-        if len(candidates) > 2 * self.in_memory + KEEP_MESSAGES and not self._scanning:
+        if len(candidates) > self._sweep_at and not self._scanning:
             self._candidates = [held for held in candidates if held.state != REMOVED and not held.away]
+            self._sweep_at = 2 * len(self._candidates) + SWEEP_LEAST
 
     # ------------------------------------------------------------------ out
 
