@@ -8,6 +8,8 @@ from annulet.core.bodies import bring_back, exchange, let_go, pin, send_away, un
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import ContentUnavailable, PreconditionFailed
 from annulet.core.queue import Queue
+from annulet.core.revision import revise_delivering
+from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 
@@ -131,3 +133,22 @@ def test_a_changed_message_is_in_memory():
     assert not replacement.message.absent
     assert replacement.message.body == b"%010d" % 1
     assert account(queue) == (0, 0)
+
+
+def test_a_delivery_that_is_rejected_with_a_reason_is_not_read():
+    queue, disk = durable_queue(), Disk()
+    (entry,) = filled(queue, disk, 1)
+    RecordingSession().consume(queue)
+    bodies = bodies_of(queue, disk)
+    bodies.let_all_go(ALL)
+    disk.failing = True
+    revise_delivering(entry, {"why": "because"}, stored=False)
+    assert b"because" in entry.message.header
+    assert (entry.away, entry.message.absent, entry.message.size, account(queue)) == (True, True, 10, (1, 10))
+    with pytest.raises(ContentUnavailable):
+        revise_delivering(entry, {"why": "another"})
+    assert b"another" not in entry.message.header
+    disk.failing = False
+    assert int(entry.message.body) == 1
+    revise_delivering(entry, {"why": "another"})
+    assert (entry.away, entry.message.absent, account(queue), drift_of(queue)) == (False, False, (0, 0), 0)

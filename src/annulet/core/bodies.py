@@ -126,6 +126,17 @@ def exchange(entry: QueueEntry, message: Message) -> None:
     message.near += 1
 
 
+def exchange_away(entry: QueueEntry, message: Message) -> None:
+    """Let an entry that is away hold another message of the same record: the same body, which stays on disk."""
+    former = entry.message
+    assert message.size == former.size
+    former.away -= 1
+    message.source = former.source
+    message.away = 1
+    message.leave()
+    entry.message = message
+
+
 def pin(queue: Queue, messages: list[Message]) -> None:
     """Have the bodies of messages of a queue in memory until they are unpinned, whatever becomes of their entries.
 
