@@ -6,8 +6,9 @@ from array import array
 
 from annulet.broker.leased import (
     DELIVERY_COUNT_MAX,
+    DELIVERY_COUNT_SHIFT,
     REDELIVERED_FLAG,
-    SEQUENCE_BITS,
+    REJECTED_FLAG,
     SEQUENCE_MASK,
     TRANSIENT_FLAG,
     expect_leased,
@@ -22,7 +23,8 @@ from annulet.store.definitions import LeaseRange, LeaseRecord
 
 
 def test_flags_count_and_sequence_share_64_bits_without_overlap() -> None:
-    fields = [SEQUENCE_MASK, DELIVERY_COUNT_MAX << SEQUENCE_BITS, TRANSIENT_FLAG, REDELIVERED_FLAG]
+    count = DELIVERY_COUNT_MAX << DELIVERY_COUNT_SHIFT
+    fields = [SEQUENCE_MASK, REJECTED_FLAG, count, TRANSIENT_FLAG, REDELIVERED_FLAG]
     assert sum(fields) == (1 << 64) - 1
     assert unpack_positions(array("Q", fields).tobytes()) == array("Q", fields)
 
@@ -38,7 +40,7 @@ def test_what_a_lease_holds_is_in_delivery_again_and_what_it_acknowledged_is_not
                 acknowledged=acknowledged, last=4, owner="guest", generated=False,
             )
         )  # fmt: skip
-        positions = [11, 12, 13 | REDELIVERED_FLAG, 14 | 3 << SEQUENCE_BITS]
+        positions = [11, 12, 13 | REDELIVERED_FLAG, 14 | 3 << DELIVERY_COUNT_SHIFT]
         catalogue.add_lease_range("/", name, LeaseRange(1, 4, array("Q", positions).tobytes()))
     expect_leased(catalogue, {queue_id: queue})
     message = Message(b"", b"", Origin("", "q", "", ContentView()), durable=True)

@@ -117,9 +117,7 @@ def test_nothing_is_pinned_when_one_cannot_be_read_or_all_are_too_many():
     assert [message.near for message in messages] == [0, 0, 0]
     bodies.store.drop_orphans()
     bodies.store.room = lambda: 29
-    with pytest.raises(
-        PreconditionFailed, match=r"3 bodies are on disk only and take 30 bytes in memory, where 29 are left"
-    ):
+    with pytest.raises(PreconditionFailed, match="3 bodies are on disk only and take 30 bytes in memory"):
         pin(queue, messages)
 
 

@@ -15,6 +15,7 @@ from annulet.core.entry import PENDING, REMOVED
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.paging import EntryPages
 
 COMPACTION_MINIMUM: Final = 64
 """Entries removed from the middle before an order is rebuilt; below it a rebuild costs more than it frees."""
@@ -77,6 +78,10 @@ class Order:
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()
+
+    def take_pages(self) -> EntryPages | None:
+        """Take the rows out of the order, without reading them; ``None`` when there are none."""
+        return None
 
     def paged_count(self) -> int:
         """Return how many of the pending entries are on disk only."""

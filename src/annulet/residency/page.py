@@ -26,7 +26,7 @@ _NARROW_MAX: Final = 0xFFFFFFFF
 class Rows:
     """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
 
-    __slots__ = ("kept", "origins", "partial", "records", "redelivered", "sequences")
+    __slots__ = ("came_back", "kept", "origins", "partial", "plain", "records", "redelivered", "sequences")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -35,6 +35,8 @@ class Rows:
         self.origins: list[Origin | None] = []  # None for what was kept
         self.partial: list[bool] = []  # the origin lacks exchange and routing key
         self.redelivered: list[bool] = []
+        self.plain = True  # nothing was kept, and every origin is whole
+        self.came_back = False  # some did
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -57,6 +59,7 @@ class Page:
         "_seen",
         "_sequences",
         "bytes",
+        "highest_record",
         "items",
         "redelivered_upto",
         "rows",
@@ -70,6 +73,7 @@ class Page:
         column = "Q" if wide else "I"
         self._base_sequence = entries[0].sequence
         self._base_record = lowest
+        self.highest_record = 0
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
         self._lengths: array[int] = array("H")  # 0: one item that was kept
@@ -104,6 +108,7 @@ class Page:
     def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
         self._seen += len(entries)
         self.items += len(entries)
+        self.highest_record = max(self.highest_record, *records)
         marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
         partial = {
             (origin.publisher, id(origin.view), id(origin.connection)): index
@@ -160,6 +165,11 @@ class Page:
         """The sequence of the first item that was not taken."""
         return self._base_sequence + self._sequences[self._run] + self._run_start
 
+    @property
+    def record_bounds(self) -> tuple[int, int]:
+        """Numbers that no row's record is below or above."""
+        return self._base_record, self.highest_record
+
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
         found = Rows()
@@ -175,6 +185,7 @@ class Page:
                 found.origins.append(None)
                 found.partial.append(False)
                 found.redelivered.append(False)
+                found.plain = False
                 next_kept += 1
                 run += 1
                 wanted -= 1
@@ -188,6 +199,8 @@ class Page:
             found.origins.extend([self._origins[mark >> 1]] * count)
             found.partial.extend([mark >> 1 >= ORIGINS_MAX] * count)
             found.redelivered.extend([bool(mark & 1)] * count)
+            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
+            found.came_back = found.came_back or bool(mark & 1)
             wanted -= count
             start += count
             if start == length:
