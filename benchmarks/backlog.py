@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.backlog`` publishes a million persistent messages of 1 KiB that nobody takes, then takes them.
 The same broker did both with 20,000 messages before: ratios are printed, which a busy machine changes less than rates.
+``--argument x-priorities=10`` declares the queues so: what is not plain keeps its messages and pages their bodies.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import pika
 from rich.console import Console
 
 from benchmarks.brokers import Annulet, Running
@@ -55,11 +57,34 @@ def run(program: Path, broker: Running, *arguments: str, count: int) -> dict[str
     return run_generator([*command, *arguments], " ".join(arguments), 120 + count * SECONDS_PER_MESSAGE)
 
 
+def declare(broker: Running, queue: str, arguments: dict[str, Any]) -> None:
+    """Declare the durable queue that the load generator will use."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port))
+    connection.channel().queue_declare(f"{queue}0", durable=True, arguments=arguments)
+    connection.close()
+
+
+def read_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Return queue arguments by name; what looks like a number is one."""
+    pairs = [text.partition("=") for text in texts]
+    return {name: int(value) if value.lstrip("-").isdigit() else value for name, _, value in pairs}
+
+
 def fill_and_drain(program: Path, broker: Running, queue: str, count: int) -> tuple[float, float]:
     """Return the rates at which ``count`` messages went into a queue and came out, in messages a second."""
-    publish = ["--consumers", "0", "--persistent", "--durable", "--confirm", "1000", "--time", str(count)]
+    publish = [
+        "--consumers",
+        "0",
+        "--no-declare",
+        "--persistent",
+        "--durable",
+        "--confirm",
+        "1000",
+        "--time",
+        str(count),
+    ]
     consume = ["--producers", "0", "--no-declare", "--expect", str(count), "--prefetch", "1000", "--time", str(count)]
-    filled = run(program, broker, "--queue", queue, "--count", str(count), *publish, count=count)
+    filled = run(program, broker, "--queue", queue, "--count", str(count), "--time", str(count), *publish, count=count)
     drained = run(program, broker, "--queue", queue, *consume, count=count)
     if drained["received"] != count:
         raise GeneratorError(f"{queue}: {drained['received']} of {count} messages came out")
@@ -69,7 +94,8 @@ def fill_and_drain(program: Path, broker: Running, queue: str, count: int) -> tu
 @click.command()
 @click.option("--count", type=click.IntRange(SHALLOW), default=1_000_000, show_default=True, help="Messages.")
 @click.option("--pure/--compiled", default=False, help="Which build.")
-def main(count: int, *, pure: bool) -> None:
+@click.option("--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the queues.")
+def main(count: int, arguments: tuple[str, ...], *, pure: bool) -> None:
     """Fill a queue and drain it; print the rates beside those of a short queue, and the memory it took."""
     console = Console()
     annulet = Annulet("Annulet", pure=pure)
@@ -81,6 +107,8 @@ def main(count: int, *, pure: bool) -> None:
         with annulet.running() as broker:
             sampler = MemorySampler(broker.process_id)
             idle = sampler.resident()
+            for queue in ("warm-", "shallow-", "deep-"):
+                declare(broker, queue, read_arguments(arguments))
             fill_and_drain(program, broker, "warm-", SHALLOW)
             shallow = fill_and_drain(program, broker, "shallow-", SHALLOW)
             sampler.start()

@@ -13,6 +13,7 @@ from annulet.core.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
 from annulet.wire.amqp091.properties import VIEW
+from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 
 
 def queue(*bodies: bytes) -> Queue:
@@ -89,3 +90,29 @@ def test_what_a_selector_cannot_read_does_not_match() -> None:
 
     assert store.take("/", source, "x IS NULL")[1] == 1
     assert store.take("/", source)[1] == 2
+
+
+def test_bodies_on_disk_are_in_memory_while_a_view_shows_them() -> None:
+    source, disk = durable_queue(priorities=10), Disk()
+    messages = [entry.message for entry in filled(source, disk, 3)]
+    bodies = bodies_of(source, disk)
+    bodies.let_all_go(1 << 60)
+    store = SnapshotStore(lambda: 0)
+    name, _ = store.take("/", source)
+    source.purge(0)
+    disk.failing = True
+    bodies.store.drop_orphans()
+    assert [int(row.message.body) for row in store.find("/", name).rows] == [1, 2, 3]
+    store._drop(name)
+    assert [message.near for message in messages] == [0, 0, 0]
+
+
+def test_a_view_that_the_disk_does_not_give_is_refused() -> None:
+    source, disk = durable_queue(priorities=10), Disk()
+    filled(source, disk, 3)
+    bodies_of(source, disk).let_all_go(1 << 60)
+    disk.failing = True
+    store = SnapshotStore(lambda: 0)
+    with pytest.raises(CoreError, match="the disk does not give it now"):
+        store.take("/", source)
+    assert len(store) == 0

@@ -104,3 +104,20 @@ def test_a_fair_key_keeps_its_turn_when_its_messages_change_lanes():
     lanes.forget(1 << 40)
     assert lanes.fairness.in_turn() == turns
     assert [key.pending for key in turns] == [1, 1]
+
+
+def test_what_is_next_comes_from_all_lanes_that_somebody_may_have():
+    queue = queue_of(group_mode="sticky")
+    for number in range(300):
+        queue.enqueue(make_message(str(number), JMSXGroupID=str(number % 3)), NOW)
+    upcoming = queue.order.upcoming(30)
+    assert [int(entry.message.body) for entry in upcoming] == list(range(30))
+    queue = queue_of(fair_key="tenant", in_flight_per_key=1)
+    for number in range(6):
+        queue.enqueue(make_message(str(number), tenant="a" if number < 4 else "b"), NOW)
+    queue.acquire(1, -1, NOW)
+    assert [int(entry.message.body) for entry in queue.order.upcoming(10)] == [4, 5], (
+        "the key of the other is at its cap"
+    )
+    queue.acquire(1, -1, NOW)
+    assert len(queue.order.upcoming(10)) == 4, "nobody may have any: then any will do"

@@ -55,3 +55,11 @@ def test_a_level_that_was_empty_is_served_at_once_when_something_comes():
     assert order.first().sequence == 1
     order.append(entry_of(2, 3))
     assert [order.take_first().sequence for _ in range(2)] == [2, 1]
+
+
+def test_what_is_next_comes_level_by_level():
+    order = LevelledOrder(LEVELS)
+    for sequence, level in enumerate((0, 3, 1, 3, 0), 1):
+        order.append(entry_of(sequence, level))
+    assert [entry.sequence for entry in order.upcoming(4)] == [2, 4, 3, 1]
+    assert len(order.upcoming(9)) == 5

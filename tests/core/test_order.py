@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from heapq import heapify
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, first_of_heap
 from tests.core.helpers import make_message, make_queue
 
 QUEUE = make_queue()
@@ -46,3 +48,32 @@ def test_holes_are_swept_out():
         order.discard(entry)
         assert len(order._tail) <= 2 * order.count + COMPACTION_MINIMUM + 1
     assert list(order.entries()) == entries[:1]
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=30), st.sets(st.integers(0, 30)), st.integers(1, 10))
+def test_the_first_of_a_heap_are_found_without_changing_it(sequences, removed, count):
+    heap = [QueueEntry(QUEUE, make_message(), sequence) for sequence in sequences]
+    heapify(heap)
+    before = list(heap)
+    for entry in heap:
+        if entry.sequence in removed:
+            entry.state = REMOVED
+    found = [entry.sequence for entry in first_of_heap(heap, count)]
+    expected = sorted(set(sequences) - removed)[:count]
+    assert found == expected[: len(found)]
+    assert len(found) == len(expected) or len(removed & set(sequences)) > count, "removed ones shorten the walk"
+    assert heap == before
+
+
+def test_what_is_next_comes_from_arrivals_and_returns_alike():
+    order = FifoOrder()
+    entries = [QueueEntry(QUEUE, make_message(), sequence) for sequence in range(1, 9)]
+    for entry in entries:
+        order.append(entry)
+    taken = [order.take_first() for _ in range(4)]
+    for entry in taken[1:3]:
+        order.reinsert(entry)
+    entries[4].state = REMOVED
+    order.discard(entries[4])
+    assert [entry.sequence for entry in order.upcoming(4)] == [2, 3, 6, 7]
+    assert order.count == 5

@@ -10,6 +10,7 @@ from typing import Any
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
+from annulet.residency.bodies import BodyStore, StoredBodies
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
 from annulet.store.interface import LoggedMessage
@@ -94,3 +95,19 @@ def plenty() -> int:
 
 def pages_of(queue: Queue, disk: Disk, room: Callable[[], int] = plenty) -> QueuePages:
     return QueuePages(queue, disk, PagingFigures(), room)
+
+
+def bodies_of(queue: Queue, disk: Disk) -> StoredBodies:
+    """Return the bodies of a queue, which may leave from now on."""
+    bodies = StoredBodies(queue, BodyStore(disk, PagingFigures(), plenty))
+    queue.bodies = bodies
+    return bodies
+
+
+def filled(queue: Queue, disk: Disk, count: int, *, size: int = 10) -> list[QueueEntry]:
+    """Put stored messages into a queue that nobody consumes from."""
+    entries = stored_entries(queue, disk, count, size=size)
+    for entry in entries:
+        queue.ranker.assign(entry, 0)
+        queue.insert(entry, arrival=True)
+    return entries

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from annulet.core.paged_order import paged_order_of
 from annulet.core.paging import ENTRY_BYTES
-from annulet.residency.budget import FLOOR_BYTES, FLOOR_MESSAGES, MIB, BodyBudget, cost_of, worth_noting
-from tests.core.helpers import NOW, make_message, queue_of
-from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+from annulet.residency.budget import (
+    BODY_BYTES,
+    FLOOR_BYTES,
+    FLOOR_MESSAGES,
+    MIB,
+    BodyBudget,
+    cost_of,
+    drift_of,
+    worth_noting,
+)
+from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
+from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
 
 def loaded_queue(count: int, size: int):
@@ -86,3 +95,37 @@ def test_only_queues_that_may_be_over_the_floor_are_worth_a_look():
     queue = queue_of()
     queue.enqueue(make_message(b"x" * FLOOR_BYTES), NOW)
     assert worth_noting(queue)
+
+
+def test_what_stays_an_entry_costs_its_body_only_and_nothing_when_that_is_away():
+    queue, disk = loaded_queue(2000, 1024)
+    queue.use_lanes(None, None)
+    assert cost_of(queue) == 2000 * (1024 + BODY_BYTES)
+    session = RecordingSession()
+    session.consume(queue, messages=500)
+    assert cost_of(queue) == 2000 * (1024 + BODY_BYTES), "in delivery as well"
+    bodies_of(queue, disk).let_all_go(1 << 60)
+    assert (cost_of(queue), drift_of(queue)) == (0, 0)
+    session.close(NOW)
+    assert (cost_of(queue), drift_of(queue)) == (0, 0), "what comes back stays away"
+
+
+def test_a_queue_frees_what_is_over_its_share_or_the_budget_and_an_eighth():
+    budget = BodyBudget(16 * MIB)
+    first, second = (loaded_queue(count, 1 << 16)[0] for count in (300, 100))
+    budget.measure([first, second])
+    assert budget.excess(first) == budget.used - 14 * MIB
+    budget.limit = 4 * MIB
+    assert budget.share == 2 * MIB
+    assert budget.excess(second) == cost_of(second) - 2 * MIB + MIB // 4
+
+
+def test_a_wrong_account_is_found():
+    queue, disk = loaded_queue(10, 100)
+    bodies = bodies_of(queue, disk)
+    bodies.let_all_go(1 << 60)
+    assert drift_of(queue) == 0
+    bodies.count += 1
+    assert drift_of(queue) == 1
+    bodies.bytes -= 7
+    assert drift_of(queue) == 1 + 7 + 7

@@ -127,7 +127,7 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": entry.sequence,
         "state": STATE_NAMES[entry.state],
-        "size": len(message.body),
+        "size": message.size,
         "priority": message.priority,
         "durable": message.durable,
         "key": "" if entry.key is None else entry.key.text,

@@ -214,6 +214,31 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
         "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
         "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
+        "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),
+        "paging_bodies_brought_back": ("Bodies that came back to be delivered", figures.bodies_brought_back),
+        "paging_bodies_read": ("Bodies that were read, also for who does not take them", figures.bodies_read),
+    }
+
+
+def _bodies(broker: Broker) -> dict[str, tuple[str, float]]:
+    pager = broker.pager
+    away, away_bytes = (0, 0) if pager is None else pager.bodies_away
+    return {
+        "memory_bodies_bytes": (
+            "Bodies in memory and what leaves with them, of the queues that are large enough to page",
+            0 if pager is None else pager.budget.used,
+        ),
+        "bodies_away": ("Messages in memory whose bodies are on disk only", away),
+        "bodies_away_bytes": ("Bytes of these bodies", away_bytes),
+        "bodies_ahead_bytes": (
+            "Bodies kept for browsers and others who do not take messages",
+            0 if pager is None else pager.store.ahead_bytes,
+        ),
+        "accounting_drift_bytes": (
+            "By how much the account of bodies was wrong when it was counted anew: above 0 is a defect",
+            0 if pager is None else pager.drift,
+        ),
+        "queues_paging": ("Queues with messages on disk only", 0 if pager is None else pager.queues_paging),
     }
 
 
@@ -228,17 +253,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
+        **_bodies(broker),
         "event_loop_stall_longest_seconds": (
             "Longest lateness of the timer that watches the event loop, since the start",
             broker.loop_watch.longest,
-        ),
-        "memory_bodies_bytes": (
-            "Bodies of waiting messages in memory and what is around them, of the queues that are large enough to page",
-            0 if broker.pager is None else broker.pager.budget.used,
-        ),
-        "queues_paging": (
-            "Queues with messages on disk only",
-            0 if broker.pager is None else broker.pager.queues_paging,
         ),
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",

@@ -381,6 +381,9 @@ class Broker:
             self._maintenance = self.loop.create_task(self._maintain())
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
+            for host in self.hosts.values():
+                if host.dead_letters.waiting:  # the disk did not give their bodies
+                    host.dead_letters.flush(now)
 
     async def _maintain(self) -> None:
         """One round of the log's checkpoint and compaction, in the disk thread's pauses."""

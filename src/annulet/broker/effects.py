@@ -95,7 +95,7 @@ class HostEffects(Effects):
         message.record = self.log.append(message, targets, self._transaction)
         if self.pager is not None:
             for entry in entries:
-                self.pager.note(entry.queue)
+                self.pager.stored(entry)
         if self._transaction:
             self._stored[self._transaction].append(message)
             if self.history is not None:

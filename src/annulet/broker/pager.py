@@ -1,8 +1,9 @@
-"""The pager: keeps the bodies of waiting messages within the budget by letting queues page.
+"""The pager: keeps bodies in memory within the budget by letting queues page.
 
 Nothing pages inside an arrival: its window is not written, and its transaction may yet be undone. Queues that may have
 grown too large are noted there; when a window has reached the disk they are measured, and the largest page slice by
-slice until the budget is kept.
+slice until the budget is kept. Plain waiting messages become rows; all others, and those in delivery, stay entries
+whose bodies leave.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
-from annulet.residency.budget import BodyBudget, worth_noting
+from annulet.residency.bodies import GROWTH_LEAST, BodyStore, StoredBodies
+from annulet.residency.budget import BodyBudget, drift_of, worth_noting
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
 
@@ -30,6 +33,9 @@ CHUNK: Final = 2048
 
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
+
+AUDITED_ENTRIES_MAX: Final = 5000
+"""Entries in memory of a queue whose account a tick counts anew: 1 ms of the loop. Deeper queues are not counted."""
 
 
 STALL_LOG_MILLISECONDS: Final = 60_000
@@ -66,11 +72,14 @@ class Pager:
     def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int, room: Callable[[], int]) -> None:
         self.budget = BodyBudget(budget_bytes)
         self.figures = PagingFigures()
+        self.store = BodyStore(log, self.figures, room, self._brought_back)
         self._log = log
         self._loop = loop
         self._room = room  # bytes the process may still take
         self._noted: set[Queue] = set()
         self._paging: dict[Queue, QueuePages] = {}  # queues with rows
+        self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
+        self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
         self._warnings = StallWarnings()
@@ -79,6 +88,22 @@ class Pager:
         """Look at a queue that a message was put into, with the next window."""
         if worth_noting(queue):
             self._noted.add(queue)
+
+    def stored(self, entry: QueueEntry) -> None:
+        """A message was put into a queue and its record into the log."""
+        queue = entry.queue
+        if worth_noting(queue):
+            self._noted.add(queue)
+            bodies = self._bodies.get(queue)
+            if bodies is not None:
+                bodies.note(entry)
+
+    def _brought_back(self, queue: Queue) -> None:
+        """Look at a queue that took bodies back into memory."""
+        self._noted.add(queue)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._go_on)
 
     def window_written(self) -> None:
         """Page what the window made durable, in slices."""
@@ -92,6 +117,7 @@ class Pager:
 
     def run(self) -> bool:
         """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do."""
+        self.store.drop_orphans()
         self.budget.measure(self._noted)
         self._stuck -= self._noted
         self._noted.clear()
@@ -113,6 +139,25 @@ class Pager:
         return False
 
     def _page_out(self, queue: Queue, durable: int) -> int:
+        """Let one slice go, and return of how many entries; 0 when nothing can go.
+
+        Bodies of a pass that began go first, and what came in delivery since the last one: nobody waits for those.
+        """
+        if not queue.queue_id:
+            return 0
+        bodies = self._bodies_of(queue)
+        if not bodies.passing and bodies.grown < GROWTH_LEAST:
+            moved = self._rows_out(queue, durable)
+            if moved:
+                return moved
+        if not bodies.passing:
+            bodies.begin(self.budget.excess(queue))
+        looked = bodies.step(durable, SLICE)
+        if bodies.passing or bodies.freed:
+            return looked
+        return self._rows_out(queue, durable)
+
+    def _rows_out(self, queue: Queue, durable: int) -> int:
         pages = self._pages_of(queue)
         order = paged_order_of(queue, pages)
         if order is None:
@@ -129,6 +174,14 @@ class Pager:
         if order is not None:
             self._paging[queue] = pages
         return order
+
+    def _bodies_of(self, queue: Queue) -> StoredBodies:
+        bodies = self._bodies.get(queue)
+        if bodies is None:
+            bodies = StoredBodies(queue, self.store)
+            self._bodies[queue] = bodies
+            queue.bodies = bodies
+        return bodies
 
     def _pages_of(self, queue: Queue) -> QueuePages:
         order = queue.order
@@ -148,7 +201,40 @@ class Pager:
                 self._warnings.refused(queue, now)
                 pages.retry()
                 queue.wake(now)
+        self._audit()
+        for queue, bodies in list(self._bodies.items()):
+            if queue.deleted:
+                del self._bodies[queue]
+                self._drifts.pop(queue, None)
+            elif bodies.stalled:
+                logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
+                bodies.retry()
+                queue.wake(now)
         self.window_written()
+
+    def _audit(self) -> None:
+        """Count the account of one queue anew, each tick of the next."""
+        if not self._bodies:
+            return
+        queue, bodies = next(iter(self._bodies.items()))
+        self._bodies[queue] = self._bodies.pop(queue)
+        if bodies.in_memory + bodies.count > AUDITED_ENTRIES_MAX:
+            return
+        drift = drift_of(queue)
+        if drift and not self._drifts.get(queue):
+            logger.error("defect: the account of a queue's bodies is wrong", queue=queue.name, drift=drift)
+        self._drifts[queue] = drift
+
+    @property
+    def drift(self) -> int:
+        """Bytes by which the accounts of queues were wrong when last counted anew: 0, or there is a defect."""
+        return sum(self._drifts.values())
+
+    @property
+    def bodies_away(self) -> tuple[int, int]:
+        """Entries whose bodies are on disk only, and the bytes of these; rows are not counted."""
+        there = self._bodies.values()
+        return sum([bodies.count for bodies in there]), sum([bodies.bytes for bodies in there])
 
     @property
     def queues_paging(self) -> int:

@@ -226,7 +226,7 @@ class MessageRestorer:
             seen = not log.clean or sequence <= self._redelivered_upto[queue_id]
             states = self._states.get(queue_id)
             state = NEW_ENTRY if states is None else states.pop(sequence, NEW_ENTRY)
-            queue.restore(
+            entry = queue.restore(
                 message,
                 sequence,
                 redelivered=seen,
@@ -234,7 +234,7 @@ class MessageRestorer:
                 deliver_at=state.deliver_at,
             )
             if self._broker.pager is not None:
-                self._broker.pager.note(queue)
+                self._broker.pager.stored(entry)
 
     def finish(self) -> None:
         """End the recovery of all queues, and drop what the history holds of what did not come back."""

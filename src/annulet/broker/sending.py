@@ -158,7 +158,7 @@ class SendingSession(Session):
         now = connection.now
         self.messages_published += 1
         connection.publishes = True
-        size = len(message.header) + len(message.body) + destination.room
+        size = len(message.header) + message.size + destination.room
         if message.durable and not connection.accepts_durable(size, now):
             connection.broker.refused_publishes += 1
             raise DiskFull(

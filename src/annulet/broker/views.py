@@ -80,7 +80,7 @@ class Conversions:
         self.conversions = 0  # made, not found among the remembered
         self.failures = 0
         self.bytes = 0  # what the remembered ones keep alive
-        self._remembered: dict[tuple[int, str], tuple[Message, Message]] = {}
+        self._remembered: dict[tuple[int, str], tuple[Message, Message, int]] = {}  # with their bytes
 
     def __len__(self) -> int:
         return len(self._remembered)
@@ -131,16 +131,15 @@ class Conversions:
         size = _size_of(message, made)
         if size > self.bytes_max or self.entries_max < 1:
             return
-        self._remembered[key] = (message, made)
+        self._remembered[key] = (message, made, size)
         self.bytes += size
         while self.bytes > self.bytes_max or len(self._remembered) > self.entries_max:
-            former, its = self._remembered.pop(next(iter(self._remembered)))
-            self.bytes -= _size_of(former, its)
+            self.bytes -= self._remembered.pop(next(iter(self._remembered)))[2]
 
 
 def _size_of(message: Message, made: Message) -> int:
-    size = len(message.header) + len(message.body) + len(made.header)
-    return size if made.body is message.body else size + len(made.body)
+    size = len(message.header) + message.size + len(made.header)
+    return size if not message.absent and made.body is message.body else size + made.size
 
 
 CONVERSIONS: Final = Conversions()

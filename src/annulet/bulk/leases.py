@@ -36,6 +36,7 @@ from annulet.bulk.errors import (
 )
 from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
 from annulet.bulk.rejection import mark_rejected
+from annulet.core.bodies import exchange
 from annulet.core.errors import CoreError
 from annulet.core.message import Message
 from annulet.store.definitions import LeaseRange
@@ -299,7 +300,7 @@ class LeaseManager:
         if accounts is not None:
             accounts.replaced(message, copy)
             accounts.released(message)
-        entry.message = copy
+        exchange(entry, copy)
         lease.queue.effects.store(copy, [entry])
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:

@@ -171,7 +171,7 @@ class Publisher:
                         f"the batch has more than {COMMIT_MESSAGES_MAX} rows: lower maxMessagesPerTrigger of its source"
                     )
         durable = [item.message for item in pending if item.message.durable]
-        return pending, sum(len(message.body) + len(message.header) + RECORD_OVERHEAD for message in durable)
+        return pending, sum(message.size + len(message.header) + RECORD_OVERHEAD for message in durable)
 
     def _check_room(self, size: int) -> None:
         broker = self._broker

@@ -10,6 +10,7 @@ import structlog
 
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.schema import Row
+from annulet.core.bodies import pin, unpin
 from annulet.core.management.selection import select
 
 if TYPE_CHECKING:
@@ -50,13 +51,14 @@ class SnapshotStore:
     def take(self, host: str, queue: Queue, selector: str = "") -> tuple[str, int]:
         """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows.
 
-        ``selector`` is a JMS selector, empty for all messages. Raises :class:`CoreError` when it is none.
+        ``selector`` is a JMS selector, empty for all messages. Raises :class:`CoreError` when it is none, when
+        the rows are more than memory has room for, or when the disk does not give a body.
         """
         selection = select(selector=selector, everything=not selector)
         now = self._clock()
         self.expire()
         while len(self._snapshots) >= SNAPSHOTS_MAX:
-            del self._snapshots[min(self._snapshots, key=lambda name: self._snapshots[name].used_at)]
+            self._drop(min(self._snapshots, key=lambda name: self._snapshots[name].used_at))
         rows = []
         unreadable = 0
         for entry in queue.browse():
@@ -70,6 +72,7 @@ class SnapshotStore:
                 rows.append(Row(entry.sequence, entry.message, expires_at, entry.delivery_count, entry.redelivered))
         if unreadable:
             logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
+        pin(queue, [row.message for row in rows])
         name = secrets.token_urlsafe(16)
         self._snapshots[name] = Snapshot(host, queue.name, rows, now)
         return name, len(rows)
@@ -91,5 +94,8 @@ class SnapshotStore:
         limit = self._clock() - SNAPSHOT_IDLE_MAX
         old = [name for name, snapshot in self._snapshots.items() if snapshot.used_at < limit]
         for name in old:
-            del self._snapshots[name]
+            self._drop(name)
         return len(old)
+
+    def _drop(self, name: str) -> None:
+        unpin([row.message for row in self._snapshots.pop(name).rows])

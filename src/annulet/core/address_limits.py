@@ -115,23 +115,23 @@ class AddressAccount:
         Once an address pages it goes on until all that is paged has moved up: order is kept.
         """
         self.messages += 1
-        self.bytes += len(message.body)
+        self.bytes += message.size
         if self.limits.policy == PAGE and (
             self.paged or self.limits.exceeded_by(self.messages - len(self.paged), self.bytes - self.paged_bytes)
         ):
             self.paged[message] = None
-            self.paged_bytes += len(message.body)
+            self.paged_bytes += message.size
 
     def subtract(self, message: Message) -> None:
         """Stop counting a message no queue holds any more; paged ones move up into the room it leaves."""
         self.messages -= 1
-        self.bytes -= len(message.body)
+        self.bytes -= message.size
         if message in self.paged:
             self._move_up(message)
         while self.paged:
             first = next(iter(self.paged))
             if self.limits.policy == PAGE and self.limits.exceeded_by(
-                self.messages - len(self.paged) + 1, self.bytes - self.paged_bytes + len(first.body)
+                self.messages - len(self.paged) + 1, self.bytes - self.paged_bytes + first.size
             ):
                 return
             self._move_up(first)
@@ -145,7 +145,7 @@ class AddressAccount:
 
     def _move_up(self, message: Message) -> None:
         del self.paged[message]
-        self.paged_bytes -= len(message.body)
+        self.paged_bytes -= message.size
 
 
 class Charge:

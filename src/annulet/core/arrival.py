@@ -55,7 +55,7 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
     ``due``: it comes from the schedule, stands before the backlog, and is itself what a full ring drops.
     """
     limits = queue.limits
-    if limits is not None and limits.evicts and limits.oversized(len(entry.message.body)):
+    if limits is not None and limits.evicts and limits.oversized(entry.message.size):
         queue.finish_removal(entry, RemovalReason.OVERFLOW, now, 0)
         return
     before = queue.order.count

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import DAMAGED, REFUSED, let_go
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
@@ -81,7 +82,8 @@ class Copies:
         if copy.state != DELIVERING:
             return
         copy.state = REMOVED
-        size = len(copy.message.body)
+        let_go(copy)
+        size = copy.message.size
         del self.out[copy]
         self.bytes -= size
         if copy.consumer is not None:
@@ -108,8 +110,16 @@ class Copies:
                 if entry.state == SCHEDULED:
                     self._pass_over(consumer, entry)
                 continue
-            if not consumer.allows(len(entry.message.body)):
+            if not consumer.allows(entry.message.size):
                 return
+            if entry.message.absent:
+                found = queue.show(entry, unseen)
+                if found == REFUSED:
+                    return
+                if found == DAMAGED:
+                    if entry.state != REMOVED:  # in delivery; what was pending was passed over, and is met once more
+                        unseen.take_first()
+                    continue
             unseen.take_first()
             self._hand_over(consumer, entry)
 
@@ -128,6 +138,7 @@ class Copies:
             copy = DeliveryCopy(entry)
             copy.state = REMOVED
             consumer.session.deliver_settled(consumer, copy)
+            let_go(copy)
             return
         consumer.session.deliver_unsettled(consumer, self._issue(entry, consumer))
 
@@ -135,7 +146,7 @@ class Copies:
         copy = DeliveryCopy(entry)
         copy.consumer = consumer
         self.out[copy] = None
-        size = len(entry.message.body)
+        size = entry.message.size
         self.bytes += size
         if consumer is not None:
             consumer.take(size)

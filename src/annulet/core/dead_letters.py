@@ -16,8 +16,10 @@ is settled, so a crash in between doubles a message and never loses one.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import LOOK_MESSAGES, REFUSED
 from annulet.core.death_records import (
     DELIVERY_LIMIT,
     EXPIRED,
@@ -104,7 +106,7 @@ class Forwarding(SlicedWork):
     def step(self, now: int) -> bool:
         """Send the next few."""
         self._letters.send(now, FORWARDED_PER_SLICE)
-        if not self._letters.waiting:
+        if not self._letters.waiting or self._letters.refused:
             self._letters.sliced = False
         return self._letters.sliced
 
@@ -134,6 +136,7 @@ class DeadLetters(Forwarder):
         self.held = False  # recovery: targets may not be there yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
         self._flushing = False
+        self.refused = False  # the disk did not give a body when something was sent last
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
 
     # ------------------------------------------------------------------ what goes where
@@ -169,7 +172,7 @@ class DeadLetters(Forwarder):
         if self.sliced:
             return
         self.send(now, FORWARDED_AT_ONCE)
-        if self.waiting and not self._flushing and not self.held:
+        if self.waiting and not self._flushing and not self.held and not self.refused:
             self.sliced = True
             self.host.effects.later(Forwarding(self), now)
 
@@ -184,15 +187,22 @@ class DeadLetters(Forwarder):
         ]  # 0 for those that have none
 
     def send(self, now: int, most: int) -> None:
-        """Send up to ``most`` (-1: all) of what is waiting, unless this is a call from inside, or all is held."""
+        """Send up to ``most`` (-1: all) of what is waiting, unless this is a call from inside, or all is held.
+
+        Stops at one whose body the disk does not give now: it and what is behind it wait for the next flush.
+        """
         if self._flushing or self.held:
             return
         self._flushing = True
+        self.refused = False
         batches = self._batches
         try:
             while batches and most:
                 most -= 1
                 batch = batches[0]
+                if batch.entries[0].message.absent and not _readable(batch):
+                    self.refused = True
+                    break
                 entry = batch.entries.popleft()
                 if not batch.entries:
                     batches.popleft()
@@ -299,7 +309,7 @@ class DeadLetters(Forwarder):
                 sequence=entry.sequence,
                 reason=RemovalReason.DEAD_LETTERED,
                 key=entry.key.text if entry.key is not None else "",
-                size=len(message.body),
+                size=message.size,
                 priority=message.priority,
                 accepted_at=message.accepted_at,
                 at=now,
@@ -309,6 +319,13 @@ class DeadLetters(Forwarder):
                 rule=rule,
             )
         )
+
+
+def _readable(batch: Batch) -> bool:
+    """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent."""
+    bodies = batch.queue.bodies
+    messages = [entry.message for entry in islice(batch.entries, LOOK_MESSAGES)]
+    return bodies is None or bodies.look(messages) != REFUSED
 
 
 def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:

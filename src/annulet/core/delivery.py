@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import DELIVERING
+from annulet.core.entry import DELIVERING, PENDING
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -47,9 +47,14 @@ def dispatch_plain(queue: Queue, now: int) -> None:
             if queue.order.count and queue.expires_alone and queue.has_expired(now):
                 queue.expire_later(now)
             return
-        consumer = consumers.choose(len(entry.message.body))
+        consumer = consumers.choose(entry.message.size)
         if consumer is None:
             return
+        if entry.away:
+            if not queue.bring(entry):
+                return
+            if entry.state != PENDING:
+                continue
         queue.take_first(entry)
         hand_over(queue, consumer, entry, now)
 
@@ -75,6 +80,11 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
         assert lane is not None
         consumer = _choose(queue, entry, consumers, waiting)
         if consumer is not None:
+            if entry.away:
+                if not queue.bring(entry):
+                    return
+                if entry.state != PENDING:
+                    continue
             queue.take_first(entry)
             queue.consumers.served(consumer)
             hand_over(queue, consumer, entry, now)
@@ -102,7 +112,7 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
     """Return who gets the entry. If nobody, those who only lack room for it wait for it."""
     lane = entry.lane
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
-    size = len(entry.message.body)
+    size = entry.message.size
     short: list[Consumer] = []
     for consumer in consumers:
         if owner is not None and consumer is not owner:
@@ -132,8 +142,10 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     entry.state = DELIVERING
     entry.consumer = consumer
     queue.delivering.add(entry)
-    size = len(entry.message.body)
+    size = entry.message.size
     queue.delivering_bytes += size
+    if queue.bodies is not None:
+        queue.bodies.claimed(entry)
     consumer.take(size)
     if not consumer.auto_acknowledge:
         consumer.session.deliver_unsettled(consumer, entry)
@@ -176,19 +188,28 @@ def pull(
                 _pass_over(queue, entry)
                 passed.append(entry)
             continue
-        size = len(entry.message.body)
+        size = entry.message.size
         if (taken and 0 <= bytes_max < total + size) or 0 <= in_flight_max <= len(queue.delivering):
             break
+        if entry.away:
+            if not queue.bring(entry):
+                break
+            if seen is None or entry.state != PENDING:
+                continue
         total += size
-        if copied:
-            queue.counters.messages_delivered += 1
-            taken.append(queue.use_copies().pull(entry, consumer))
-        else:
-            queue.take_first(entry)
-            _mark_pulled(queue, entry, consumer)
-            taken.append(entry)
+        taken.append(_pulled(queue, entry, consumer))
     _put_back(queue, passed)
     return taken
+
+
+def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> QueueEntry:
+    """Return what who pulls an entry gets: a copy where nothing is taken, else the entry itself, in delivery."""
+    if queue.settings.non_destructive:
+        queue.counters.messages_delivered += 1
+        return queue.use_copies().pull(entry, consumer)
+    queue.take_first(entry)
+    _mark_pulled(queue, entry, consumer)
+    return entry
 
 
 def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
@@ -218,7 +239,7 @@ def _put_back(queue: Queue, passed: list[QueueEntry]) -> None:
     for entry in passed:
         lane = entry.lane
         queue.order.reinsert(entry)
-        queue.pending_bytes += len(entry.message.body)
+        queue.pending_bytes += entry.message.size
         if queue.lanes is not None and lane is not None and lane.fair is not None:
             lane.fair.pending -= 1
 
@@ -243,7 +264,9 @@ def _mark_pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> 
     entry.state = DELIVERING
     entry.consumer = consumer
     queue.delivering.add(entry)
-    size = len(entry.message.body)
+    size = entry.message.size
     queue.delivering_bytes += size
+    if queue.bodies is not None:
+        queue.bodies.claimed(entry)
     if consumer is not None:
         consumer.take(size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import let_go
 from annulet.core.entry import REMOVED
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
@@ -58,6 +59,10 @@ def _let_go(
             continue
         entry.state = REMOVED
         message = entry.message
+        if message.away:
+            let_go(entry)
+        else:
+            message.near -= 1
         entries.append(entry)
         records.append(message.record)
         if entry.delivery_count or message.deliver_at:

@@ -45,6 +45,7 @@ class QueueEntry:
     """
 
     __slots__ = (
+        "away",
         "blocked",
         "consumer",
         "delivery_count",
@@ -76,6 +77,8 @@ class QueueEntry:
         self.lane: Lane | None = None  # its lane, on queues where not everybody may have everything
         self.evaluated = 0  # bits of the matchers that were asked about it; see core.matching
         self.blocked = 0  # bits of the matchers that said no
+        self.away = False  # its queue can do without the body now; see core.bodies
+        message.near += 1
 
     @property
     def level(self) -> int:

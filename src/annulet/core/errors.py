@@ -15,6 +15,10 @@ class PreconditionFailed(CoreError):
     """The object is not in the state the request asks for (AMQP 0-9-1: 406)."""
 
 
+class ContentUnavailable(PreconditionFailed):
+    """A message's body is on disk only, and the disk does not give it: now, or because its record is damaged."""
+
+
 class InvalidArgument(PreconditionFailed):
     """An argument is unknown, has the wrong type or an impossible value (RabbitMQ answers 406, so does this broker)."""
 

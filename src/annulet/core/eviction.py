@@ -36,7 +36,7 @@ def eviction_rank(entry: QueueEntry, rule: str) -> Rank:
     if rule == NEWEST:
         return (-entry.place,)
     if rule == LARGEST:
-        return (-len(entry.message.body), entry.place)
+        return (-entry.message.size, entry.place)
     if rule == SOONEST_TO_EXPIRE:
         return (entry.queue.expires_at(entry) or NEVER, entry.place)
     if rule == LEAST_RECENT_KEY:

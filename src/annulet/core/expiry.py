@@ -41,7 +41,7 @@ def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
     for life in (settings.message_ttl, settings.max_ttl):
         if life >= 0:
             at = min(at or accepted_at + life, accepted_at + life)
-    if settings.tombstone_ttl >= 0 and entry.key is not None and not message.body:
+    if settings.tombstone_ttl >= 0 and entry.key is not None and not message.size:
         ends_at = max(accepted_at, message.deliver_at) + settings.tombstone_ttl  # from when it took over the key
         at = min(at or ends_at, ends_at)
     return at

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, let_go
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.dispatch import CompetingDispatch, live_max_of
@@ -85,6 +86,7 @@ class Holdings:
         self.delivering: set[QueueEntry] = set()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.counters = QueueCounters()
+        self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
         self.pending_bytes = 0
         self.delivering_bytes = 0
         self.next_sequence = 1
@@ -145,7 +147,7 @@ class Holdings:
             self.order.append(entry)
         else:
             self.order.reinsert(entry)
-        self.pending_bytes += len(entry.message.body)
+        self.pending_bytes += entry.message.size
         if self.evictions is not None:
             self.evictions.add(entry, self.order.count)
 
@@ -188,14 +190,14 @@ class Holdings:
         else:
             taken = self.order.take_first()
             assert taken is entry
-        self.pending_bytes -= len(entry.message.body)
+        self.pending_bytes -= entry.message.size
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
 
     def unmark_delivering(self, entry: QueueEntry) -> None:
         """Take an entry out of delivery; its next place is the caller's."""
         self.delivering.discard(entry)
-        size = len(entry.message.body)
+        size = entry.message.size
         self.delivering_bytes -= size
         if self.lanes is not None:
             self.lanes.released(entry)
@@ -226,7 +228,7 @@ class Holdings:
     def remove_pending(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the order wherever it is, and finish it."""
         entry.state = REMOVED
-        self.pending_bytes -= len(entry.message.body)
+        self.pending_bytes -= entry.message.size
         self.order.discard(entry)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
@@ -235,7 +237,7 @@ class Holdings:
     def withdraw(self, entry: QueueEntry) -> None:
         """Take a pending entry out as if it had never been there: another stands for it."""
         entry.state = REMOVED
-        self.pending_bytes -= len(entry.message.body)
+        self.pending_bytes -= entry.message.size
         self.order.discard(entry)
         if self.keys is not None:
             self.keys.withdraw(entry)
@@ -243,6 +245,7 @@ class Holdings:
             self.expiry.note_removed()
         if self.accounts is not None:
             self.accounts.released(entry.message)
+        let_go(entry)
 
     def remove_scheduled(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the schedule, and finish it."""
@@ -259,9 +262,14 @@ class Holdings:
     def finish_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Count, record, forward and settle an entry that is in no collection any more."""
         entry.state = REMOVED
+        message = entry.message
         counters = self.counters
         counters.removed[reason] += 1
-        counters.bytes_removed += len(entry.message.body)
+        counters.bytes_removed += message.size
+        if message.away:
+            let_go(entry)
+        else:
+            message.near -= 1
         if self.keys is not None:
             self.keys.forget(entry)
         if entry.indexed and self.expiry is not None:
@@ -277,6 +285,46 @@ class Holdings:
                 return
         if entry.message.record:
             self.effects.settle(entry.queue, entry)
+
+    def bring(self, entry: QueueEntry) -> bool:
+        """Have the body of a pending entry that is away in memory, with those of the next ones.
+
+        False when the disk does not give it now; the queue is woken when it may. When it is damaged the entry is passed
+        over, and pending no more: look again which is the first.
+        """
+        assert self.bodies is not None
+        found = self.bodies.fetch(entry, self.order)
+        if found == DAMAGED:
+            self.pass_over(entry)
+        return found != REFUSED
+
+    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+        """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see.
+
+        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; what is damaged and pending is passed over.
+        """
+        assert self.bodies is not None
+        messages = [entry.message]
+        messages += [other.message for other in upcoming.upcoming(LOOK_MESSAGES) if other is not entry]
+        found = self.bodies.look(messages)
+        if found == DAMAGED and entry.state == PENDING:
+            self.pass_over(entry)
+        return found
+
+    def pass_over(self, entry: QueueEntry) -> None:
+        """Take out a pending entry whose record is damaged. The record stays in the log: the next start tries again."""
+        entry.state = REMOVED
+        self.order.discard(entry)
+        self.note_unreadable(1, entry.message.size)
+        if self.evictions is not None:
+            self.evictions.compact(self.order.count)
+        if self.keys is not None:
+            self.keys.forget(entry)
+        if entry.indexed and self.expiry is not None:
+            self.expiry.note_removed()
+        if self.accounts is not None:
+            self.accounts.released(entry.message)
+        let_go(entry)
 
     def settle_record(self, entry: QueueEntry) -> None:
         """Let go of what the log holds for a removed entry: its copy is on its way (the forwarder calls this)."""
@@ -429,7 +477,7 @@ class Holdings:
                 sequence=entry.sequence,
                 reason=reason,
                 key=entry.key.text if entry.key is not None else "",
-                size=len(message.body),
+                size=message.size,
                 priority=message.priority,
                 accepted_at=message.accepted_at,
                 at=now,

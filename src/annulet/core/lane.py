@@ -78,6 +78,23 @@ class Shelf:
             heappop(heads)
         return None
 
+    def leading(self, count: int) -> list[Lane]:
+        """Return some ``count`` lanes with entries, those first whose heads are first. O(count log count)."""
+        lanes: dict[Lane, None] = {}
+        heads = self._heads
+        reached: list[tuple[QueueEntry, int]] = [(heads[0][0], 0)] if heads else []
+        visited = 0
+        while reached and len(lanes) < count and visited < 2 * count + COMPACTION_MINIMUM:
+            head, place = heappop(reached)
+            lane = heads[place][1]
+            visited += 1
+            if lane.shelf is self and lane.order.first() is head:
+                lanes[lane] = None
+            for below in (2 * place + 1, 2 * place + 2):
+                if below < len(heads):
+                    heappush(reached, (heads[below][0], below))
+        return list(lanes)
+
     def note_turn(self, key: FairKey) -> None:
         """A fair key with a lane on this shelf has a new turn, or a new lane here."""
         turns = self._turns

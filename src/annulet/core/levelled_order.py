@@ -86,6 +86,15 @@ class LevelledOrder(Order):
         """Return the entries that are objects now."""
         return [entry for level in self._occupied() for entry in level.in_memory()]
 
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return the next entries, level by level."""
+        found: list[QueueEntry] = []
+        for level in self._occupied():
+            if len(found) >= count:
+                break
+            found += level.upcoming(count - len(found))
+        return found
+
     def first_sequence(self) -> int:
         """Return the sequence of the next entry, on disk or not, 0 when nothing is pending."""
         for level in self._occupied():

@@ -115,7 +115,7 @@ class Limits:
         entries = queue.order.entries()
         for index, entry in enumerate(entries):
             count += 1
-            octets += len(entry.message.body)
+            octets += entry.message.size
             if 0 <= self.max_length < count or 0 <= self.max_bytes < octets:
                 return len(entries) - index
         return 0

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 from annulet.core.death_records import DeathRecord
 
 if TYPE_CHECKING:
+    from annulet.core.bodies import BodySource
     from annulet.core.content import MessageContent
 
 PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
@@ -169,10 +170,25 @@ class Message:
     """One message, shared by all queues it was routed to.
 
     ``header`` is the protocol's encoded properties (AMQP 0-9-1: property flags and property list of the content
-    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload.
+    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload. The body of a stored message
+    may be on disk only: all else stays, and no queue decides by whether the body is there (:mod:`annulet.core.bodies`).
     """
 
-    __slots__ = ("accepted_at", "body", "deliver_at", "durable", "expires_at", "header", "origin", "priority", "record")
+    __slots__ = (
+        "_body",
+        "accepted_at",
+        "away",
+        "deliver_at",
+        "durable",
+        "expires_at",
+        "header",
+        "near",
+        "origin",
+        "priority",
+        "record",
+        "size",
+        "source",
+    )
 
     def __init__(
         self,
@@ -187,7 +203,8 @@ class Message:
         deliver_at: int = 0,
     ) -> None:
         self.header = header
-        self.body = body
+        self._body: bytes | None = body
+        self.size = len(body)  # bytes of the body: what byte limits count (RabbitMQ's max-length-bytes does the same)
         self.origin = origin
         self.durable = durable  # the sender asked for persistence (delivery-mode 2)
         self.priority = priority
@@ -195,8 +212,32 @@ class Message:
         self.expires_at = expires_at  # milliseconds since 1970; 0 = never
         self.deliver_at = deliver_at  # not before this, milliseconds since 1970; 0 = at once
         self.record = 0  # id in the message log; 0 = not stored
+        self.near = 0  # entries that want the body in memory
+        self.away = 0  # entries whose queues can do without
+        self.source: BodySource | None = None  # reads the body when it is on disk only
 
     @property
-    def size(self) -> int:
-        """Length of the body in bytes: what byte limits count (RabbitMQ's ``max-length-bytes`` does the same)."""
-        return len(self.body)
+    def body(self) -> bytes:
+        """The payload. Read from disk, and not kept, while it is there only.
+
+        Raises :class:`~annulet.core.errors.ContentUnavailable` when the disk does not give it.
+        """
+        body = self._body
+        if body is not None:
+            return body
+        assert self.source is not None
+        return self.source.body_of(self)
+
+    @property
+    def absent(self) -> bool:
+        """Say whether the body is on disk only."""
+        return self._body is None
+
+    def leave(self) -> None:
+        """Let the body be on disk only, where ``source`` reads it."""
+        assert self.source is not None
+        self._body = None
+
+    def arrive(self, body: bytes) -> None:
+        """Have the body in memory again."""
+        self._body = body

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
@@ -89,6 +90,13 @@ class Order:
     def paged_bytes(self) -> int:
         """Return the body bytes of these."""
         return 0
+
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return about the next ``count`` pending entries that are objects, nearest first as far as that is cheap.
+
+        For who reads their bodies together.
+        """
+        raise NotImplementedError
 
     def bring_unread(self) -> None:
         """Make the next entries that are on disk only entries without content: for who removes them all."""
@@ -188,6 +196,13 @@ class FifoOrder(Order):
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail]
 
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return the next entries of both structures by place; of a paged order those of its front."""
+        tail = [entry for entry in islice(self._tail, count) if entry.state == PENDING]
+        if not self._returned:
+            return tail
+        return sorted([*first_of_heap(self._returned, count), *tail])[:count]
+
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
         self._pin()
@@ -201,6 +216,25 @@ class FifoOrder(Order):
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
         self._removed = 0
+
+
+def first_of_heap(heap: list[QueueEntry], count: int) -> list[QueueEntry]:
+    """Return the first pending entries of a heap in order, without changing it: O(count log count).
+
+    Removed ones on the way count too: they may be as many as the pending ones, and the walk is to stay short.
+    """
+    found: list[QueueEntry] = []
+    reached: list[tuple[QueueEntry, int]] = [(heap[0], 0)] if heap else []
+    visited = 0
+    while reached and len(found) < count and visited < 2 * count:
+        entry, place = heappop(reached)
+        visited += 1
+        if entry.state == PENDING:
+            found.append(entry)
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(heap):
+                heappush(reached, (heap[below], below))
+    return found
 
 
 def highest_redelivered(entries: list[QueueEntry]) -> int:
@@ -260,6 +294,10 @@ class RankedOrder(Order):
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
         return sorted([entry for entry in self._heap if entry.state == PENDING])
+
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return the next entries by rank and place."""
+        return first_of_heap(self._heap, count)
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""

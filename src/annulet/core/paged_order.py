@@ -12,6 +12,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED
 from annulet.core.order import FifoOrder
 from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
@@ -110,7 +111,7 @@ class PagedFifoOrder(FifoOrder):
 
     def leading(self, count: int) -> list[QueueEntry]:
         """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
-        room = self.leading_bytes - sum([len(entry.message.body) for entry in self._tail])
+        room = self.leading_bytes - sum([entry.message.size for entry in self._tail])
         least = self.pages.bytes - room  # of the rows' bytes, those that stay there
         while self._split and len(self._tail) < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
@@ -203,6 +204,9 @@ class PagedFifoOrder(FifoOrder):
             moved = 0
         else:
             self.pages.add(entries, kept)
+            for entry, stays in zip(entries, kept, strict=True):
+                if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
+                    let_go(entry)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
 
@@ -243,7 +247,7 @@ class PagedFifoOrder(FifoOrder):
             if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
                 break
             length += 1
-            size += len(entry.message.body)
+            size += entry.message.size
         if length == len(tail):
             return False
         self._late = deque(islice(tail, length, None))

@@ -75,7 +75,7 @@ class Claims:
 
     def add(self, leg: Leg) -> None:
         """Claim what a leg will take."""
-        size = len(leg.message.body)
+        size = leg.message.size
         for queue in leg.queues:
             if queue.may_refuse:
                 self._queues.setdefault(queue, Amount()).add(size)

@@ -220,7 +220,7 @@ class Publishing(RoutingGraph):
         ):
             leg.fate = DUPLICATE
             return
-        size = len(leg.message.body)
+        size = leg.message.size
         account = self.account_of(leg.address) if _counting(leg.queues) else None
         if account is not None:
             more = claims.of_account(account)
@@ -266,7 +266,7 @@ class Publishing(RoutingGraph):
                 sequence=0,  # it never entered a queue
                 reason=RemovalReason.OVERFLOW,
                 key="",
-                size=len(message.body),
+                size=message.size,
                 priority=message.priority,
                 accepted_at=message.accepted_at,
                 at=now,

@@ -39,7 +39,7 @@ class Queue(Holdings):
         """
         entry = QueueEntry(self, message, self.next_sequence)
         self.next_sequence += 1
-        size = len(message.body)
+        size = message.size
         self.counters.messages_added += 1
         self.counters.bytes_added += size
         if self.simple and not message.deliver_at:
@@ -100,7 +100,7 @@ class Queue(Holdings):
         """
         if self.limits is None or not self.limits.rejects:
             return ""
-        return self.limits.refusal(self, len(message.body), more, more_bytes)
+        return self.limits.refusal(self, message.size, more, more_bytes)
 
     # ------------------------------------------------------------------ recovery
 

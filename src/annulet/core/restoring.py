@@ -37,7 +37,7 @@ def restore(
     if leased:  # in delivery, so neither key nor time can take it away
         entry.state = DELIVERING
         queue.delivering.add(entry)
-        queue.delivering_bytes += len(message.body)
+        queue.delivering_bytes += message.size
         queue.index_expiry(entry)
         if queue.lanes is not None:  # its group waits for it, its fair key has one more in delivery
             queue.lanes.recovered(entry)

@@ -143,7 +143,7 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
             timed.append(entry)
             continue
         delivering.discard(entry)
-        size = len(message.body)
+        size = message.size
         consumer = entry.consumer
         if consumer is not None:
             consumer.give_back(size)

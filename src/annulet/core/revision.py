@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from annulet.core.arguments import CHANGEABLE
+from annulet.core.bodies import exchange, exchange_away
 from annulet.core.entry import DELIVERING, PENDING, DeliveryCopy, QueueEntry
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import Message, PropertyValue
@@ -72,16 +73,18 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
 def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, stored: bool = True) -> None:
     """Put application properties over those of a message in delivery, for this queue only.
 
-    ``stored=False``: the entry is about to leave, so the change need not outlive the broker. Copies that readers hold
-    are left alone: what they read is not theirs to change.
+    ``stored=False``: the entry is about to leave, so the change need not outlive the broker, and a body that is on disk
+    stays there. Else it is read: raises :class:`~annulet.core.errors.ContentUnavailable`, and nothing is changed.
+    Copies that readers hold are left alone: what they read is not theirs to change.
     """
     queue = entry.queue
     if entry.state != DELIVERING or isinstance(entry, DeliveryCopy):
         return
     former = entry.message
+    away = entry.away and not stored
     message = Message(
         former.origin.view.annotated(former, headers),
-        former.body,
+        b"" if away else former.body,
         former.origin,
         durable=former.durable,
         priority=former.priority,
@@ -89,14 +92,18 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
         expires_at=former.expires_at,
         deliver_at=former.deliver_at,
     )
+    message.size = former.size
     if queue.accounts is not None:
         queue.accounts.replaced(former, message)
     if former.record and stored:
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has
-        entry.message = message
+        exchange(entry, message)
         if entry.delivery_count or message.deliver_at:
             queue.effects.entry_changed(queue, entry)
     else:
         message.record = former.record
-        entry.message = message
+        if away:
+            exchange_away(entry, message)
+        else:
+            exchange(entry, message)

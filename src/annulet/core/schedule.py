@@ -51,7 +51,7 @@ class ScheduleIndex:
         self._appointments[entry] = appointment
         if schedule_id:
             self._by_id[schedule_id] = entry
-        self.bytes += len(entry.message.body)
+        self.bytes += entry.message.size
         heappush(self._heap, appointment)
 
     def cancel(self, entry: QueueEntry) -> Appointment:
@@ -59,7 +59,7 @@ class ScheduleIndex:
         appointment = self._appointments.pop(entry)
         if appointment.schedule_id and self._by_id.get(appointment.schedule_id) is entry:
             del self._by_id[appointment.schedule_id]
-        self.bytes -= len(entry.message.body)
+        self.bytes -= entry.message.size
         if len(self._heap) > 2 * len(self._appointments) + 64:
             self._heap = sorted(self._appointments.values())
         return appointment

@@ -81,7 +81,7 @@ class Transaction:
             if send.cancels:
                 sends += SETTLEMENT_BYTES  # of a stored message, it may turn out
             elif send.message.durable:
-                sends += len(send.message.header) + len(send.message.body) + 1
+                sends += len(send.message.header) + send.message.size + 1
         settled = sum(1 for _, entry in self._settlements if entry.message.record)
         settled += sum(1 for _, entry, requeue in self._rejections if entry.message.record and not requeue)
         return sends + settled * SETTLEMENT_BYTES

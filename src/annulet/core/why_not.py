@@ -365,7 +365,7 @@ def _of_size(consumer: Consumer, entry: QueueEntry) -> Finding | None:
     """Return whose byte window an entry is too large for; one alone in a window always fits."""
     if consumer.auto_acknowledge:
         return None
-    size = len(entry.message.body)
+    size = entry.message.size
     session = consumer.session
     for window, owner in ((consumer.window, named(consumer)), (session.window, f"session '{session.name}'")):
         if 0 <= window.bytes_max < window.bytes + size and window.bytes:

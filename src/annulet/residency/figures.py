@@ -6,11 +6,23 @@ from __future__ import annotations
 class PagingFigures:
     """Counters. Messages, unless the name says something else."""
 
-    __slots__ = ("loaded", "loads", "paged_out", "postponed", "unreadable")
+    __slots__ = (
+        "bodies_brought_back",
+        "bodies_left",
+        "bodies_read",
+        "loaded",
+        "loads",
+        "paged_out",
+        "postponed",
+        "unreadable",
+    )
 
     def __init__(self) -> None:
         self.paged_out = 0  # entries that became rows
         self.loads = 0  # reads of rows
         self.loaded = 0  # rows that became entries again
-        self.unreadable = 0  # rows whose record is damaged
+        self.unreadable = 0  # rows and bodies whose record is damaged
+        self.bodies_left = 0  # bodies of entries that left memory, the entries stayed
+        self.bodies_brought_back = 0  # those that came back because their entries were about to be delivered
+        self.bodies_read = 0  # those that were read, also for who does not take them
         self.postponed = 0  # reads that the disk refused, to be tried again

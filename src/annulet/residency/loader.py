@@ -68,7 +68,7 @@ def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None
         marked = {sequence for sequence, mark in zip(rows.sequences, rows.redelivered, strict=True) if mark}
         for entry in entries:
             entry.redelivered = entry.sequence in marked
-    return entries, sum([len(entry.message.body) for entry in entries])
+    return entries, sum([entry.message.size for entry in entries])
 
 
 def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None]) -> tuple[list[QueueEntry], int]:

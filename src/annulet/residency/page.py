@@ -149,7 +149,7 @@ class Page:
                 mark |= 1
                 self.redelivered_upto = sequence
             self.rows += 1
-            self.bytes += len(message.body)
+            self.bytes += message.size
             if sequence == next_sequence and record == next_record and mark == last_mark:
                 self._lengths[-1] += 1
             else:

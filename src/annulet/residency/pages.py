@@ -60,6 +60,8 @@ class QueuePages(EntryPages):
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
+        if self._queue.bodies is not None:
+            self._queue.bodies.kept(entries, kept)
         if self._pages and entries:
             page = self._pages[-1]
             items, rows, size = page.items, page.rows, page.bytes

@@ -16,6 +16,7 @@ from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import ACCEPTED, WINDOW, Peer, bodies, queue_of
 from tests.broker.amqp10.test_sources import prepared, subscribe, tell, topic
+from tests.residency.doubles import Disk, bodies_of
 
 
 async def test_a_fault_ends_the_link_and_not_its_durable_subscription(broker: Broker) -> None:
@@ -172,3 +173,33 @@ async def test_a_sender_that_resumes_what_it_knows_the_outcome_of_is_let_go(brok
     assert [item.state for item in await peer.all(Disposition)] == [ACCEPTED] * (not settled)
     assert broker.hosts["/"].queues["q"].order.count == 0
     assert broker.settled_losses == 0
+
+
+@pytest.mark.parametrize(("disk_state", "resumed", "later"), [
+    ("sound", [b"1", b"2"], []), ("refusing", [], [b"1", b"2"]), ("damaged", [b"2"], []),
+])  # fmt: skip
+async def test_what_is_resumed_may_be_on_disk(
+    broker: Broker, disk_state: str, resumed: list[bytes], later: list[bytes]
+) -> None:
+    """What the disk does not give is no delivery any more: it waits in its queue until it does."""
+    peer = await prepared(broker, b"1", b"2")
+    source = Source("q", durable=DURABLE_UNSETTLED_STATE)
+    link = await peer.receiver(None, source=source, name="resumed", credit=2)
+    held = await peer.deliveries()
+    queue, disk = queue_of(broker, "q"), Disk()
+    for entry in queue.unsettled():
+        disk.store(queue, entry.message, entry.sequence)
+    away = bodies_of(queue, disk)
+    away.let_all_go(1 << 60)
+    await peer.detach(link)
+    disk.failing = disk_state == "refusing"
+    disk.damaged = {1} if disk_state == "damaged" else set()
+    await peer.receiver(None, source=source, name="resumed", unsettled={item.tag: None for item in held}, credit=5)
+    again = await peer.deliveries()
+    assert bodies([item for item in again if item.resume]) == resumed
+    disk.failing = False
+    away.retry()
+    queue.wake(broker.clock())
+    assert bodies([item for item in again if not item.resume] + await peer.deliveries()) == later
+    assert queue.statistics().messages_unreadable == (disk_state == "damaged")
+    assert (queue.order.count, len(queue.delivering)) == (0, len(resumed + later))

@@ -60,9 +60,9 @@ class ConsumerShape:
 class SessionPair:
     """A session of the core and its counterpart."""
 
-    def __init__(self, number: int, shared_max: int) -> None:
+    def __init__(self, number: int, shared_max: int, session_class: type[ModelSession] = ModelSession) -> None:
         connection = CONNECTIONS[number % len(CONNECTIONS)]
-        self.real = ModelSession(f"session {number}", connection)
+        self.real = session_class(f"session {number}", connection)
         self.model = OracleSession(messages_max=shared_max, connection=connection)
         self.real.window.messages_max = shared_max
         self.transaction = Transaction(self.real)
@@ -73,11 +73,14 @@ class SessionPair:
 class Runner:
     """Commands for both sides. ``copies``: sessions get copies, whose order among consumers is nobody's promise."""
 
+    effects_class = RecordingEffects
+    session_class = ModelSession
+
     def __init__(self, settings: QueueSettings, *, copies: bool = False) -> None:
         self.now = NOW
         self.copies = copies
         self.view = ModelView()
-        self.effects = RecordingEffects()
+        self.effects = self.effects_class()
         self.host = VirtualHost("/", self.effects)
         self.oracle = QueueOracle(settings)
         targets = {reason.value: self.oracle.target_of(reason.value) for reason in RemovalReason}
@@ -145,7 +148,7 @@ class Runner:
 
     def open_session(self, shared_max: int) -> None:
         self.names += 1
-        self.sessions.append(SessionPair(self.names, -1 if self.copies else shared_max))
+        self.sessions.append(SessionPair(self.names, -1 if self.copies else shared_max, self.session_class))
 
     def attach(self, pair: SessionPair, shape: ConsumerShape) -> None:
         self.names += 1

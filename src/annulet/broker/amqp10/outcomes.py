@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from annulet.core.entry import DeliveryCopy
+from annulet.core.errors import ContentUnavailable
 from annulet.core.revision import revise_delivering
 from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
 from annulet.wire.amqp10.outcomes import (
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+
+logger = structlog.get_logger(__name__)
 
 DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
 """What becomes of a message whose receiver settles it without an outcome, unless its source names another default: it
@@ -110,7 +115,15 @@ class Outcomes:
             exclude = self.excluded(entry, outcome)
             if isinstance(outcome, Modified) and outcome.message_annotations:
                 annotations: dict[str, Any] = {str(name): value for name, value in outcome.message_annotations.items()}
-                revise_delivering(entry, annotations)
+                try:
+                    revise_delivering(entry, annotations)
+                except ContentUnavailable as error:
+                    logger.warning(
+                        "message comes back without the annotations its receiver gave it",
+                        queue=entry.queue.name,
+                        message=entry.sequence,
+                        error=str(error),
+                    )
             entry.queue.return_entries([entry], now, counted=counted, exclude=exclude)
         session.wake(now)
 

@@ -147,7 +147,7 @@ class Amqp10Session(SendingSession):
         if payload is None:
             self.withhold(consumer, entry)
             return False
-        consumer.window.take(len(entry.message.body))
+        consumer.window.take(entry.message.size)
         self.last_tag += 1
         source.send(self.last_tag, payload, settled=True)
         self.after_transfer()

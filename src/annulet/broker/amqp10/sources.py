@@ -13,6 +13,7 @@ from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
 from annulet.broker.views import ConversionError, converted
+from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import Address
@@ -124,6 +125,11 @@ class SourceLink:
                 session.outcomes.note(number, tag)
                 session.outcomes.carry_out([number], state)
                 continue
+            bodies = entry.queue.bodies
+            if entry.message.absent and bodies is not None and bodies.look([entry.message]) != FOUND:
+                del session.unacknowledged[tag]  # back to its place, where it waits for the disk or is passed over
+                session.connection.broker.loop.call_soon(self._give_back, entry)
+                continue
             payload = self.payload_of(entry)
             if payload is None:
                 del session.unacknowledged[tag]
@@ -133,6 +139,9 @@ class SourceLink:
             number = session.engine.send_transfer(link, name, payload, settled=False, state=start, resume=known)
             session.outcomes.note(number, tag)
             session.after_transfer()
+
+    def _give_back(self, entry: QueueEntry) -> None:
+        entry.queue.return_entries([entry], self.session.connection.now, counted=False)
 
     # ------------------------------------------------------------------ sending
 

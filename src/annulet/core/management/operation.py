@@ -196,7 +196,7 @@ class Preview(Work):
             if result.count == 0:
                 result.refusal = self.action.refusal(entry, now)
             result.count += 1
-            result.bytes += len(entry.message.body)
+            result.bytes += entry.message.size
         if len(result.sample) < self._sample_max:
             result.sample.append(facts_of(entry, obstacle))
 
@@ -337,7 +337,7 @@ def facts_of(entry: QueueEntry, obstacle: str = "") -> MessageFacts:
     return MessageFacts(
         id=entry.sequence,
         state=STATE_NAMES[entry.state],
-        size=len(message.body),
+        size=message.size,
         priority=message.priority,
         accepted_at=message.accepted_at,
         expires_at=entry.queue.expires_at(entry),

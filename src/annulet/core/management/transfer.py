@@ -39,7 +39,7 @@ def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
     if selector is not None and not selector.matches(lookup_for(message)):
         return FILTERED
     limits = destination.limits
-    if limits is not None and limits.evicts and limits.oversized(len(message.body)):
+    if limits is not None and limits.evicts and limits.oversized(message.size):
         return TOO_LARGE
     return ""
 
@@ -55,7 +55,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         return f"queue '{name}' is full and holds publishers back (overflow=block)"
     limits = destination.limits
     if limits is not None and limits.blocks:
-        refusal = limits.refusal(destination, len(message.body))
+        refusal = limits.refusal(destination, message.size)
         if refusal:
             return refusal
     account = host.account_of(name)
@@ -158,7 +158,7 @@ class Transfer(Action):
 
     def cost(self, entry: QueueEntry) -> int:
         """Return the body bytes of the copy."""
-        return len(entry.message.body)
+        return entry.message.size
 
 
 class Retry(Transfer):

@@ -1,0 +1,168 @@
+"""Bodies that are on disk only, as the core sees it: below orders and policies, which know nothing of them.
+
+Every entry either wants its message's body in memory or is *away*: its queue can do without for now. A body leaves
+memory when no entry wants it any more, so a message of several queues stays while it is near the front of one of them;
+who counts bodies counts it in each of these. Header, size, rank, key and times stay with the entry. The queue brings
+the body back before it hands the message out, some hundred at once; who only looks gets bytes that are not kept.
+
+Which bodies leave, and how they are read, is the business of :mod:`annulet.residency`, whose classes implement the
+interfaces here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.errors import ContentUnavailable, PreconditionFailed
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.order import Order
+    from annulet.core.queue import Queue
+
+FOUND: Final = 0
+REFUSED: Final = 1
+DAMAGED: Final = 2
+"""What becomes of a look for a body: it is there, the disk does not give it now, its record is damaged."""
+
+LOOK_MESSAGES: Final = 64
+"""Bodies that are read at once for who does not take them: a browser, a forwarder."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BodySource:
+    """Reads bodies for whoever asks a message for one. One for all queues."""
+
+    def body_of(self, message: Message) -> bytes:
+        """Read a body and do not keep it. Raises :class:`~annulet.core.errors.ContentUnavailable`."""
+        raise NotImplementedError
+
+    def orphaned(self, message: Message) -> None:
+        """No entry wants this body any more, but whoever asks right now may: let it leave soon."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueBodies:
+    """The entries of one queue whose bodies it can do without. A queue has this from when the first of them leaves."""
+
+    def __init__(self, source: BodySource) -> None:
+        self.source = source
+        self.count = 0  # entries that are away, pending, scheduled or in delivery
+        self.bytes = 0  # body bytes of these
+        self.stalled = False  # the disk refused: nothing is asked of it until the next retry, which wakes the queue
+
+    def fetch(self, entry: QueueEntry, order: Order) -> int:
+        """Bring back the body of an entry, and with it those of the next ones in ``order``.
+
+        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; what is not found stays away.
+        """
+        raise NotImplementedError
+
+    def look(self, messages: list[Message]) -> int:
+        """Have these bodies at hand for a moment, in one read, for who asks the messages next; they do not stay.
+
+        Returns what became of the first: ``FOUND``, ``REFUSED`` or ``DAMAGED``.
+        """
+        raise NotImplementedError
+
+    def reading_refusal(self, messages: list[Message]) -> str:
+        """Say why not all these bodies can be in memory at once; empty when they can."""
+        raise NotImplementedError
+
+    def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Of these entries became rows those with a 0 in ``kept``; the others stay objects among the rows."""
+        raise NotImplementedError
+
+    def claimed(self, entry: QueueEntry) -> None:
+        """An entry went into delivery with its body: the budget may ask for it."""
+        raise NotImplementedError
+
+
+def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:
+    """Let an entry do without its body, which leaves memory when it was the last to want it."""
+    message = entry.message
+    entry.away = True
+    message.near -= 1
+    message.away += 1
+    bodies.count += 1
+    bodies.bytes += message.size
+    message.source = bodies.source
+    if message.near <= 0:
+        message.leave()
+
+
+def bring_back(entry: QueueEntry, bodies: QueueBodies) -> None:
+    """Let an entry that was away want its body again, which is there."""
+    message = entry.message
+    entry.away = False
+    message.near += 1
+    message.away -= 1
+    bodies.count -= 1
+    bodies.bytes -= message.size
+
+
+def let_go(entry: QueueEntry) -> None:
+    """An entry does not hold its message any more: it was removed, or is a row now."""
+    message = entry.message
+    if entry.away:
+        entry.away = False
+        message.away -= 1
+        bodies = entry.queue.bodies
+        assert bodies is not None
+        bodies.count -= 1
+        bodies.bytes -= message.size
+        return
+    unpin([message])
+
+
+def exchange(entry: QueueEntry, message: Message) -> None:
+    """Let an entry hold another message, whose body is in memory."""
+    let_go(entry)
+    entry.message = message
+    message.near += 1
+
+
+def exchange_away(entry: QueueEntry, message: Message) -> None:
+    """Let an entry that is away hold another message of the same record: the same body, which stays on disk."""
+    former = entry.message
+    assert message.size == former.size
+    former.away -= 1
+    message.source = former.source
+    message.away = 1
+    message.leave()
+    entry.message = message
+
+
+def pin(queue: Queue, messages: list[Message]) -> None:
+    """Have the bodies of messages of a queue in memory until they are unpinned, whatever becomes of their entries.
+
+    Raises :class:`~annulet.core.errors.PreconditionFailed` when they do not fit, and
+    :class:`~annulet.core.errors.ContentUnavailable` when the disk does not give one: then none is pinned.
+    """
+    bodies = queue.bodies
+    if bodies is not None:
+        refusal = bodies.reading_refusal([message for message in messages if message.absent])
+        if refusal:
+            raise PreconditionFailed(f"queue '{queue.name}': what was asked for is to be in memory, but {refusal}")
+    for number, message in enumerate(messages):
+        if message.absent:
+            if bodies is not None:
+                bodies.look(messages[number : number + LOOK_MESSAGES])
+            try:
+                message.arrive(message.body)
+            except ContentUnavailable:
+                unpin(messages[:number])
+                raise
+        message.near += 1
+
+
+def unpin(messages: list[Message]) -> None:
+    """Let pinned messages go."""
+    for message in messages:
+        message.near -= 1
+        if message.near <= 0 and message.away and message.source is not None:
+            message.source.orphaned(message)

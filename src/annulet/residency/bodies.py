@@ -1,0 +1,406 @@
+"""Bodies out of memory and back: what rows do for plain queues, for every other order and for what is in delivery.
+
+The entry stays where it is and keeps all a policy asks for; only its body leaves. Which does is decided in passes: a
+sample of the queue's bodies tells behind which place the furthest of them are as many bytes as have to go, and all
+behind it go, slice by slice. So the cost of a pass is that of looking at each body in memory once.
+"""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from threading import get_ident
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from annulet.core.bodies import DAMAGED, FOUND, REFUSED, BodySource, QueueBodies, bring_back, send_away
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
+from annulet.core.errors import ContentUnavailable
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
+from annulet.core.paging import may_be_row, pageable
+from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS, SCARCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
+    from annulet.core.order import Order
+    from annulet.core.queue import Queue
+    from annulet.residency.figures import PagingFigures
+    from annulet.residency.loader import MessageReader
+
+logger = logging.getLogger(__name__)
+
+Position: TypeAlias = "tuple[Rank, int]"
+"""Where an entry stands in its order: rank (empty on FIFO queues), then place."""
+
+AHEAD_BYTES: Final = 4 << 20
+"""Bodies read for who does not take them that are kept until others come: 4 MiB for all queues, but for one read."""
+
+SAMPLE: Final = 512
+"""Bodies whose places tell which part of a queue is furthest: right to some 5 %, and sorted in a millisecond."""
+
+GROWTH_LEAST: Final = 256
+"""Bodies that came since the last pass before another is worth it, where rows can go instead."""
+
+SWEEP_LEAST: Final = 1024
+"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
+
+
+class BodyStore(BodySource):
+    """Reads bodies for all queues, from ``reader``, in the thread that made it.
+
+    ``changed`` is told which queue took some back into memory.
+    """
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        figures: PagingFigures,
+        room: Callable[[], int],
+        changed: Callable[[Queue], None] | None = None,
+    ) -> None:
+        self.reader = reader
+        self.figures = figures
+        self.room = room  # bytes the process may still take
+        self.changed = changed
+        self._thread = get_ident()
+        self.ahead_bytes = 0
+        self._ahead: dict[int, bytes] = {}  # by record, oldest first
+        self._orphans: list[Message] = []
+
+    def read(self, messages: Sequence[Message]) -> list[bytes | None]:
+        """Return the bodies in this order, ``None`` for what is damaged or not that message. Raises ``OSError``."""
+        records = sorted({message.record for message in messages})
+        stored = dict(zip(records, self.reader.read(records), strict=True))
+        bodies: list[bytes | None] = []
+        for message in messages:
+            found = stored[message.record]
+            bodies.append(None if found is None or len(found.body) != message.size else found.body)
+        self.figures.bodies_read += len(messages)
+        return bodies
+
+    def body_of(self, message: Message) -> bytes:
+        """Return what was read ahead, or read this one body."""
+        body = self._ahead.get(message.record)
+        if body is not None and len(body) == message.size:
+            return body
+        if get_ident() != self._thread:
+            raise ContentUnavailable(
+                f"a message of {message.size} bytes left memory while it was read; take a new view of the queue"
+            )
+        try:
+            (body,) = self.read([message])
+        except OSError as error:
+            raise ContentUnavailable(
+                f"a message of {message.size} bytes is on disk only, and the disk does not give it now: {error}; "
+                "try again when the disk is well"
+            ) from error
+        if body is None:
+            raise ContentUnavailable(
+                f"a message of {message.size} bytes is on disk only, and its record is damaged; see the broker's log"
+            )
+        return body
+
+    def at_hand(self, message: Message) -> bool:
+        """Say whether a body can be had without reading."""
+        return not message.absent or message.record in self._ahead
+
+    def keep_ahead(self, messages: Sequence[Message], bodies: Sequence[bytes | None]) -> None:
+        """Remember bodies for :meth:`body_of`, and forget the oldest of those that were remembered before."""
+        ahead = self._ahead
+        fresh = {message.record: body for message, body in zip(messages, bodies, strict=True) if body is not None}
+        coming = sum(map(len, fresh.values()))
+        while ahead and self.ahead_bytes + coming > AHEAD_BYTES:
+            self.ahead_bytes -= len(ahead.pop(next(iter(ahead))))
+        for record, body in fresh.items():
+            self.ahead_bytes += len(body) - len(ahead.pop(record, b""))
+            ahead[record] = body
+
+    def orphaned(self, message: Message) -> None:
+        """Let the body leave with the next pass."""
+        self._orphans.append(message)
+
+    def drop_orphans(self) -> None:
+        """Let bodies leave that nobody wanted any more, unless somebody does again."""
+        for message in self._orphans:
+            if message.near <= 0 and message.away:
+                message.leave()
+        self._orphans.clear()
+
+
+class StoredBodies(QueueBodies):
+    """The bodies of one durable queue: which are in memory and may leave, and the way back."""
+
+    def __init__(self, queue: Queue, store: BodyStore, random: Random | None = None) -> None:
+        super().__init__(store)
+        self.queue = queue
+        self.store = store
+        self.keep_messages = KEEP_MESSAGES
+        self.keep_bytes = KEEP_BYTES
+        self.grown = 0  # candidates added since the last pass began
+        self.freed = 0  # bytes that left in the pass under way, or the last one
+        self._random = Random(0) if random is None else random  # noqa: S311 - a sample, no secret
+        self._rows = False  # plain entries become rows: only what cannot is a candidate
+        self._candidates: list[QueueEntry] = []  # all that may leave, and some that cannot any more
+        self._adopted = 0  # messages in memory when all of the queue was last looked at
+        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
+        self._attempts = 0
+        self._asked_for = 0  # fetches whose records the disk was asked for ahead
+        self._scanning: list[QueueEntry] = []  # the rest of the pass under way
+        self._boundary: Position | None = None
+        self._front: set[QueueEntry] = set()
+        self.adopt()
+
+    # ------------------------------------------------------------------ what is in memory
+
+    @property
+    def in_memory(self) -> int:
+        """Messages whose bodies the queue wants in memory: pending, scheduled and in delivery."""
+        queue = self.queue
+        entries = queue.order.count - queue.order.paged_count() + len(queue.delivering) + queue.schedule.count
+        return entries - self.count
+
+    def note(self, entry: QueueEntry) -> None:
+        """An entry came, with its body. Rows take care of those that can be rows."""
+        if not self._rows or not may_be_row(entry):
+            self._add(entry)
+
+    def claimed(self, entry: QueueEntry) -> None:
+        """An entry went into delivery; it may have been one that rows took care of."""
+        if self._rows and entry.message.record:
+            self._add(entry)
+
+    def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Some of these became rows; those with a 1 in ``kept`` could not."""
+        for entry, stays in zip(entries, kept, strict=True):
+            if stays and not entry.away:
+                self._add(entry)
+
+    def adopt(self, *, whole: bool = False) -> None:
+        """Look at all entries of the queue, whose kind may have changed; ``whole``: at what could be rows as well."""
+        queue = self.queue
+        self._rows = pageable(queue) and not whole
+        scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
+        entries = [*queue.order.in_memory(), *scheduled, *queue.delivering]
+        rows = self._rows
+        self._candidates = [
+            entry
+            for entry in entries
+            if not entry.away and entry.message.record and not (rows and may_be_row(entry)) and entry.state != REMOVED
+        ]
+        self._scanning = []
+        self._adopted = self.in_memory
+        self.grown = len(self._candidates)
+
+    def _add(self, entry: QueueEntry) -> None:
+        candidates = self._candidates
+        candidates.append(entry)
+        self.grown += 1
+        if len(candidates) > self._sweep_at and not self._scanning:
+            self._candidates = [held for held in candidates if held.state != REMOVED and not held.away]
+            self._sweep_at = 2 * len(self._candidates) + SWEEP_LEAST
+
+    # ------------------------------------------------------------------ out
+
+    @property
+    def passing(self) -> bool:
+        """Say whether a pass is under way."""
+        return bool(self._scanning)
+
+    def begin(self, wanted: int) -> None:
+        """Begin a pass that is to free about ``wanted`` bytes."""
+        if self._rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, len(self._candidates)):
+            self.adopt()
+        self._front = self._leading()
+        self._scanning, self._candidates = self._candidates, []
+        self._boundary = self._boundary_for(wanted)
+        self.freed = 0
+        self.grown = 0
+
+    def step(self, durable_record: int, limit: int) -> int:
+        """Look at the next ``limit`` candidates and let the furthest go. Returns at how many it looked.
+
+        Only records below ``durable_record`` can be read back.
+        """
+        scanning = self._scanning
+        looked = scanning[-limit:]
+        del scanning[-limit:]
+        for entry in looked:
+            message = entry.message
+            state = entry.state
+            if state == REMOVED or entry.away or not message.record:
+                continue
+            if message.record < durable_record and _may_leave(entry) and (state != PENDING or self._is_far(entry)):
+                send_away(entry, self)
+                self.freed += message.size
+                self.store.figures.bodies_left += 1
+            else:
+                self._candidates.append(entry)
+        if not scanning:
+            self._front = set()
+        return len(looked)
+
+    def let_all_go(self, durable_record: int) -> None:
+        """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
+        self.adopt(whole=True)
+        for entry in self._candidates:
+            if entry.message.record < durable_record and _may_leave(entry):
+                send_away(entry, self)
+        self._candidates = [entry for entry in self._candidates if not entry.away]
+
+    def _leading(self) -> set[QueueEntry]:
+        """Return the entries whose bodies stay: what consumers take next."""
+        front: set[QueueEntry] = set()
+        size = 0
+        for entry in self.queue.order.upcoming(self.keep_messages):
+            if size >= self.keep_bytes:
+                break
+            size += entry.message.size
+            front.add(entry)
+        return front
+
+    def _is_far(self, entry: QueueEntry) -> bool:
+        boundary = self._boundary
+        return (boundary is None or position_of(entry) > boundary) and entry not in self._front
+
+    def _boundary_for(self, wanted: int) -> Position | None:
+        """Return behind which position about ``wanted`` bytes stand, counting what is in no order as behind all."""
+        count = len(self._scanning)
+        sample = self._scanning if count <= SAMPLE else self._random.sample(self._scanning, SAMPLE)
+        places: list[tuple[Position, int]] = []
+        left = wanted * len(sample) / max(1, count)
+        for entry in sample:
+            if entry.state == PENDING and not entry.away:
+                places.append((position_of(entry), entry.message.size))
+            elif entry.state != REMOVED and not entry.away and _may_leave(entry):
+                left -= entry.message.size
+        places.sort(reverse=True)
+        for place, size in places:
+            if left <= 0:
+                return place
+            left -= size
+        return None
+
+    # ------------------------------------------------------------------ back
+
+    def fetch(self, entry: QueueEntry, order: Order) -> int:
+        """Read this body and those of the next entries that are away, ``LOAD_MESSAGES`` or about ``LOAD_BYTES``."""
+        if not entry.message.absent:  # another queue has it
+            bring_back(entry, self)
+            self._add(entry)
+            return FOUND
+        if self.stalled:
+            return REFUSED
+        wanted = self._batch(entry, order)
+        bodies = self._read([other.message for other in wanted])
+        if bodies is None:
+            return REFUSED
+        for other, body in zip(wanted, bodies, strict=True):
+            if body is None:
+                continue
+            if other.message.absent:
+                other.message.arrive(body)
+            bring_back(other, self)
+            self._add(other)
+        self.store.figures.bodies_brought_back += len(wanted)
+        self._ask_ahead(order)
+        if self.store.changed is not None:
+            self.store.changed(self.queue)
+        return DAMAGED if bodies[0] is None else FOUND
+
+    def look(self, messages: list[Message]) -> int:
+        """Have bodies at hand without keeping them, as many as ``LOAD_BYTES`` allow."""
+        store = self.store
+        if store.at_hand(messages[0]):
+            return FOUND
+        if self.stalled:
+            return REFUSED
+        wanted: list[Message] = []
+        size = 0
+        for message in messages:
+            if size >= LOAD_BYTES:
+                break
+            if message.absent:
+                wanted.append(message)
+                size += message.size
+        bodies = self._read(wanted)
+        if bodies is None:
+            return REFUSED
+        store.keep_ahead(wanted, bodies)
+        return DAMAGED if bodies[0] is None else FOUND
+
+    def reading_refusal(self, messages: list[Message]) -> str:
+        """Compare what the bodies would take with the memory that is left."""
+        room = self.store.room()
+        needed = sum([message.size for message in messages])
+        if needed <= room:
+            return ""
+        return (
+            f"{len(messages)} bodies are on disk only and take {needed} bytes in memory, where {max(room, 0)} are left "
+            "of memory_limit; consume some first, or raise memory_limit"
+        )
+
+    def retry(self) -> None:
+        """Let the next fetch try the disk again."""
+        self.stalled = False
+
+    def _batch(self, entry: QueueEntry, order: Order) -> list[QueueEntry]:
+        wanted = [entry]
+        size = entry.message.size
+        for other in order.upcoming(LOAD_MESSAGES):
+            if other is entry or not other.away:
+                continue
+            size += other.message.size
+            if size > LOAD_BYTES or len(wanted) >= LOAD_MESSAGES:
+                break
+            wanted.append(other)
+        return wanted
+
+    def _ask_ahead(self, order: Order) -> None:
+        self._asked_for -= 1
+        if self._asked_for > 0:
+            return
+        self._asked_for = PREFETCH_LOADS
+        following = order.upcoming(LOAD_MESSAGES * (PREFETCH_LOADS + 1))
+        records = sorted([entry.message.record for entry in following if entry.message.absent])
+        if records:
+            self.store.reader.prefetch(records)
+
+    def _read(self, messages: Sequence[Message]) -> list[bytes | None] | None:
+        """Read; ``None`` when the disk refuses, which is final only after many attempts."""
+        store = self.store
+        try:
+            bodies = store.read(messages)
+        except OSError as error:
+            store.figures.postponed += 1
+            self._attempts += 1
+            if self._attempts < ATTEMPTS_MAX or error.errno in SCARCE:
+                self.stalled = True
+                return None
+            bodies = [self._read_one(message) for message in messages]
+            logger.error(  # noqa: TRY400 - the text says it all
+                "queue %s: %d messages cannot be read and wait in the log for the next start: %s",
+                self.queue.name,
+                bodies.count(None),
+                error,
+            )
+        self._attempts = 0
+        store.figures.unreadable += bodies[0] is None
+        return bodies
+
+    def _read_one(self, message: Message) -> bytes | None:
+        try:
+            return self.store.read([message])[0]
+        except OSError:
+            return None
+
+
+def _may_leave(entry: QueueEntry) -> bool:
+    """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
+    return entry.state != DELIVERING or entry.consumer is not None
+
+
+def position_of(entry: QueueEntry) -> Position:
+    """Return where an entry stands in its order."""
+    return (entry.rank or (), entry.place)

@@ -1,0 +1,183 @@
+"""Queues that cannot page as rows in a broker with a small budget: their bodies leave, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.broker.pager import AUDITED_ENTRIES_MAX
+from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.residency.budget import BODY_BYTES, MIB, drift_of
+from annulet.testing.clock import VirtualClock
+from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
+from tests.broker.conftest import leave
+from tests.broker.restarts import crash, queue_of
+
+QUEUE, BASIC = commands.Queue, commands.Basic
+COUNT = 1750
+SIZE = 1024
+
+
+def body(number: int) -> bytes:
+    return b"%0*d" % (SIZE, number)
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "data", clock=VirtualClock(), body_budget_bytes=MIB
+    ) as running:
+        yield running.broker
+        leave(running.broker)
+
+
+async def filled(broker: Broker, arguments: dict, options) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments=arguments))
+    for start in range(0, COUNT, 250):
+        numbers = range(start, start + 250)
+        await peer.send(1, *(persistent(1, "q", body(number), **options(number)) for number in numbers))
+        await broker.commit.durable()
+        await turns()
+    await paged(broker)
+
+
+async def paged(broker: Broker) -> None:
+    assert broker.pager is not None
+    broker.pager.tick(broker.clock())
+    while broker.pager.run():
+        await turns()
+
+
+async def consumed(broker: Broker, *, prefetch: int = 200, settle: bool = True) -> tuple[Peer, list[int]]:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, BASIC.Qos(prefetch_count=prefetch), BASIC.Consume(queue="q"))
+    found: list[int] = []
+    while True:
+        frames = await peer.take()
+        got = bodies(frames)
+        found += [int(content) for content in got]
+        if not got or not settle:
+            return peer, found
+        tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
+        await peer.send(1, BASIC.Ack(tags[-1], multiple=True))
+
+
+COMPOSITIONS = {
+    "priority": (
+        {"x-priorities": 10},
+        lambda number: {"priority": number % 10},
+        lambda number: (-(number % 10), number),
+    ),
+    "sorted": (
+        {"x-sort-key": "rank"},
+        lambda number: {"headers": {"rank": COUNT - number}},
+        lambda number: COUNT - number,
+    ),
+    "last value": (
+        {"x-last-value-key": "key"},
+        lambda number: {"headers": {"key": f"{number % 1500}"}},
+        lambda number: number if number >= COUNT - 1500 else None,
+    ),
+    "groups": (
+        {"x-group-mode": "sticky"},
+        lambda number: {"headers": {"JMSXGroupID": f"{number % 7}"}},
+        lambda number: number,
+    ),
+    "time to live": ({"x-message-ttl": 10**9}, lambda number: {}, lambda number: number),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+async def test_bodies_leave_and_come_back_in_order(broker: Broker, name: str) -> None:
+    arguments, options, rank = COMPOSITIONS[name]
+    await filled(broker, arguments, options)
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    expected = sorted((number for number in range(COUNT) if rank(number) is not None), key=rank)
+    count, size = pager.bodies_away
+    assert (queue.order.count, size) == (len(expected), count * SIZE)
+    assert count >= len(expected) - KEEP_MESSAGES
+    assert pager.budget.used <= MIB + KEEP_MESSAGES * BODY_BYTES
+    _, found = await consumed(broker)
+    assert found == expected
+    pager.tick(broker.clock())
+    assert (pager.bodies_away, pager.drift, drift_of(queue)) == ((0, 0), 0, 0)
+    assert queue.statistics().messages_unreadable == 0
+    await broker.commit.durable()
+    assert broker.log.statistics().live_records == 0
+
+
+async def test_what_is_in_delivery_leaves_and_comes_back_without_being_read(broker: Broker) -> None:
+    await filled(broker, {}, lambda number: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    peer, found = await consumed(broker, prefetch=1500, settle=False)
+    assert found == list(range(1500))
+    await paged(broker)
+    count, size = pager.bodies_away
+    assert count > 700
+    assert size == count * SIZE
+    read = pager.figures.bodies_read
+    peer.connection.abort()
+    await turns()
+    assert (pager.figures.bodies_read, len(queue.delivering), queue.order.count) == (read, 0, COUNT)
+    assert (await consumed(broker))[1] == list(range(COUNT))
+    assert drift_of(queue) == 0
+
+
+async def test_accounts_of_queues_are_counted_anew_in_turn(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(broker, {"x-priorities": 10}, lambda number: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    assert COUNT <= AUDITED_ENTRIES_MAX
+    assert pager.drift == 0
+    assert queue.bodies is not None
+    queue.bodies.bytes += 5
+    pager.tick(broker.clock())
+    assert pager.drift == 10, "in what is away, and in what is not"
+    queue.bodies.bytes -= 5
+    pager.tick(broker.clock())
+    assert pager.drift == 0
+
+
+async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(broker, {"x-priorities": 10}, lambda number: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    away, _ = pager.bodies_away
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.log, "read", refuse)
+        peer, found = await consumed(broker)
+        assert found == list(range(COUNT - away))
+        pager.tick(broker.clock())
+    assert (queue.order.count, pager.figures.unreadable) == (away, 0)
+    assert pager.figures.postponed > 0
+    peer.connection.abort()
+    await turns()
+    pager.tick(broker.clock())
+    assert (await consumed(broker))[1] == list(range(COUNT - away, COUNT))
+
+
+def refuse(records: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+async def test_after_a_crash_bodies_leave_while_messages_are_restored(broker: Broker, tmp_path: Path) -> None:
+    await filled(broker, {"x-sort-key": "rank"}, lambda number: {"headers": {"rank": COUNT - number}})
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "copy", clock=VirtualClock(), body_budget_bytes=MIB
+    ) as running:
+        pager = running.broker.pager
+        assert pager is not None
+        await paged(running.broker)
+        assert pager.bodies_away[0] >= COUNT - KEEP_MESSAGES
+        assert (await consumed(running.broker))[1] == list(reversed(range(COUNT)))
+        assert pager.drift == 0
+        leave(running.broker)

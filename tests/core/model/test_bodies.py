@@ -1,0 +1,132 @@
+"""Every composition with its bodies on disk: each command is followed by a pager that drops every body that may go.
+
+The oracle knows nothing of bodies, so any policy that decided otherwise without them would differ from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from annulet.core.consumer import Consumer
+from annulet.core.entry import DELIVERING, REMOVED, QueueEntry
+from annulet.core.message import Message
+from annulet.core.settings import QueueSettings
+from annulet.residency import bodies as bodies_module
+from annulet.residency.bodies import BodyStore, StoredBodies
+from annulet.residency.budget import drift_of
+from annulet.residency.figures import PagingFigures
+from annulet.store.interface import LoggedMessage
+from annulet.testing.oracle.records import OracleMessage
+from tests.core.helpers import RecordingEffects
+from tests.core.model.compositions import Composition, compositions
+from tests.core.model.doubles import ModelSession
+from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
+from tests.core.model.runner import MessageShape, Runner
+from tests.residency.doubles import plenty
+
+ALL = 1 << 60
+PROGRAMS = 2
+"""Of each composition; those of ``test_compositions`` are ten, without a pager."""
+
+
+class ModelDisk:
+    """A log that has every message of the model as it was when it was made."""
+
+    def __init__(self) -> None:
+        self.stored: dict[int, LoggedMessage] = {}
+        self.reads = 0
+
+    def store(self, message: Message) -> None:
+        message.record = len(self.stored) + 1
+        self.stored[message.record] = LoggedMessage(message.header, message.body, ("", "q", "", ""), 4, 0, 0, [])
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+        self.reads += len(records)
+        return [self.stored.get(record) for record in records]
+
+    def prefetch(self, records: Sequence[int]) -> None:
+        assert all(record in self.stored for record in records)
+
+
+class StoringEffects(RecordingEffects):
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = ModelDisk()
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        super().store(message, entries)
+        self.disk.store(message)
+
+
+class ReadingSession(ModelSession):
+    """A client that looks at the body of what it gets: its number, over and over."""
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        super().deliver(consumer, entry, tag)
+        message = entry.message
+        assert message.body == (message.header * message.size)[: message.size]
+        assert not entry.away
+
+
+class AwayRunner(Runner):
+    """Every message is stored, and every body that may leave does, after each command."""
+
+    effects_class = StoringEffects
+    session_class = ReadingSession
+
+    def __init__(self, settings: QueueSettings, **options: Any) -> None:
+        super().__init__(settings, **options)
+        self.disk = self.effects.disk
+        self.queue.queue_id = 7
+        self.figures = PagingFigures()
+        self.bodies = StoredBodies(self.queue, BodyStore(self.disk, self.figures, plenty))
+        self.queue.bodies = self.bodies
+        self.went = 0
+
+    def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
+        real, model = super()._make(shape)
+        real.arrive((real.header * real.size)[: real.size])
+        real.durable = True
+        self.disk.store(real)
+        return real, model
+
+    def compare(self) -> None:
+        super().compare()
+        self.bodies.let_all_go(ALL)
+        self.went = max(self.went, self.bodies.count)
+        self.bodies.store.drop_orphans()
+        assert drift_of(self.queue) == 0
+        waiting = [*self.queue.order.in_memory(), *(item.entry for item in self.queue.schedule.snapshot())]
+        assert all(entry.away for entry in waiting if entry.state != REMOVED)
+        assert all(entry.away or entry.consumer is None for entry in self.queue.delivering)
+        assert all(entry.state == DELIVERING for entry in self.queue.delivering)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies_module, "LOAD_MESSAGES", 2)
+    monkeypatch.setattr(bodies_module, "AHEAD_BYTES", 8)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("composition", compositions(), ids=lambda one: one.identifier)
+def test_core_agrees_with_the_oracle_when_its_bodies_are_on_disk(composition: Composition, tiny: None) -> None:
+    went = []
+    copies = composition.settings.non_destructive or BROWSERS in composition.traits
+
+    def run(program: bytes) -> None:
+        interpreter = Interpreter(composition, program)
+        interpreter.runner = AwayRunner(composition.settings, copies=copies)
+        interpreter.run()
+        went.append(interpreter.runner.went)
+
+    test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
+    test = settings(max_examples=PROGRAMS)(test)
+    seed(crc32(composition.identifier.encode()))(test)()
+    assert went
