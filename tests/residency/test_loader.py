@@ -9,7 +9,7 @@ from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 
 def loaded(entries, disk, queue):
-    page = Page(entries, bytearray(len(entries)))
+    page = Page.of(entries, bytearray(len(entries)))
     rows = page.peek(len(entries))
     return entries_of(queue, rows, disk.read(rows.records))
 

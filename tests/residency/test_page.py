@@ -56,7 +56,7 @@ def test_what_goes_in_comes_out(steps, portion):
         sequence, record = sequence + sequence_step, record + record_step
         entries.append(entry_of(sequence, record, origin=origin, redelivered=redelivered))
         kept.append(keep)
-    page = Page(entries, kept)
+    page = Page.of(entries, kept)
     rows = [entry for entry, keep in zip(entries, kept, strict=True) if not keep]
     assert (page.items, page.rows, page.bytes) == (len(entries), len(rows), 3 * len(rows))
     assert page.redelivered_upto == max([entry.sequence for entry in rows if entry.redelivered], default=0)
@@ -71,13 +71,13 @@ def test_what_goes_in_comes_out(steps, portion):
 
 
 def test_a_queue_that_has_the_log_to_itself_is_one_run():
-    page = Page([entry_of(n, n + 1000) for n in range(1, PAGE_ITEMS_MAX + 1)], bytearray(PAGE_ITEMS_MAX))
+    page = Page.of([entry_of(n, n + 1000) for n in range(1, PAGE_ITEMS_MAX + 1)], bytearray(PAGE_ITEMS_MAX))
     assert len(page._lengths) == 1
 
 
 def test_origins_beyond_the_bound_keep_publisher_and_connection():
     count = len(ORIGINS)
-    page = Page([entry_of(n + 1, n + 1, origin=n) for n in range(count)], bytearray(count))
+    page = Page.of([entry_of(n + 1, n + 1, origin=n) for n in range(count)], bytearray(count))
     rows = page.peek(count)
     assert rows.partial == [False] * ORIGINS_MAX + [True] * 3
     assert rows.origins[:ORIGINS_MAX] == ORIGINS[:ORIGINS_MAX]
@@ -89,7 +89,7 @@ def test_origins_beyond_the_bound_keep_publisher_and_connection():
 
 def test_removed_entries_are_let_go_of_and_their_places_stay():
     entries = [entry_of(1, 1), entry_of(2, 0), entry_of(3, 0), entry_of(4, 4)]
-    page = Page(entries, bytearray([0, 1, 1, 0]))
+    page = Page.of(entries, bytearray([0, 1, 1, 0]))
     entries[1].state = REMOVED
     page.sweep()
     assert page.kept() == [entries[2]]
@@ -99,13 +99,13 @@ def test_removed_entries_are_let_go_of_and_their_places_stay():
 @pytest.mark.parametrize("count", [0, PAGE_ITEMS_MAX + 1])
 def test_a_page_has_a_size(count):
     with pytest.raises(AssertionError):
-        Page([entry_of(n + 1, n + 1) for n in range(count)], bytearray(count))
+        Page.of([entry_of(n + 1, n + 1) for n in range(count)], bytearray(count))
 
 
 def test_a_page_takes_no_more_than_its_columns_hold():
     queue, disk = durable_queue(), Disk()
     entries = stored_entries(queue, disk, PAGE_ITEMS_MAX + 1)
-    page = Page(entries[1:2], bytearray(1))
+    page = Page.of(entries[1:2], bytearray(1))
     assert not page.extend(entries[:1], bytearray(1)), "older"
     assert not page.extend(entries[1:], bytearray(PAGE_ITEMS_MAX)), "full"
     entries[2].message.record += 1 << 32
@@ -121,7 +121,7 @@ def test_origins_of_an_extended_page_are_those_of_its_rows():
     entries = stored_entries(queue, disk, 3 * ORIGINS_MAX)  # each with an origin of its own
     shared = entries[-1].message.origin
     entries[-2].message.origin = entries[1].message.origin
-    page = Page(entries[:1], bytearray(1))
+    page = Page.of(entries[:1], bytearray(1))
     for entry in entries[1:]:
         assert page.extend([entry], bytearray(1))
     rows = page.peek(3 * ORIGINS_MAX)

@@ -69,23 +69,8 @@ class Page:
         "rows",
     )
 
-    def __init__(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        assert 0 < len(entries) <= PAGE_ITEMS_MAX
-        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
-        lowest = min([record for record in records if record], default=0)
-        wide = max(records) - lowest > _NARROW_MAX or entries[-1].sequence - entries[0].sequence > _NARROW_MAX
-        self._begin(entries[0].sequence, lowest, "Q" if wide else "I")
-        self._fill(entries, records)
-
-    @classmethod
-    def for_rows(cls, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> Page:
-        """Return an empty page that takes these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
-        page = cls.__new__(cls)
-        wide = max(sequences[end - 1] - sequences[start], records[end - 1] - records[start]) > _NARROW_MAX
-        page._begin(sequences[start], records[start], "Q" if wide else "I")
-        return page
-
-    def _begin(self, sequence: int, record: int, column: str) -> None:
+    def __init__(self, sequence: int, record: int, column: str) -> None:
+        """Make an empty page whose columns, of arrays' type ``column``, hold differences to these numbers."""
         self._base_sequence = sequence
         self._base_record = record
         self.highest_record = 0
@@ -103,6 +88,23 @@ class Page:
         self.rows = 0
         self.bytes = 0
         self.redelivered_upto = 0
+
+    @classmethod
+    def of(cls, entries: list[QueueEntry], kept: bytearray) -> Page:
+        """Return a page of these entries, those with a 1 in ``kept`` as the objects they are."""
+        assert 0 < len(entries) <= PAGE_ITEMS_MAX
+        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
+        lowest = min([record for record in records if record], default=0)
+        span = max(max(records) - lowest, entries[-1].sequence - entries[0].sequence)
+        page = Page(entries[0].sequence, lowest, column_for(span))
+        page._fill(entries, records)
+        return page
+
+    @classmethod
+    def for_rows(cls, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> Page:
+        """Return an empty page that takes these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
+        span = max(sequences[end - 1] - sequences[start], records[end - 1] - records[start])
+        return Page(sequences[start], records[start], column_for(span))
 
     def extend(self, entries: list[QueueEntry], kept: bytearray) -> bool:
         """Take in the next entries if there is room for all; say whether there was.
@@ -328,3 +330,8 @@ class Page:
     def sweep(self) -> None:
         """Let go of removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]
+
+
+def column_for(span: int) -> str:
+    """Return the type of array whose numbers go up to ``span``."""
+    return "Q" if span > _NARROW_MAX else "I"

@@ -72,7 +72,7 @@ class QueuePages(EntryPages):
                 self._figures.paged_out += page.rows - rows
                 return
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
-            page = Page(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
+            page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
             self._pages.append(page)
             self.items += page.items
             self.rows += page.rows
