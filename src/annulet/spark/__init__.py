@@ -1,11 +1,46 @@
-"""Spark side of Annulet: the data source, and a helper for local sessions. Imports without a running broker."""
+"""Spark side of Annulet: data source, queue rules as operators, local sessions. Imports without a running broker."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.spark.operators import (
+    Columns,
+    Operator,
+    OperatorError,
+    assign_groups,
+    combine,
+    deduplicate,
+    expire,
+    keep_last,
+    last_value,
+    overflow,
+    prioritise,
+    ring,
+    sort_by,
+    survivors,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = (
+    "Columns",
+    "Operator",
+    "OperatorError",
+    "assign_groups",
+    "combine",
+    "deduplicate",
+    "expire",
+    "keep_last",
+    "last_value",
+    "overflow",
+    "prioritise",
+    "register",
+    "ring",
+    "sort_by",
+    "survivors",
+)
 
 
 def register(spark: SparkSession) -> None:

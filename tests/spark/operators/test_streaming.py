@@ -1,0 +1,203 @@
+"""Operators over a stream, with restarts, beside the broker's core with the same traffic."""
+
+from __future__ import annotations
+
+import os
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from annulet.spark.operators import (
+    Columns,
+    Operator,
+    combine,
+    deduplicate,
+    expire,
+    keep_last,
+    last_value,
+    overflow,
+    prioritise,
+    ring,
+    shard,
+    survivors,
+)
+from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY
+from annulet.spark.operators.expressions import EXPIRES, QUEUE, SEQUENCE
+from annulet.spark.operators.rules import SHARDS_MAX
+from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, shards_schema
+from tests.spark.operators.differential import COLUMNS, Sent, core_survivors, table_of, traffic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED = 21
+PATIENCE_SECONDS = 100
+OPERATORS: dict[str, Operator] = {
+    "last value": last_value("key"),
+    "priority, key, ring, ids": combine(prioritise(3), keep_last(2, "key"), ring(5), deduplicate(20)),
+    "bytes and expiry": combine(overflow("ring", max_bytes=60), expire(message_ttl=300)),
+}
+
+
+class Input:
+    """A directory of files, each a batch of a stream."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files = 0
+        directory.mkdir()
+
+    def add(self, messages: list[Sent]) -> None:
+        path = self._directory / f"{self._files}.parquet"
+        pq.write_table(table_of(messages), path)
+        os.utime(path, (1_700_000_000 + self._files, 1_700_000_000 + self._files))  # files are taken by age
+        self._files += 1
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        files = spark.read.parquet(str(self._directory))
+        return spark.readStream.schema(files.schema).option("maxFilesPerTrigger", 1).parquet(str(self._directory))
+
+
+def run(changes: DataFrame, directory: Path, name: str) -> None:
+    """Write the changes that are there into a table, and end."""
+    query = (
+        changes.writeStream.format("parquet")
+        .option("path", str(directory / name))
+        .option("checkpointLocation", str(directory / f"{name}-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(PATIENCE_SECONDS)
+    finally:
+        query.stop()
+
+
+def all_changes(stream: DataFrame, shards: int) -> DataFrame:
+    changes = [
+        stream.transform(combine(operator, columns=COLUMNS, shards=shards)).selectExpr(
+            f"'{name}' as name",
+            f"concat('{name} ', queue) as place",
+            "change",
+            "reason",
+            "replaced_by",
+            "number",
+            "queue",
+            "priority",
+            "body",
+            "expires_at",
+        )
+        for name, operator in OPERATORS.items()
+    ]
+    return reduce(lambda some, more: some.union(more), changes)
+
+
+@pytest.mark.spark
+def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = traffic(SEED, 240)
+    source = Input(tmp_path / "in")
+    by_number = {sent.number: sent for sent in messages}
+    for start, end, restart in ((0, 100, False), (100, 130, True), (130, 240, True)):
+        source.add(messages[start:end])
+        if not restart:
+            continue
+        # another environment, another Python worker, which has only Spark's state to go by
+        monkeypatch.setitem(spark.sparkContext.environment, "ANNULET_TEST_RUN", str(end))
+        run(all_changes(source.stream(spark), 4), tmp_path, "changes")
+        changes = spark.read.parquet(str(tmp_path / "changes"))
+        left = survivors(changes, columns=Columns(sequence="number", queue="place")).collect()
+        for name, operator in OPERATORS.items():
+            expected = sorted(
+                number for numbers in core_survivors(operator, messages[:end]).values() for number in numbers
+            )
+            assert sorted(row.number for row in left if row.name == name) == expected, name
+        for row in left:
+            sent = by_number[row.number]
+            assert (row.queue, row.priority, len(row.body)) == (sent.queue, sent.priority, sent.size)
+    rows = changes.collect()
+    for name in OPERATORS:
+        added = {row.number for row in rows if row.name == name and row.change == "added"}
+        removed = [row for row in rows if row.name == name and row.change == "removed"]
+        assert added | {row.number for row in removed} == set(by_number)  # every message is accounted for
+        assert len(removed) == len({row.number for row in removed})
+        assert all(row.body is None and row.queue == by_number[row.number].queue for row in removed)
+        assert {row.reason for row in removed} <= {
+            "replaced-key", "replaced-ring", "duplicate", "overflow", "expired",
+        }  # fmt: skip
+    source.add(traffic(SEED, 241)[240:])
+    with pytest.raises(StreamingQueryException, match="made_with_4_shards"):
+        run(all_changes(source.stream(spark), 3), tmp_path, "changes")
+
+
+# ------------------------------------------------------------------ the processor alone, without a session
+
+LAYOUT = Layout(("number", "body"), ("number",))
+
+
+@pytest.fixture
+def wall() -> TwsTester:
+    shard._cached.clear()
+    rules = combine(expire(clock="wall"), ring(2)).rules
+    return TwsTester(RuleProcessor(rules, 8, LAYOUT), timeMode="processingTime")
+
+
+def frame(*rows: tuple[int, int]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                SHARD: 0,
+                SEQUENCE: number,
+                QUEUE: "q",
+                EXPIRES: expires,
+                "number": str(number),
+                "body": b"x",
+            }
+            for number, expires in rows
+        ]
+    )
+
+
+def shown(changes: Any) -> list[tuple[Any, ...]]:
+    """Changes as tuples, missing values as None."""
+    return [
+        tuple(None if pd.isna(row[name]) else row[name] for name in (CHANGE, REASON, REPLACED_BY, "number", "body"))
+        for _, row in changes.iterrows()
+    ]
+
+
+def test_a_timer_removes_what_expires_between_batches(wall: TwsTester) -> None:
+    wall.setProcessingTime(1_000)
+    assert shown(wall.testInPandas(0, frame((1, 5_000), (2, 0)))) == [
+        ("added", None, None, "1", b"x"),
+        ("added", None, None, "2", b"x"),
+    ]
+    assert shown(wall.setProcessingTime(5_000)) == [("removed", "expired", None, "1", None)]
+    assert len(wall.setProcessingTime(9_000)) == 0
+    assert shown(wall.testInPandas(0, frame((3, 0), (4, 0)))) == [
+        ("added", None, None, "3", b"x"),
+        ("added", None, None, "4", b"x"),
+        ("removed", "replaced-ring", 4, "2", None),
+    ]
+
+
+def test_what_comes_and_goes_within_a_batch_is_only_removed(wall: TwsTester) -> None:
+    assert shown(wall.testInPandas(0, frame((1, 0), (2, 0), (3, 0)))) == [
+        ("added", None, None, "2", b"x"),
+        ("added", None, None, "3", b"x"),
+        ("removed", "replaced-ring", 3, "1", None),
+    ]
+
+
+def test_every_number_of_shards_has_a_type_of_its_own() -> None:
+    schemas = {shards_schema(shards).partition(" ")[2] for shards in range(1, SHARDS_MAX + 1)}
+    assert len(schemas) == SHARDS_MAX
+    assert shards_schema(8) == "made_with_8_shards decimal(1, 0), rest decimal(8, 0)"
+    assert shards_schema(SHARDS_MAX) == "made_with_1024_shards decimal(27, 0), rest decimal(36, 0)"
