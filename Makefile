@@ -6,7 +6,7 @@
 PYTHON_OF_VENV := .venv/bin/python
 PYTEST ?=
 
-.PHONY: help setup node-packages demo test check format bench soak deep lock clean
+.PHONY: help setup node-packages demo test check format bench bench-spark soak deep lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -32,6 +32,9 @@ format: setup ## format the sources
 bench: setup ## RabbitMQ and Annulet in turn under the same load and with the same backlog: rates, CPU, latency, ratios
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
+
+bench-spark: setup ## streaming keep_last beside Spark's own state API with a state for each key: rates and ratio
+	@$(PYTHON_OF_VENV) -m benchmarks.spark_operators $(BENCH)
 
 soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples, make deep
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-soak} $(PYTHON_OF_VENV) -m pytest -m "soak or hypothesis" --timeout=3600 $(PYTEST)

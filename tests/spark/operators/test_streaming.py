@@ -28,7 +28,7 @@ from annulet.spark.operators import (
     survivors,
 )
 from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY
-from annulet.spark.operators.expressions import EXPIRES, QUEUE, SEQUENCE
+from annulet.spark.operators.expressions import EXPIRES, IDENTIFIER, KEY, QUEUE, SEQUENCE
 from annulet.spark.operators.rules import SHARDS_MAX
 from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, shards_schema
 from tests.spark.operators.differential import COLUMNS, Sent, core_survivors, table_of, traffic
@@ -40,8 +40,14 @@ SEED = 21
 PATIENCE_SECONDS = 100
 OPERATORS: dict[str, Operator] = {
     "last value": last_value("key"),
-    "priority, key, ring, ids": combine(prioritise(3), keep_last(2, "key"), ring(5), deduplicate(20)),
-    "bytes and expiry": combine(overflow("ring", max_bytes=60), expire(message_ttl=300)),
+    "all": combine(
+        prioritise(3),
+        keep_last(2, "key"),
+        ring(6),
+        overflow("ring", max_bytes=60),
+        expire(message_ttl=300),
+        deduplicate(20),
+    ),
 }
 
 
@@ -201,3 +207,26 @@ def test_every_number_of_shards_has_a_type_of_its_own() -> None:
     assert len(schemas) == SHARDS_MAX
     assert shards_schema(8) == "made_with_8_shards decimal(1, 0), rest decimal(8, 0)"
     assert shards_schema(SHARDS_MAX) == "made_with_1024_shards decimal(27, 0), rest decimal(36, 0)"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_workers_that_remember_nothing_find_everything_in_the_state(seed: int) -> None:
+    """Random traffic through the processor, its memory emptied between batches: what is left is the core's."""
+    operator = combine(keep_last(2, "key"), ring(5), deduplicate(20))
+    tester = TwsTester(RuleProcessor(operator.rules, 8, Layout(("number", "queue", "body"), ("number", "queue"))))
+    messages = traffic(seed, 200)
+    left: set[int] = set()
+    for start in range(0, 200, 40):
+        rows = [
+            {
+                SHARD: 0, SEQUENCE: sent.number, QUEUE: sent.queue, KEY: sent.key, IDENTIFIER: sent.identifier,
+                "number": str(sent.number), "queue": sent.queue, "body": bytes(sent.size),
+            }
+            for sent in messages[start : start + 40]
+        ]  # fmt: skip
+        changes = tester.testInPandas(0, pd.DataFrame(rows))
+        left |= {int(number) for number in changes[changes[CHANGE] == "added"]["number"]}
+        left -= {int(number) for number in changes[changes[CHANGE] == "removed"]["number"]}
+        shard._cached.clear()
+        expected = core_survivors(operator, messages[: start + 40])
+        assert left == {number for numbers in expected.values() for number in numbers}

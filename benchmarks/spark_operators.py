@@ -1,0 +1,139 @@
+"""Streaming ``keep_last`` beside the same rule written with Spark's state API for each key, in one run.
+
+``python -m benchmarks.spark_operators``: the same files, batch by batch, through both. The first batch of a query is
+start-up and does not count. Both find the same survivors, or the run fails.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from annulet.spark.operators import Columns, keep_last, survivors
+from annulet.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS: Final = Columns(sequence="number", queue=None)
+BODY_BYTES: Final = 100
+PATIENCE_SECONDS: Final = 600
+
+
+class LastOfOneKey(StatefulProcessor):
+    """Keeps the last message of its key: one call and two state calls for each key of a batch."""
+
+    def init(self, handle: Any) -> None:
+        """Open the state."""
+        self._last = handle.getValueState("last", "number bigint")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Answer with the newest row and what it replaces."""
+        del timerValues
+        frame = pd.concat(rows)
+        newest = frame.loc[frame["number"].idxmax()]
+        before = self._last.get()
+        self._last.update((int(newest["number"]),))
+        yield pd.DataFrame(
+            {
+                "change": ["added"] + ["removed"] * (before is not None),
+                "number": [newest["number"]] + ([] if before is None else [before[0]]),
+                "key": key[0],
+                "body": [newest["body"]] + ([] if before is None else [None]),
+            }
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def write_input(directory: Path, batches: int, rows: int, keys: int) -> None:
+    """Write one file for each batch: numbered rows with a random key and 100 octets."""
+    chance = np.random.default_rng(7)
+    for batch in range(batches):
+        first = batch * rows
+        table = pa.table(
+            {
+                "number": pa.array(range(first, first + rows), pa.int64()),
+                "key": pa.array([f"sensor-{key}" for key in chance.integers(keys, size=rows)]),
+                "body": pa.array([os.urandom(BODY_BYTES) for _ in range(rows)], pa.binary()),
+            }
+        )
+        path = directory / f"{batch}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + batch, 1_700_000_000 + batch))  # files are taken by age
+
+
+def run(
+    spark: SparkSession, directory: Path, name: str, rule: Callable[[DataFrame], DataFrame]
+) -> tuple[float, set[int]]:
+    """Run a stream to its end. Returns rows a second after the first batch, and what is left."""
+    schema = spark.read.parquet(str(directory / "in")).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory / "in"))
+    query = (
+        rule(stream)
+        .writeStream.format("parquet")
+        .option("path", str(directory / name))
+        .option("checkpointLocation", str(directory / f"{name}-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    if not query.awaitTermination(PATIENCE_SECONDS):
+        query.stop()
+        raise click.ClickException(f"{name}: not done after {PATIENCE_SECONDS} s")
+    counted = [progress for progress in query.recentProgress if progress["numInputRows"]][1:]
+    seconds = sum(progress["durationMs"]["triggerExecution"] for progress in counted) / 1000
+    changes = spark.read.parquet(str(directory / name))
+    if "reason" not in changes.columns:
+        changes = changes.selectExpr("*", "cast(null as string) as reason", "cast(null as bigint) as replaced_by")
+    left = {row.number for row in survivors(changes, columns=COLUMNS).select("number").collect()}
+    return sum(progress["numInputRows"] for progress in counted) / seconds, left
+
+
+def for_each_key(stream: DataFrame) -> DataFrame:
+    """Return the changes, one state per key."""
+    return stream.groupBy("key").transformWithStateInPandas(
+        LastOfOneKey(), "change string, number bigint, key string, body binary", "append", "none"
+    )
+
+
+@click.command()
+@click.option("--keys", default=10_000, show_default=True, help="Distinct keys.")
+@click.option("--rows", default=20_000, show_default=True, help="Rows of a batch.")
+@click.option("--batches", default=4, show_default=True, help="Batches; the first one does not count.")
+def main(keys: int, rows: int, batches: int) -> None:
+    """Compare streaming keep_last with the state API for each key."""
+    spark = local_session("operators")
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        (directory / "in").mkdir()
+        write_input(directory / "in", batches, rows, keys)
+        sharded, left = run(spark, directory, "sharded", keep_last(1, "key", columns=COLUMNS, shards=2))
+        by_key, expected = run(spark, directory, "by-key", for_each_key)
+    spark.stop()
+    if left != expected:
+        raise click.ClickException(f"the survivors differ: {len(left)} and {len(expected)}")
+    print(f"keep_last on {keys} keys, {batches - 1} batches of {rows} rows after the first, {len(left)} left in both")
+    print(f"  annulet.spark keep_last   {sharded:10,.0f} rows/s")
+    print(f"  state API for each key    {by_key:10,.0f} rows/s")
+    print(f"  ratio                     {sharded / by_key:10.1f}")
+
+
+if __name__ == "__main__":
+    main()
