@@ -145,7 +145,7 @@ def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
 
 # ------------------------------------------------------------------ the processor alone, without a session
 
-LAYOUT = Layout(("number", "body"), ("number",))
+LAYOUT = Layout(("my number", "class"), ("my number",), (SEQUENCE, QUEUE, EXPIRES))
 
 
 @pytest.fixture
@@ -155,26 +155,27 @@ def wall() -> TwsTester:
     return TwsTester(RuleProcessor(rules, 8, LAYOUT), timeMode="processingTime")
 
 
+def as_spark_hands_over(rows: list[dict[str, Any]], layout: Layout) -> pd.DataFrame:
+    """Rows by the names they have on their way, made of named tuples, as Spark's worker makes them."""
+    travelling = {name: short for short, name in layout.names.items()}
+    given = pd.DataFrame([{SHARD: 0, **{travelling[name]: value for name, value in row.items()}} for row in rows])
+    return pd.DataFrame(list(given.itertuples(index=False)))
+
+
 def frame(*rows: tuple[int, int]) -> pd.DataFrame:
-    return pd.DataFrame(
+    return as_spark_hands_over(
         [
-            {
-                SHARD: 0,
-                SEQUENCE: number,
-                QUEUE: "q",
-                EXPIRES: expires,
-                "number": str(number),
-                "body": b"x",
-            }
+            {SEQUENCE: number, QUEUE: "q", EXPIRES: expires, "my number": str(number), "class": b"x"}
             for number, expires in rows
-        ]
+        ],
+        LAYOUT,
     )
 
 
 def shown(changes: Any) -> list[tuple[Any, ...]]:
     """Changes as tuples, missing values as None."""
     return [
-        tuple(None if pd.isna(row[name]) else row[name] for name in (CHANGE, REASON, REPLACED_BY, "number", "body"))
+        tuple(None if pd.isna(row[name]) else row[name] for name in (CHANGE, REASON, REPLACED_BY, "my number", "class"))
         for _, row in changes.iterrows()
     ]
 
@@ -213,18 +214,19 @@ def test_every_number_of_shards_has_a_type_of_its_own() -> None:
 def test_workers_that_remember_nothing_find_everything_in_the_state(seed: int) -> None:
     """Random traffic through the processor, its memory emptied between batches: what is left is the core's."""
     operator = combine(keep_last(2, "key"), ring(5), deduplicate(20))
-    tester = TwsTester(RuleProcessor(operator.rules, 8, Layout(("number", "queue", "body"), ("number", "queue"))))
+    layout = Layout(("number", "queue", "body"), ("number", "queue"), (SEQUENCE, QUEUE, KEY, IDENTIFIER))
+    tester = TwsTester(RuleProcessor(operator.rules, 8, layout))
     messages = traffic(seed, 200)
     left: set[int] = set()
     for start in range(0, 200, 40):
         rows = [
             {
-                SHARD: 0, SEQUENCE: sent.number, QUEUE: sent.queue, KEY: sent.key, IDENTIFIER: sent.identifier,
+                SEQUENCE: sent.number, QUEUE: sent.queue, KEY: sent.key, IDENTIFIER: sent.identifier,
                 "number": str(sent.number), "queue": sent.queue, "body": bytes(sent.size),
             }
             for sent in messages[start : start + 40]
         ]  # fmt: skip
-        changes = tester.testInPandas(0, pd.DataFrame(rows))
+        changes = tester.testInPandas(0, as_spark_hands_over(rows, layout))
         left |= {int(number) for number in changes[changes[CHANGE] == "added"]["number"]}
         left -= {int(number) for number in changes[changes[CHANGE] == "removed"]["number"]}
         shard._cached.clear()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from annulet.spark.operators.book import Changes
-from annulet.spark.operators.columns import CHANGE, PREFIX, REASON, REPLACED_BY, Columns, needed
+from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY, Columns, needed
 from annulet.spark.operators.expressions import (
     ACCEPTED,
     EXPIRES,
@@ -23,6 +23,7 @@ from annulet.spark.operators.expressions import (
     QUEUE,
     SEQUENCE,
     SIZE,
+    named,
     prepare,
     with_order,
 )
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
-SHARD: Final = f"{PREFIX}shard"
+SHARD: Final = "shard"
+"""Beside the columns on their way, whose names are of another kind."""
 LOOKED_AT: Final = (SEQUENCE, QUEUE, KEY, IDENTIFIER, LEVEL, SIZE, ACCEPTED, EXPIRES)
 DECIMAL_DIGITS: Final = 38
 """Digits of Spark's largest decimal type."""
@@ -43,10 +45,20 @@ DECIMAL_DIGITS: Final = 38
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of rows on their way: all, and those a removal shows."""
+    """The columns of rows on their way: the users', those of them a removal shows, and what rules look at.
+
+    On their way they are called ``c0``, ``c1`` ... in the order of :attr:`names`: Spark makes named tuples of rows, and
+    these know no name that begins with an underscore or is no identifier.
+    """
 
     payload: tuple[str, ...]
     retained: tuple[str, ...]
+    looked_at: tuple[str, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The columns by what they are called on their way."""
+        return {f"c{place}": name for place, name in enumerate((*self.looked_at, *self.payload))}
 
 
 def apply_to_stream(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int) -> DataFrame:
@@ -58,8 +70,7 @@ def apply_to_stream(dataframe: DataFrame, rules: Rules, columns: Columns, shards
         import_module("google.protobuf")
     except ImportError as error:
         raise ImportError("operators on streams need protobuf; install it with pip install 'annulet[spark]'") from error
-    layout = _layout(dataframe, rules, columns)
-    rows = _travelling(dataframe, rules, columns, shards, layout)
+    rows, layout = _travelling(dataframe, rules, columns, shards)
     kinds = {field.name: field.dataType for field in dataframe.schema.fields}
     output = ", ".join(
         [f"{CHANGE} string", f"{REASON} string", f"{REPLACED_BY} bigint"]
@@ -74,14 +85,14 @@ def apply_to_stream(dataframe: DataFrame, rules: Rules, columns: Columns, shards
 
 def replay(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int) -> DataFrame:
     """Return the rows of a batch DataFrame that are left when they arrive one by one."""
-    layout = _layout(dataframe, rules, columns)
     kinds = {field.name: field.dataType for field in dataframe.schema.fields}
-    rows = _travelling(dataframe, rules, columns, shards, layout)
+    rows, layout = _travelling(dataframe, rules, columns, shards)
     output = ", ".join(f"`{name.replace('`', '``')}` {packed_type(kinds[name])}" for name in layout.payload)
     now = time.time_ns() // 1_000_000
 
     def leave(frame: pd.DataFrame) -> pd.DataFrame:
-        changes = Shard(rules).take(_rows(frame, ()), now)
+        frame = frame.rename(columns=layout.names)
+        changes = Shard(rules).take(_rows(frame, layout), now)
         left = sorted(item.row for item in changes.left if item.live)
         return frame.iloc[left][list(layout.payload)]
 
@@ -115,10 +126,10 @@ class RuleProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Let the rows of a batch arrive."""
         del key
-        frames = list(rows)
+        frames = [frame.rename(columns=self._layout.names) for frame in rows]
         frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         shard, head = open_shard(self._rules, self._shards, self._state)
-        changes = shard.take(_rows(frame, self._layout.retained), timerValues.getCurrentProcessingTimeInMs())
+        changes = shard.take(_rows(frame, self._layout), timerValues.getCurrentProcessingTimeInMs())
         self._close(shard, head, changes)
         yield from self._shown(frame, changes)
 
@@ -210,30 +221,30 @@ def shards_schema(shards: int) -> str:
     return f"made_with_{shards}_shards decimal({high + 1}, 0), rest decimal({low + 1}, 0)"
 
 
-def _layout(dataframe: DataFrame, rules: Rules, columns: Columns) -> Layout:
-    looked_at = needed(rules, columns)
-    retained = tuple(name for name in dataframe.columns if name in looked_at and name != columns.body)
-    return Layout(tuple(dataframe.columns), retained)
-
-
-def _travelling(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int, layout: Layout) -> DataFrame:
-    """Return the rows as they travel: what rules look at, the shard, and the packed columns."""
+def _travelling(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int) -> tuple[DataFrame, Layout]:
+    """Return the rows as they travel: the shard, what rules look at, and the packed columns."""
     prepared = prepare(dataframe, rules, columns)
     kinds = {field.name: field.dataType for field in prepared.schema.fields}
-    looked_at = [name for name in LOOKED_AT if name in kinds]
+    used = needed(rules, columns)
+    layout = Layout(
+        tuple(dataframe.columns),
+        tuple(name for name in dataframe.columns if name in used and name != columns.body),
+        tuple(name for name in LOOKED_AT if name in kinds),
+    )
     atoms = {name: kinds[name].simpleString() for name in (QUEUE, KEY, IDENTIFIER) if name in kinds}
     rows = texts(prepared, atoms)
     split = [QUEUE, KEY] if rules.by_key else [QUEUE]
-    shard = F.pmod(F.xxhash64(*split), F.lit(shards)).cast("int")
-    own = [packed(name, kinds[name]).alias(name) for name in layout.payload]
-    return rows.select(shard.alias(SHARD), *looked_at, *own)
+    shard = F.pmod(F.xxhash64(*split), F.lit(shards)).cast("int").alias(SHARD)
+    values = [*(named(name) for name in layout.looked_at), *(packed(name, kinds[name]) for name in layout.payload)]
+    travelling = (value.alias(name) for name, value in zip(layout.names, values, strict=True))
+    return rows.select(shard, *travelling), layout
 
 
-def _rows(frame: pd.DataFrame, retained: tuple[str, ...]) -> Rows:
+def _rows(frame: pd.DataFrame, layout: Layout) -> Rows:
     def values(name: str) -> Any:
-        return frame[name].tolist() if name in frame else ()
+        return frame[name].tolist() if name in layout.looked_at else ()
 
     return Rows(
         values(SEQUENCE), values(QUEUE), values(KEY), values(IDENTIFIER), values(LEVEL), values(SIZE), values(ACCEPTED),
-        values(EXPIRES), list(zip(*(frame[name].tolist() for name in retained), strict=True)),
+        values(EXPIRES), list(zip(*(frame[name].tolist() for name in layout.retained), strict=True)),
     )  # fmt: skip
