@@ -118,7 +118,8 @@ class RowRestorer:
         seen = end
         if self._log.clean:
             seen = bisect_right(rows.sequences, self._redelivered_upto[rows.queue_id], start, end)
-        made = [self._origin_of(origin) for origin in rows.origins]
+        numbers = set(rows.origin_numbers[start:end])  # a segment may have many more, one for each of many queues
+        made = {number: self._origin_of(rows.origins[number]) for number in numbers}
         for first, behind in ((start, seen), (seen, end)):
             if first < behind:
                 restore_rows(
