@@ -208,6 +208,31 @@ async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_pat
         assert queue.order.count == len(sequences) - len(held)
 
 
+async def test_a_purge_takes_all_rows_and_nothing_of_a_lease(tmp_path: Path, stopped: Path) -> None:
+    """What came back as rows is purged by ranges of records, in which there are leased ones beyond the front."""
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        sequences, queue_id = [entry.sequence for entry in queue.browse()], queue.queue_id
+    held = sequences[1300:1310]
+    catalogue = Catalogue(directory / CATALOGUE_FILE)
+    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
+    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
+    catalogue.close()
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        assert queue.order.paged_count() > 0
+        assert queue.purge(0) == len(sequences) - len(held)
+        await running.broker.commit.durable()
+        await crash(running.broker, directory, tmp_path / "killed")
+    async with testing.broker(http=False, data_dir=tmp_path / "killed", clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        assert running.broker.log.report.indexed_segments
+        assert [entry.sequence for entry in queue.leased_entries()] == held
+        assert queue.order.count == 0
+        assert queue_of(running.broker, "deep").order.count == COUNT + 16 - 20
+
+
 async def test_messages_of_several_queues_are_rows_where_all_of_them_page(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     count = KEEP_MESSAGES + 200
