@@ -12,12 +12,15 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import CATALOGUE_FILE, Broker
+from annulet.broker.recovery import MessageRestorer
+from annulet.broker.row_recovery import ROWS_PER_READ
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
 from annulet.residency.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
 from annulet.store.history import History
+from annulet.store.interface import RecoveredRows
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.restarts import crash, leave, publish_all, queue_of, send_with_id
@@ -206,6 +209,53 @@ async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_pat
         waiting = [entry.sequence for entry in queue.browse() if entry.sequence not in held]
         assert waiting == [sequence for sequence in sequences if sequence not in held]
         assert queue.order.count == len(sequences) - len(held)
+
+
+async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path / "data", clock=VirtualClock()) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="deep", durable=True))
+        queue, pager = queue_of(running.broker, "deep"), running.broker.pager
+        assert pager is not None
+        rows = RecoveredRows(
+            queue.queue_id,
+            range(5 << 24, (5 << 24) + 1600),
+            range(1, 1601),
+            array("I", [2 * MIB]) * 1600,
+            array("H", [0]) * 1600,
+            [("", "deep", "guest", "amqp-0-9-1"), ("", "other", "guest", "of a later version")],
+            duplicate_ids=False,
+        )
+        restorer = MessageRestorer(running.broker)
+        assert restorer.row_restorer(pager).restore(rows) == 1 + 1600 // ROWS_PER_READ
+        assert queue.order.paged_count() == 1599, "the first was looked for"
+        queue.order.clear()
+        await leave(peer)
+
+
+async def test_a_purge_takes_all_rows_and_nothing_of_a_lease(tmp_path: Path, stopped: Path) -> None:
+    """What came back as rows is purged by ranges of records, in which there are leased ones beyond the front."""
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        sequences, queue_id = [entry.sequence for entry in queue.browse()], queue.queue_id
+    held = sequences[1300:1310]
+    catalogue = Catalogue(directory / CATALOGUE_FILE)
+    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
+    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
+    catalogue.close()
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        assert queue.order.paged_count() > 0
+        assert queue.purge(0) == len(sequences) - len(held)
+        await running.broker.commit.durable()
+        await crash(running.broker, directory, tmp_path / "killed")
+    async with testing.broker(http=False, data_dir=tmp_path / "killed", clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ring")
+        assert running.broker.log.report.indexed_segments
+        assert [entry.sequence for entry in queue.leased_entries()] == held
+        assert queue.order.count == 0
+        assert queue_of(running.broker, "deep").order.count == COUNT + 16 - 20
 
 
 async def test_messages_of_several_queues_are_rows_where_all_of_them_page(tmp_path: Path) -> None:

@@ -269,3 +269,26 @@ def test_a_damaged_record_is_read_at_start_and_reported() -> None:
     assert [item[0] & 0xFFFFFF for item in restorable(log)][:6] == [0, 1, 2, 3, 4, 6]
     assert log.report.lost_records == 1
     assert log.read([1 << 24 | 3]) == [None]
+
+
+def test_a_damaged_record_of_several_queues_is_nowhere() -> None:
+    """What is settled of it afterwards, from memory, must not end the next start."""
+    files = SimulatedFiles()
+    log = opened(files)
+    shared = log.append(message(b"shared"), [(1, 1), (2, 1)])
+    for number in range(60):
+        log.append(message(bytes(900)), [(1, 2 + number)])
+    flush(log)
+    place = log._segments[1].offsets[shared & 0xFFFFFF]
+    files.names_now[segment_name(1)].data[place] ^= 1
+    upkeep(log, checkpoint=True)
+    assert index_name(1) in files.names_now
+    log.settle(shared, 2)
+    log.forget_queue(2)
+    flush(log)
+    image = files.copied()
+    log = opened(image)
+    assert log.report.indexed_segments
+    assert restorable(log) == one_by_one(opened(without_indexes(image)).recovered())
+    assert len(restorable(log)) == 60
+    log.settle(shared, 1)

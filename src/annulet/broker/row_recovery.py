@@ -29,6 +29,10 @@ MESSAGES_AT_ONCE: Final = 256
 """Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
 
 
+ROWS_PER_READ: Final = 16
+"""Rows that are about as much work as one message that is read: a deep queue does not keep the loop for its start."""
+
+
 class RowRestorer:
     """Restores messages of the queues in ``queues``. ``restore`` puts back a message that was read.
 
@@ -65,7 +69,7 @@ class RowRestorer:
         return queue is not None and pageable(queue) and isinstance(queue.order, FifoOrder)
 
     def restore(self, rows: RecoveredRows) -> int:
-        """Put messages back. Returns how many of them were read."""
+        """Put messages back. Returns how much work it was, as a number of messages read."""
         queue = self._queues.get(rows.queue_id)
         length = len(rows.records)
         if queue is None or not self._are_next(queue, rows):
@@ -78,7 +82,7 @@ class RowRestorer:
             count += self._read(rows, first, behind)
             start = behind
         self._add(queue, rows, start, end)
-        return count + self._read(rows, end, length)
+        return count + self._read(rows, end, length) + length // ROWS_PER_READ
 
     def _are_next(self, queue: Queue, rows: RecoveredRows) -> bool:
         """Say whether the queue may have rows, and these stand behind what it has, one behind the other."""
@@ -118,7 +122,8 @@ class RowRestorer:
         seen = end
         if self._log.clean:
             seen = bisect_right(rows.sequences, self._redelivered_upto[rows.queue_id], start, end)
-        made = [self._origin_of(origin) for origin in rows.origins]
+        numbers = set(rows.origin_numbers[start:end])  # a segment may have many more, one for each of many queues
+        made = {number: self._origin_of(rows.origins[number]) for number in numbers}
         for first, behind in ((start, seen), (seen, end)):
             if first < behind:
                 restore_rows(
@@ -154,7 +159,7 @@ class RowRestorer:
         return max(0, end - start)
 
 
-def _origins(made: list[Origin], numbers: array[int]) -> list[Origin]:
+def _origins(made: dict[int, Origin], numbers: array[int]) -> list[Origin]:
     """Return the origin of each row; as a rule all have the same."""
     if numbers.count(numbers[0]) == len(numbers):
         return [made[numbers[0]]] * len(numbers)

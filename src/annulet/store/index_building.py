@@ -100,12 +100,14 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
             piece = file.read(offset, PIECE_BYTES)
             base, end = offset, offset + len(piece)
             if len(piece) < _HEAD.size:
-                continue  # cut off: as damaged
+                _pass_over(index, ordinal)  # cut off
+                continue
         magic, length, own, kind, _, targets, expires_at, origin, header, queue_id, sequence = unpack(
             piece, offset - base
         )
         if magic != MAGIC or own != ordinal or kind != TYPE_MESSAGE:
-            continue  # damaged: whoever reads it finds that out
+            _pass_over(index, ordinal)
+            continue
         queue = queues[ordinal]
         several = queue == SHARED and _note_shared(index, ordinal, file.read(offset, HEADER.size + length), seed)
         one = queue != SHARED and targets == 1 and queue_ids[queue] == queue_id
@@ -156,6 +158,12 @@ class OriginNumbers:
         known = self._known[encoded] = (len(origins), view)
         origins.append(encoded)
         return known
+
+
+def _pass_over(index: SegmentIndex, ordinal: int) -> None:
+    """Leave a damaged record to whoever reads it. One of several queues is nowhere: nothing else names these."""
+    if index.queues[ordinal] == SHARED:
+        index.offsets[ordinal] = 0
 
 
 def _note_shared(index: SegmentIndex, ordinal: int, data: bytes, seed: int) -> bool:
