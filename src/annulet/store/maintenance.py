@@ -205,7 +205,8 @@ class Maintenance:
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
             dead = number < self._covered and segment.closed and not segment.live_count and segment.file is None
-            if dead and self._pictured(number) and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
+            dead = dead and self._pictured(number)
+            if dead and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
                 paths[number] = segment.path
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
@@ -280,7 +281,7 @@ class Maintenance:
             self._sweep_slice()
 
     def _finish_checkpoint(self, task: CheckpointTask) -> None:
-        self._picturing.clear()  # also when it failed: a wrong report after a crash is better than a disk that stays full
+        self._picturing.clear()  # also when it failed: better a wrong report after a crash than a disk that stays full
         if task.error is not None:
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
             return
