@@ -1,4 +1,4 @@
-"""Sliced work goes on turn by turn, in order, and is done when the broker stops."""
+"""Sliced work goes on turn by turn, a slice of each piece, and is done when the broker stops."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Steps(SlicedWork):
         return self._left > 0
 
 
-async def test_work_is_done_in_order_and_not_in_the_turn_that_asks() -> None:
+async def test_work_is_done_a_slice_of_each_and_not_in_the_turn_that_asks() -> None:
     done: list[str] = []
     log = HoldingLog()
     worker = SlicedWorker(asyncio.get_running_loop(), lambda: 17, log)
@@ -47,7 +47,7 @@ async def test_work_is_done_in_order_and_not_in_the_turn_that_asks() -> None:
     assert (done, worker.waiting, log.held) == ([], 2, 1)
     for _ in range(100):  # a slow machine may need a turn for each slice
         await asyncio.sleep(0)
-    assert (done, worker.slices, log.held) == (["a", "a", "b"], 3, 0)
+    assert (done, worker.slices, log.held) == (["a", "b", "a"], 3, 0)
 
 
 async def test_a_stop_does_what_is_left() -> None:

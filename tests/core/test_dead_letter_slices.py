@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from annulet.core.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
+from annulet.core.entry import QueueEntry
+from annulet.core.queue import Queue
 from tests.core.helpers import NOW, SlicingEffects, pending
 from tests.core.test_dead_letters import Bench, letter
 
@@ -61,3 +63,40 @@ def test_in_a_transaction_all_is_sent_before_it_ends() -> None:
     dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
     bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
     assert (dead.order.count, effects.works) == (FORWARDED_AT_ONCE + 1, [])
+
+
+class Bracketing(SlicingEffects):
+    """Notes which records were settled while a transaction was open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = False
+        self.inside: list[int] = []
+
+    def bracketed(self) -> bool:
+        return self.open
+
+    def suspend_transaction(self) -> int:
+        self.open = False
+        return 7
+
+    def resume_transaction(self, transaction: int) -> None:
+        assert transaction == 7
+        self.open = True
+
+    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+        super().settle(queue, entry)
+        if self.open:
+            self.inside.append(entry.message.record)
+
+
+def test_what_left_before_a_transaction_does_not_share_its_fate() -> None:
+    effects = Bracketing()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    count = FORWARDED_AT_ONCE + 2
+    bench.drop(queue, *(letter(str(number), record=number + 1) for number in range(count)))
+    effects.open = True
+    bench.drop(queue, letter("inside", record=count + 1))
+    assert pending(dead) == [*map(str, range(count)), "inside"]
+    assert (effects.open, effects.inside) == (True, [count + 1])

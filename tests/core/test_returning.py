@@ -213,6 +213,23 @@ def test_what_is_judged_together_comes_back_at_once(settings: dict[str, Any]):
     assert len(queue.delivering) == 0
 
 
+def test_a_shared_window_that_slices_empty_serves_the_other_queues_of_its_session():
+    effects = SlicingEffects()
+    many, other = queue_of(effects), queue_of(effects)
+    session = RecordingSession()
+    session.consume(many)
+    count = AT_ONCE_MAX + SLICE_MESSAGES
+    for number in range(count):
+        many.enqueue(make_message(str(number)), NOW)
+    session.set_window(SLICE_MESSAGES, -1, NOW)
+    session.consume(other, "other")
+    other.enqueue(make_message("waits"), NOW)
+    session.close_consumer("c", NOW)
+    assert session.window.messages >= SLICE_MESSAGES
+    effects.turns()
+    assert session.received[count:] == ["waits"]
+
+
 def test_a_defect_in_a_return_stops_nobody_else():
     effects = SlicingEffects()
     queue = queue_of(effects)

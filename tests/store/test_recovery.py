@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from annulet.store.checkpoint import checkpoint_name, checkpoint_number
 from annulet.store.segment import segment_name
 from tests.store.log_tools import SEGMENT, flush, live, message, opened, upkeep
@@ -309,6 +311,32 @@ def test_a_discarded_range_is_settled_for_its_queue_and_no_other() -> None:
     log.release_sweeps()
     assert "SweepTask" in upkeep(log)
     assert log.statistics().live_records == 1
+
+
+@pytest.mark.parametrize("purged", [True, False], ids=["purged", "deleted"])
+@pytest.mark.parametrize("others", [False, True], ids=["removed", "compacted"])
+def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool, purged: bool) -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    kept = {b"%d" % number + bytes(500) for number in range(100) if others and number % 10 == 0}
+    records = []
+    for number in range(100):
+        body = b"%d" % number + bytes(500)
+        records.append(log.append(message(body), [(2 if body in kept else 1, number + 1)]))
+        flush(log)
+    for body in (b"x", b"y"):  # both checkpoints that are kept know the records
+        log.append(message(body), [(2, 1000)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    if purged:
+        log.discard(1, [(records[0], records[-1])])
+    else:
+        log.forget_queue(1)
+    flush(log)
+    assert ("CompactTask" if others else "RemoveTask") in upkeep(log)
+    after = opened(files.copied())
+    assert (after.report.lost_records, after.report.damages) == (0, [])
+    assert kept <= set(live(after))
 
 
 def test_an_unfinished_sweep_in_a_checkpoint_ends_at_the_checkpoint() -> None:

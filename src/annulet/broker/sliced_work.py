@@ -22,7 +22,10 @@ TURN_SECONDS: Final = 0.004
 
 
 class SlicedWorker:
-    """The work of all virtual hosts, in the order in which it was begun. Belongs to the event loop."""
+    """The work of all virtual hosts, a slice of each in turn: a long piece holds nobody's consumers up for its length.
+
+    Belongs to the event loop.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, log: Log) -> None:
         self.slices = 0  # done since the broker started
@@ -63,7 +66,7 @@ class SlicedWorker:
             self._continue()
 
     def _step(self) -> None:
-        work = self._waiting[0]
+        work = self._waiting.popleft()
         self.slices += 1
         try:
             more = work.step(self._clock())
@@ -71,7 +74,7 @@ class SlicedWorker:
             logger.exception("defect in sliced work", work=type(work).__name__)
             work.abandon(self._clock())
             more = False
-        if not more:
-            self._waiting.popleft()
-            if work.reads:
-                self._log.release_sweeps()
+        if more:
+            self._waiting.append(work)
+        elif work.reads:
+            self._log.release_sweeps()

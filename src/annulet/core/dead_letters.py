@@ -88,12 +88,13 @@ class Target:
 class Batch:
     """Entries that left one queue for one reason and wait to be sent on."""
 
-    __slots__ = ("entries", "queue", "reason")
+    __slots__ = ("bracketed", "entries", "queue", "reason")
 
     def __init__(self, queue: Queue, reason: RemovalReason) -> None:
         self.queue = queue
         self.reason = reason
         self.entries: deque[QueueEntry] = deque()
+        self.bracketed = False  # they left in a transaction, and are sent in it
 
 
 class Forwarding(SlicedWork):
@@ -159,8 +160,11 @@ class DeadLetters(Forwarder):
         """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
         del now  # the copy is made, and dated, by flush
         batches = self._batches
-        if not batches or batches[-1].queue is not queue or batches[-1].reason is not reason:
+        bracketed = self.host.effects.bracketed()
+        last = batches[-1] if batches else None
+        if last is None or last.queue is not queue or last.reason is not reason or last.bracketed is not bracketed:
             batches.append(Batch(queue, reason))
+            batches[-1].bracketed = bracketed
         batches[-1].entries.append(entry)
         self.waiting = True
 
@@ -206,7 +210,14 @@ class DeadLetters(Forwarder):
                 entry = batch.entries.popleft()
                 if not batch.entries:
                     batches.popleft()
-                self._forward(batch.queue, entry, batch.reason, now)
+                if batch.bracketed or not self.host.effects.bracketed():
+                    self._forward(batch.queue, entry, batch.reason, now)
+                else:  # it left before the transaction began, and does not share its fate
+                    transaction = self.host.effects.suspend_transaction()
+                    try:
+                        self._forward(batch.queue, entry, batch.reason, now)
+                    finally:
+                        self.host.effects.resume_transaction(transaction)
         finally:
             self._flushing = False
             self.waiting = bool(batches)

@@ -64,6 +64,13 @@ class Effects:
         """Say whether :meth:`begin_transaction` is open: what belongs into it must not wait for a later turn."""
         return False
 
+    def suspend_transaction(self) -> int:
+        """Let what follows happen outside the open bracket. Returns what :meth:`resume_transaction` takes."""
+        return 0
+
+    def resume_transaction(self, transaction: int) -> None:
+        """Go on with a suspended bracket."""
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The broker ended a consumer because its queue is gone."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
+    from annulet.core.session import Session
 
 
 def return_entries(
@@ -65,6 +66,7 @@ class Returning(SlicedWork):
         self._queue = queue
         self._entries = entries
         self._counted = counted
+        self._holders: dict[Session, None] = {}  # whose shared window what comes back has filled
         entries.reverse()  # taken from the end, so that each slice lets go of what it did
 
     def step(self, now: int) -> bool:
@@ -75,6 +77,7 @@ class Returning(SlicedWork):
             return False
         following = entries[: -self._slice_messages - 1 : -1]
         del entries[-self._slice_messages :]
+        self._holders.update({entry.consumer.session: None for entry in following if entry.consumer is not None})
         if _plain(queue):
             following = _back_plainly(queue, following, counted=self._counted)
         for entry in following:
@@ -91,6 +94,8 @@ class Returning(SlicedWork):
             queue.expire_due(now)
             queue.dispatch(now)
             queue.finish(now)
+        for session in self._holders:  # its consumers of other queues have waited for room in it
+            session.wake(now)
         return False
 
     def abandon(self, now: int) -> None:

@@ -84,6 +84,8 @@ class Maintenance:
         self._pictures: dict[int, SegmentPicture] = {}
         self.sweeps_held = 0  # who wants to read what is to be swept
         self._sweeps: list[Sweep] = []
+        self._swept: set[int] = set()  # segments settled by sweeps that no checkpoint has pictured since
+        self._picturing: set[int] = set()  # those that the checkpoint under way pictures
         self._waiting: Checkpoint | None = None  # taken at a seal whose batch is not durable yet
         self._wanted = False
         self._sealed = recovery.batch.number
@@ -121,12 +123,14 @@ class Maintenance:
     def sweep(self, queue_id: int, segments: list[int]) -> None:
         """Settle the queue's records in these segments, bit by bit."""
         self._sweeps.append(Sweep(queue_id, segments))
+        self._swept.update(segments)
 
     def sweep_range(self, queue_id: int, first: int, last: int) -> None:
         """Settle what the queue has between these records, bit by bit."""
         held = segments_of(self._space.segments, queue_id, first, last)
         if held:
             self._sweeps.append(Sweep(queue_id, held, (first, last)))
+            self._swept.update(held)
 
     def quarantine_figures(self) -> dict[str, int]:
         """Return what is in quarantine, and what damage was not put there, under the names of the statistics."""
@@ -183,6 +187,8 @@ class Maintenance:
     def _checkpoint_due(self, *, wanted: bool) -> bool:
         if self._unsaved >= CHECKPOINT_BYTES or (wanted and (self._unsaved > 0 or self._sealer.settled)):
             return True
+        if not self._sweeps and any(self._frees(number) for number in self._swept):
+            return True
         if self._unsaved < self._space.segment_bytes and not self._space.disk_full:
             return False
         dead = any(
@@ -190,6 +196,13 @@ class Maintenance:
             for number, segment in self._space.segments.items()
         )
         return dead or (self._space.disk_full and bool(self._sealer.settled))
+
+    def _frees(self, number: int) -> bool:
+        """Say whether a checkpoint lets a segment that was swept be removed or compacted."""
+        segment = self._space.segments.get(number)
+        if segment is None or number >= self._covered or not segment.closed or segment.file is not None:
+            return False
+        return not segment.live_count or self._worth_compacting(segment)
 
     def _take(self, next_transaction: int, outcomes: dict[str, int]) -> Checkpoint:
         """Picture the log as it is behind the last sealed batch. The window must be empty."""
@@ -209,6 +222,9 @@ class Maintenance:
                 checkpoint.transactions[transaction] = pack_numbers(opened.records)
         checkpoint.forgotten = [sweep.queue_id for sweep in self._sweeps if sweep.bounds is None]
         checkpoint.discarded = [(sweep.queue_id, *sweep.bounds) for sweep in self._sweeps if sweep.bounds is not None]
+        pending = {number for sweep in self._sweeps for number, _, _ in sweep.stretches}
+        self._picturing |= self._swept - pending
+        self._swept &= pending
         checkpoint.sequences = dict(self._sequences)
         checkpoint.outcomes = dict(outcomes)
         checkpoint.released = self._sealer.released + len(self._sealer.settled)
@@ -219,13 +235,20 @@ class Maintenance:
         """Remove what is dead, not before the settlements that killed it are durable.
 
         What replaces a message (the next value of its key, the other half of a transaction) may be in the same batch.
+        What a sweep killed waits for a checkpoint: the records of a file that is gone cannot be told by their queue,
+        so the next start would report them as lost.
         """
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
             dead = number < self._covered and segment.closed and not segment.live_count and segment.file is None
+            dead = dead and self._pictured(number)
             if dead and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
                 paths[number] = segment.path
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
+
+    def _pictured(self, number: int) -> bool:
+        """Say whether a checkpoint knows what sweeps have settled in a segment."""
+        return number not in self._swept and number not in self._picturing
 
     def _durably_settled(self, batch: int) -> bool:
         """Say whether what was settled while ``batch`` was the open window is on disk."""
@@ -271,13 +294,18 @@ class Maintenance:
     def _choose(self) -> tuple[Segment, list[int], int] | None:
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
         below = min([self._covered, *opened])  # an open transaction's records must keep its id
-        smallest = self._space.segment_bytes // 8  # less is not worth the work
         for number, segment in self._space.segments.items():
-            if number >= below or not segment.compactable or not segment.live_count or segment.size < smallest:
+            if number >= below or segment.file is not None or not self._pictured(number):
                 continue
-            if segment.live_bytes_estimate() * COMPACT_BELOW < segment.size and segment.file is None:
+            if self._worth_compacting(segment):
                 return segment, list(segment.live_ordinals()), self._sealer.batch
         return None
+
+    def _worth_compacting(self, segment: Segment) -> bool:
+        smallest = self._space.segment_bytes // 8  # less is not worth the work
+        if not segment.compactable or not segment.live_count or segment.size < smallest:
+            return False
+        return segment.live_bytes_estimate() * COMPACT_BELOW < segment.size
 
     # ------------------------------------------------------------------ what was done
 
@@ -303,6 +331,7 @@ class Maintenance:
             self._sweep_slice()
 
     def _finish_checkpoint(self, task: CheckpointTask) -> None:
+        self._picturing.clear()  # also when it failed: better a wrong report after a crash than a disk that stays full
         if task.error is not None:
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
             return
