@@ -202,11 +202,16 @@ class Pager:
                 pages.retry()
                 queue.wake(now)
         self._audit()
+        exceeded = self.budget.exceeded()
         for queue, bodies in list(self._bodies.items()):
             if queue.deleted:
                 del self._bodies[queue]
                 self._drifts.pop(queue, None)
-            elif bodies.stalled:
+                continue
+            if not exceeded:
+                bodies.end()
+            bodies.tidy()
+            if bodies.stalled:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()
                 queue.wake(now)
