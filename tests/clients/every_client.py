@@ -221,7 +221,7 @@ class Kombu(EveryClient):
     AGAIN: ClassVar[dict[str, float]] = {"interval_start": 0.05, "interval_step": 0.05, "max_retries": 100}
 
     def connect(self, place: Place) -> None:
-        options: dict[str, Any] = {"transport_options": {"confirm_publish": True}}
+        options: dict[str, Any] = {"transport_options": {"confirm_publish": True}, "connect_timeout": PATIENCE_SECONDS}
         if place.authority:
             options["ssl"] = {
                 "ca_certs": place.authority, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "localhost",
