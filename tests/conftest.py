@@ -28,3 +28,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = local_session("annulet-tests", settings={"spark.sql.warehouse.dir": str(warehouse)})
     yield session
     session.stop()
+
+
+SPARK_TIMEOUT_SECONDS = 300
+"""A test that waits for a JVM takes a tenth of this on an idle machine; the suite's parts share its cores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests with a real Spark more time than others, unless they say how much they need."""
+    for item in items:
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_SECONDS))
