@@ -66,6 +66,19 @@ def test_many_writers_lose_nothing_and_old_entries_go(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) <= STATES_KEPT + STATES_KEPT * STATE_EVERY
 
 
+def test_who_was_idle_while_others_wrote_much_reads_their_sum_and_loses_nothing(tmp_path: Path) -> None:
+    idle, busy = Log(tmp_path), Log(tmp_path)
+    idle.commit(adding("first"))
+    for number in range(3 * STATE_EVERY):
+        busy.commit(adding(f"busy-{number}"))
+    assert not (tmp_path / f"{1:012}.json").exists()
+
+    idle.commit(adding("last"))
+
+    assert len(idle.state().files) == 3 * STATE_EVERY + 2
+    assert Log(tmp_path).state() == idle.state()
+
+
 def test_a_damaged_or_foreign_entry_is_told(tmp_path: Path) -> None:
     Log(tmp_path).commit(adding("a"))
     file = tmp_path / f"{0:012}.json"

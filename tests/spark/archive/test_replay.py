@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("changes", "text"),
-    [({"name": "a b"}, "replay name 'a b': use 1 to 100 letters"), ({"rate": 0}, "rate 0 is out of range")],
+    [
+        ({"name": "a b"}, "replay name 'a b': use 1 to 100 letters"),
+        ({"name": ".."}, "no dot or dash first"),
+        ({"rate": 0}, "rate 0 is out of range"),
+    ],
 )
 def test_impossible_requests_are_refused(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
     request = ReplayRequest(**{"folder": tmp_path, "url": "", "address": "", "name": "n", **changes})

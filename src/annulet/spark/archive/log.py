@@ -91,9 +91,13 @@ class Log:
             self._state = self._last_state()
         while True:
             entry = self._read(self._entry_path(self._state.number + 1), Entry)
-            if entry is None:
+            if entry is not None:
+                self._state.apply(entry)
+                continue
+            sums = self._state_paths()
+            if not sums or _number_of(sums[0]) <= self._state.number:
                 return self._state
-            self._state.apply(entry)
+            self._state = self._last_state()  # others wrote so much meanwhile that the next entry is gone
 
     def commit(self, make: Callable[[State], Entry | None]) -> Entry | None:
         """Write the entry that ``make`` gives for the newest state; ``None`` for nothing to do.
@@ -136,9 +140,9 @@ class Log:
         for path in old:
             path.unlink(missing_ok=True)
         if old:
-            oldest = self._state_paths()[-1].name.partition(".")[0]
+            oldest = _number_of(self._state_paths()[-1])
             for path in self._folder.glob("*.json"):
-                if not path.name.endswith(".state.json") and path.name.partition(".")[0] <= oldest:
+                if not path.name.endswith(".state.json") and _number_of(path) <= oldest:
                     path.unlink(missing_ok=True)
 
     def _read(self, path: Path, kind: type[Document]) -> Document | None:
@@ -166,6 +170,10 @@ class Log:
             Path(file.name).unlink()
         sync_folder(self._folder)
         return True
+
+
+def _number_of(path: Path) -> int:
+    return int(path.name.partition(".")[0])
 
 
 def sync_folder(folder: Path) -> None:

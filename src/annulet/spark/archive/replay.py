@@ -25,7 +25,7 @@ from annulet.bulk.client import BulkClient
 from annulet.bulk.schema import WRITE_COLUMNS
 from annulet.bulk.url import parse_url
 from annulet.spark.archive.archiving import ORDER, read_archive
-from annulet.spark.archive.log import ArchiveError
+from annulet.spark.archive.log import ArchiveError, sync_folder
 from annulet.spark.archive.table import Table
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ BATCH_ROWS: Final = 50_000
 """Messages published at once when no rate is given: what the broker makes visible in one turn of its loop."""
 
 DESTINATION: Final = ("address", "exchange", "routing_key")
-NAME: Final = re.compile(r"[\w.-]{1,100}")
+NAME: Final = re.compile(r"\w[\w.-]{0,99}")
+"""A folder's name below ``replays``; two dots would be the folder around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,10 @@ def replay(
     """
     stop = stop or Event()
     if not NAME.fullmatch(request.name):
-        raise ArchiveError(f"replay name {request.name!r}: use 1 to 100 letters, digits, dots, dashes, underscores")
+        raise ArchiveError(
+            f"replay name {request.name!r}: use 1 to 100 letters, digits, dots, dashes, underscores, no dot or dash "
+            "first"
+        )
     if request.rate is not None and request.rate < 1:
         raise ArchiveError(f"rate {request.rate} is out of range; give at least 1 message a second")
     folder = Table(request.folder).inside / "replays" / request.name
@@ -136,7 +140,10 @@ def _plan_of(spark: SparkSession, request: ReplayRequest, folder: Path) -> Plan:
     """Find the plan of an earlier call, or choose and copy the rows."""
     file = folder / "plan.json"
     if file.exists():
-        plan = msgspec.json.decode(file.read_bytes(), type=Plan)
+        try:
+            plan = msgspec.json.decode(file.read_bytes(), type=Plan)
+        except msgspec.MsgspecError as error:
+            raise ArchiveError(f"{file}: damaged: {error}; restore the file from a backup") from error
         if plan.request != request.described():
             changed = [name for name, value in request.described().items() if plan.request.get(name) != value]
             raise ArchiveError(
@@ -201,3 +208,5 @@ def _save(folder: Path, plan: Plan) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     file.replace(folder / "plan.json")
+    for parent in (folder, folder.parent, folder.parent.parent):  # a plan lost with the power would publish all again
+        sync_folder(parent)
