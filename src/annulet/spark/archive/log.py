@@ -111,7 +111,11 @@ class Log:
             if entry is None:
                 return None
             entry.at = self.now()
-            if self._create(self._entry_path(state.number + 1), msgspec.json.encode(entry)):
+            path = self._entry_path(state.number + 1)
+            if self._create(path, msgspec.json.encode(entry)):
+                if self._behind_a_sum(path, entry):
+                    path.unlink()
+                    continue
                 self.state()
                 self._write_state()
                 return entry
@@ -130,6 +134,17 @@ class Log:
             state = self._read(paths[0], State)
             if state is not None:  # else another process has replaced it since
                 return state
+
+    def _behind_a_sum(self, path: Path, entry: Entry) -> bool:
+        """Say whether an entry took a number that was free because it was summed up and deleted: nobody reads it then.
+
+        So it is for a process that was suspended between reading the log and writing.
+        """
+        sums = self._state_paths()
+        if not sums or _number_of(sums[-1]) < _number_of(path):
+            return False
+        newest = self._last_state()
+        return any(file.path not in newest.files and file.path not in newest.removed for file in entry.add)
 
     def _write_state(self) -> None:
         number = self._state.number

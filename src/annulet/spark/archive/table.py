@@ -95,7 +95,7 @@ class Table:
         """Move the files of a staging folder to their places, on disk, and remove the folder."""
         now = self.log.now()
         placed: list[FileEntry] = []
-        folders = set()
+        folders: set[Path] = set()
         for number, path in enumerate(sorted(stage.rglob("part-*.parquet"))):
             rows = pyarrow.parquet.read_metadata(path).num_rows
             if not rows:
