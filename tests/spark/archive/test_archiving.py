@@ -32,6 +32,7 @@ def test_files_are_chosen_by_day() -> None:
 
 def test_checkpoints_of_queues_are_apart(tmp_path: Path) -> None:
     assert checkpoint_of(tmp_path, "a/b") == tmp_path / "_annulet" / "checkpoints" / "a@2Fb"
+    assert checkpoint_of(tmp_path, "..").name == "@2E."
 
 
 @pytest.mark.spark
@@ -46,7 +47,12 @@ def test_two_queues_are_archived_once_merged_and_read_by_time(
         query = start_archive(spark, broker.url, queue, tmp_path, options=merging)
         assert query.awaitTermination(90)
     broker.publish(queues[0], [b"late"], message_id="late")
-    assert start_archive(spark, broker.url, queues[0], tmp_path, options=merging).awaitTermination(90)
+    # A day is one of UTC in any session: this one has another date now, and would write into another folder.
+    spark.conf.set("spark.sql.session.timeZone", "+18:00" if datetime.now(UTC).hour >= 12 else "-18:00")
+    try:
+        assert start_archive(spark, broker.url, queues[0], tmp_path, options=merging).awaitTermination(90)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
     rows = read_archive(spark, tmp_path).orderBy("queue", "enqueued_at", "position").collect()
     assert [bytes(row.body) for row in rows] == [

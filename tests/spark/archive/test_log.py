@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from annulet.spark.archive import log as log_module
 from annulet.spark.archive.log import STATE_EVERY, STATES_KEPT, ArchiveError, Entry, FileEntry, Log, State
 
 
@@ -64,6 +65,44 @@ def test_many_writers_lose_nothing_and_old_entries_go(tmp_path: Path) -> None:
     assert (len(state.files), state.number) == (4 * STATE_EVERY, 4 * STATE_EVERY - 1)
     assert len(list(tmp_path.glob("*.state.json"))) <= STATES_KEPT
     assert len(list(tmp_path.iterdir())) <= STATES_KEPT + STATES_KEPT * STATE_EVERY
+
+
+def test_who_was_idle_while_others_wrote_much_reads_their_sum_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "STATE_EVERY", 4)
+    idle, busy = Log(tmp_path), Log(tmp_path)
+    idle.commit(adding("first"))
+    for number in range(12):
+        busy.commit(adding(f"busy-{number}"))
+    assert not (tmp_path / f"{1:012}.json").exists()
+
+    idle.commit(adding("last"))
+
+    assert len(idle.state().files) == 12 + 2
+    assert Log(tmp_path).state() == idle.state()
+
+
+def test_who_was_suspended_before_writing_while_others_wrote_much_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "STATE_EVERY", 4)
+    suspended, busy = Log(tmp_path), Log(tmp_path)
+    suspended.commit(adding("first"))
+    asked: list[int] = []
+
+    def make(state: State) -> Entry:
+        if not asked:
+            for number in range(12):
+                busy.commit(adding(f"busy-{number}"))
+        asked.append(len(state.files))
+        return Entry(add=[FileEntry("last", 1, 2, 3)])
+
+    suspended.commit(make)
+
+    assert asked == [1, 12 + 1]
+    assert len(Log(tmp_path).state().files) == 12 + 2
+    assert suspended.state() == Log(tmp_path).state()
 
 
 def test_a_damaged_or_foreign_entry_is_told(tmp_path: Path) -> None:

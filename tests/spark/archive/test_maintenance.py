@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,8 +88,16 @@ def test_what_does_not_count_is_deleted_after_the_grace(tmp_path: Path) -> None:
 def test_what_a_crash_left_goes_after_a_day(tmp_path: Path) -> None:
     clock = Clock()
     table = table_of(tmp_path, clock, ["date=2023-11-14/address=a/x.parquet"])
-    orphan = tmp_path / "date=2023-11-14" / "address=a" / "merged-y.parquet"
+    folder = tmp_path / "date=2023-11-14" / "address=a"
+    before_the_table = folder / f"merged-{'0' * 32}-0000.parquet"
+    before_the_table.write_bytes(b"rows")
+    os.utime(before_the_table, (0, 0))
+    (folder / "of-others.parquet").write_bytes(b"rows")
+    assert remove_orphans(table) == 0
+    table.schema_file.write_text("{}")
+    orphan = folder / f"merged-{'1' * 32}-0000.parquet"
     orphan.write_bytes(b"rows")
+    (folder / f"00000000-query-{7:09}-0123abcd-0000.parquet").write_bytes(b"rows")
     (table.inside / "replays").mkdir()
     (table.inside / "replays" / "z.parquet").write_bytes(b"rows")
     written = orphan.stat().st_mtime
@@ -96,5 +105,31 @@ def test_what_a_crash_left_goes_after_a_day(tmp_path: Path) -> None:
     clock.now = int((written + STAGE_SECONDS - 1) * 1000)
     assert remove_orphans(table) == 0
     clock.now = int((written + STAGE_SECONDS + 1) * 1000)
-    assert remove_orphans(table) == 1
-    assert [path.name for path in sorted(tmp_path.rglob("*.parquet"))] == ["z.parquet", "x.parquet"]
+    assert remove_orphans(table) == 2
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == {
+        "z.parquet",
+        "x.parquet",
+        "of-others.parquet",
+        before_the_table.name,
+    }
+
+
+def test_an_archive_without_its_log_is_not_taken_for_what_a_crash_left(tmp_path: Path) -> None:
+    file = tmp_path / "date=2023-11-14" / f"query-{7:09}-0123abcd-0000.parquet"
+    file.parent.mkdir()
+    file.write_bytes(b"rows")
+    os.utime(file, (0, 0))
+
+    assert remove_orphans(Table(tmp_path)) == 0
+    assert file.exists()
+
+
+def test_a_staging_folder_may_go_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path, Clock(), [])
+    stage = table.inside / "stage"
+    (stage / "done").mkdir(parents=True)
+    listed = list(stage.iterdir())
+    (stage / "done").rmdir()
+    monkeypatch.setattr(Path, "iterdir", lambda _folder: iter(listed))
+
+    assert vacuum(table, Upkeep()) == 0

@@ -47,6 +47,25 @@ def test_a_folder_without_batches_cannot_be_read(tmp_path: Path) -> None:
         Table(tmp_path).read(None)  # type: ignore[arg-type]
 
 
+def test_a_folder_that_maintenance_takes_away_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path)
+    folder = stage(table, a=3)
+    replace = Path.replace
+    targets: list[Path] = []
+
+    def racing(path: Path, target: Path) -> Path:
+        targets.append(target)
+        if len(targets) == 1:
+            target.parent.rmdir()
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", racing)
+    (placed,) = table.place(folder, "query-7")
+
+    assert (tmp_path / placed.path).exists()
+    assert len(targets) == 2
+
+
 class Writing(Table):
     """A table whose batches need no Spark; ``meanwhile`` happens after a batch was written and before it counts."""
 
@@ -94,7 +113,7 @@ def test_a_batch_that_failed_halfway_is_written_again_and_its_first_files_go(tmp
 
 @pytest.mark.spark
 def test_a_batch_is_added_once_and_what_a_crash_left_is_removed(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.range(10).selectExpr("id", "id % 2 AS odd")
+    frame = spark.range(10).selectExpr("id", "id % 2 AS odd", "id AS `a.b``c`")
     table = Table(tmp_path)
     (tmp_path / "odd=0").mkdir()
     left_over = tmp_path / "odd=0" / f"q-{0:09}-0017.parquet"
@@ -106,7 +125,7 @@ def test_a_batch_is_added_once_and_what_a_crash_left_is_removed(spark: SparkSess
     assert sorted(path.parent.name for path in tmp_path.glob("odd=*/*.parquet")) == ["odd=0", "odd=1"]
 
     read = Table(tmp_path).read(spark)
-    assert read.columns == ["id", "odd"]
+    assert read.columns == ["id", "odd", "a.b`c"]
     assert sorted((row.id, row.odd) for row in read.collect()) == [(number, number % 2) for number in range(10)]
     with pytest.raises(ArchiveError, match=r"other columns than those before \(odd: int, not bigint\); cast them"):
-        table.append(spark.sql("SELECT 1L AS id, 2 AS odd"), "q", 1)
+        table.append(spark.sql("SELECT 1L AS id, 2 AS odd, 3L AS `a.b``c`"), "q", 1)

@@ -115,6 +115,18 @@ def test_a_queue_streams_into_one_query_only(tmp_path: Path) -> None:
     )
 
 
+def test_two_sinks_of_one_query_do_not_share_a_folder(tmp_path: Path) -> None:
+    def sink(name: str, view: str, path: str) -> str:
+        return f'[sinks.{name}]\ntype = "parquet"\ninput = "{view}"\npath = "{path}"\n'
+
+    text = GOOD.replace('type = "queue"\nurl = "annulet://${USER}@host"\nqueue = "archive"', 'type = "rate"')
+    text += sink("first", "seen", "out") + sink("second", "seen", "out/more") + sink("third", "late", "out")
+    assert len(read(tmp_path, text).sinks) == 4
+    assert "sinks.same.path: sink 'first' writes 'seen' into this folder too; give each its own" in refused(
+        tmp_path, text + sink("same", "seen", "./more/../out")
+    )
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(PipelineFileError, match="cannot be read"):
         load(tmp_path / "none.toml")

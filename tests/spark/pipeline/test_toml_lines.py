@@ -56,3 +56,7 @@ def test_what_is_not_written_down_is_at_its_table() -> None:
 def test_what_is_not_toml_is_refused() -> None:
     with pytest.raises(tomllib.TOMLDecodeError):
         lines_of("x = \n")
+
+
+def test_separators_within_a_text_are_no_lines() -> None:
+    assert lines_of('a = "x\u2028y\x85"\nb = 1\n') == {("a",): 1, ("b",): 2}

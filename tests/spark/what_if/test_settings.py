@@ -36,6 +36,9 @@ def test_a_grid_is_ordered_from_the_smallest_by_the_first_name() -> None:
         ({"ring-size": "many"}, "ring-size=many: "),
         ({"consumers": 0}, "consumers: 0 is no number above 0"),
         ({"prefetch": 1.5}, "prefetch: 1.5 is no number above 0"),
+        ({"consumers": 2.0}, "consumers: 2.0 is no number above 0"),
+        ({"rate": float("nan")}, "rate: nan is no rate above 0"),
+        ({"rate": float("inf")}, "rate: inf is no rate above 0"),
         ({"rate": "fast"}, "rate: 'fast' is no rate above 0"),
     ],
 )
@@ -66,6 +69,7 @@ def test_a_goal_has_conditions_in_units() -> None:
     ("text", "error"),
     [
         ("loss", "write METRIC <= NUMBER"),
+        ("loss <= 1.2.3", "write METRIC <= NUMBER"),
         ("loss >= 1", "write METRIC <= NUMBER"),
         ("lost <= 1", "no metric 'lost'; there are loss, depth"),
         ("loss <= 1 s", "loss takes % or nothing"),

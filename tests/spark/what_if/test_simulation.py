@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from annulet.spark.what_if.settings import Setting, Value, setting_of
+from annulet.spark.what_if.settings import Condition, Setting, Value, setting_of
 from annulet.spark.what_if.simulation import DEPTH_POINTS, Result, simulate
 from annulet.spark.what_if.traffic import Arrival
 
@@ -114,3 +114,9 @@ def test_every_message_is_accounted_for(seed: int) -> None:
         assert sum(row.published for row in result.priorities) == 400
         assert sum(row.delivered for row in result.priorities) == result.delivered
         assert sum(row.lost for row in result.priorities) == sum(result.losses.values())
+
+
+def test_where_nothing_was_delivered_no_goal_of_dwell_is_met() -> None:
+    lost = Result(published=1, losses={"ring": 1})
+    assert not Condition("dwell-p99", 1e12, strict=False).met(lost.metric("dwell-p99"))
+    assert Condition("dwell-p99", 1, strict=False).met(Result(published=1, dwell={"p99": 1.0}).metric("dwell-p99"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from annulet.spark.archive.log import ArchiveError
-from annulet.spark.archive.maintenance import Upkeep, maintain, remove_orphans
+from annulet.spark.archive.maintenance import DAY_SECONDS, Upkeep, maintain, remove_orphans
 from annulet.spark.archive.table import Table
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER
 from annulet.spark.pipeline.queries import query_id
@@ -74,15 +74,16 @@ def start_archive(
 
 def checkpoint_of(folder: Path, queue: str) -> Path:
     """Return the default folder of a queue's checkpoint."""
-    return Table(folder).inside / "checkpoints" / re.sub(r"[^\w.-]", lambda found: f"@{ord(found[0]):02X}", queue)
+    return Table(folder).inside / "checkpoints" / re.sub(r"[^\w.-]|^\.", lambda found: f"@{ord(found[0]):02X}", queue)
 
 
 def _appending(table: Table, upkeep: Upkeep) -> Callable[[DataFrame, int], None]:
     def append(frame: DataFrame, batch: int) -> None:
         from pyspark.sql import functions  # noqa: PLC0415
 
-        day = functions.date_format("enqueued_at", "yyyy-MM-dd")
-        rows = frame.withColumn("date", day)
+        # By arithmetic: Spark's functions of dates give the day in the time zone of the session.
+        day = functions.floor(functions.unix_seconds("enqueued_at") / DAY_SECONDS).cast("int")
+        rows = frame.withColumn("date", functions.date_from_unix_date(day).cast("string"))
         table.append(rows, query_id(frame.sparkSession), batch, partition_by=PARTITIONS, sort_by=ORDER)
         maintain(frame.sparkSession, table, upkeep)
 

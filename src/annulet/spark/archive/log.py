@@ -91,9 +91,13 @@ class Log:
             self._state = self._last_state()
         while True:
             entry = self._read(self._entry_path(self._state.number + 1), Entry)
-            if entry is None:
+            if entry is not None:
+                self._state.apply(entry)
+                continue
+            sums = self._state_paths()
+            if not sums or _number_of(sums[0]) <= self._state.number:
                 return self._state
-            self._state.apply(entry)
+            self._state = self._last_state()  # others wrote so much meanwhile that the next entry is gone
 
     def commit(self, make: Callable[[State], Entry | None]) -> Entry | None:
         """Write the entry that ``make`` gives for the newest state; ``None`` for nothing to do.
@@ -107,7 +111,11 @@ class Log:
             if entry is None:
                 return None
             entry.at = self.now()
-            if self._create(self._entry_path(state.number + 1), msgspec.json.encode(entry)):
+            path = self._entry_path(state.number + 1)
+            if self._create(path, msgspec.json.encode(entry)):
+                if self._behind_a_sum(path, entry):
+                    path.unlink()
+                    continue
                 self.state()
                 self._write_state()
                 return entry
@@ -127,6 +135,17 @@ class Log:
             if state is not None:  # else another process has replaced it since
                 return state
 
+    def _behind_a_sum(self, path: Path, entry: Entry) -> bool:
+        """Say whether an entry took a number that was free because it was summed up and deleted: nobody reads it then.
+
+        So it is for a process that was suspended between reading the log and writing.
+        """
+        sums = self._state_paths()
+        if not sums or _number_of(sums[-1]) < _number_of(path):
+            return False
+        newest = self._last_state()
+        return any(file.path not in newest.files and file.path not in newest.removed for file in entry.add)
+
     def _write_state(self) -> None:
         number = self._state.number
         if (number + 1) % STATE_EVERY:
@@ -136,9 +155,9 @@ class Log:
         for path in old:
             path.unlink(missing_ok=True)
         if old:
-            oldest = self._state_paths()[-1].name.partition(".")[0]
+            oldest = _number_of(self._state_paths()[-1])
             for path in self._folder.glob("*.json"):
-                if not path.name.endswith(".state.json") and path.name.partition(".")[0] <= oldest:
+                if not path.name.endswith(".state.json") and _number_of(path) <= oldest:
                     path.unlink(missing_ok=True)
 
     def _read(self, path: Path, kind: type[Document]) -> Document | None:
@@ -166,6 +185,10 @@ class Log:
             Path(file.name).unlink()
         sync_folder(self._folder)
         return True
+
+
+def _number_of(path: Path) -> int:
+    return int(path.name.partition(".")[0])
 
 
 def sync_folder(folder: Path) -> None:

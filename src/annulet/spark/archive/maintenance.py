@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -25,6 +27,9 @@ GRACE_SECONDS: Final = 3600.0
 STAGE_SECONDS: Final = 24 * 3600.0
 """Age after which a staging folder is what a crash left; a batch takes seconds."""
 DAY_SECONDS: Final = 24 * 3600
+
+OWN_NAME: Final = re.compile(r"(?:.+-\d{9}-[0-9a-f]{8}|merged-[0-9a-f]{32})-\d{4,}\.parquet")
+"""Names of the files that batches and merges make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,34 +134,41 @@ def vacuum(table: Table, upkeep: Upkeep) -> int:
         table.log.commit(lambda _state: Entry(forget=paths))
     stage = table.inside / "stage"
     for folder in stage.iterdir() if stage.is_dir() else ():
-        if folder.stat().st_mtime < now / 1000 - STAGE_SECONDS:
-            shutil.rmtree(folder, ignore_errors=True)  # another process may be doing the same
+        with suppress(FileNotFoundError):  # a batch of another query is done, and its folder gone
+            if folder.stat().st_mtime < now / 1000 - STAGE_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)  # another process may be doing the same
     return len(paths)
 
 
 def remove_orphans(table: Table) -> int:
     """Delete files that a crash left before they counted: older than STAGE_SECONDS and unknown to the log.
 
+    Files of others stay, by their names, and files older than the table, whose log was lost: no crash left those.
     Looks at every file, so it is for the start of a process. Returns files deleted.
     """
+    if not table.schema_file.exists():
+        return 0
+    begun = table.schema_file.stat().st_mtime
     limit = table.log.now() / 1000 - STAGE_SECONDS
     state = table.state()
     known = state.files.keys() | state.removed.keys()
-    orphans = [
-        path
-        for path in table.root.rglob("*.parquet")
-        if table.inside not in path.parents
-        and str(path.relative_to(table.root)) not in known
-        and path.stat().st_mtime < limit
-    ]
-    for path in orphans:
-        path.unlink()
-    return len(orphans)
+    deleted = 0
+    for path in table.root.rglob("*.parquet"):
+        if table.inside in path.parents or str(path.relative_to(table.root)) in known:
+            continue
+        with suppress(FileNotFoundError):  # another process may be doing the same
+            if OWN_NAME.fullmatch(path.name) and begun <= path.stat().st_mtime < limit:
+                path.unlink()
+                deleted += 1
+    return deleted
 
 
 def _remove_empty(file: Path, root: Path) -> None:
     """Remove the folders of a deleted file that hold nothing any more."""
     for folder in file.parents:
-        if folder == root or not folder.is_dir() or any(folder.iterdir()):
+        if folder == root:
             return
-        folder.rmdir()
+        try:
+            folder.rmdir()
+        except OSError:  # holds something, or another process was quicker
+            return

@@ -6,12 +6,14 @@ They are published batch by batch under one ``writeId``, and the broker remember
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,23 +21,28 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import pyarrow.parquet
 
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
 from annulet.bulk.schema import WRITE_COLUMNS
 from annulet.bulk.url import parse_url
 from annulet.spark.archive.archiving import ORDER, read_archive
-from annulet.spark.archive.log import ArchiveError
+from annulet.spark.archive.log import ArchiveError, sync_folder
 from annulet.spark.archive.table import Table
+from annulet.spark.options import BYTES_PER_TRIGGER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_ROWS: Final = 50_000
-"""Messages published at once when no rate is given: what the broker makes visible in one turn of its loop."""
+"""Messages published at once, or fewer at a lower rate: what the broker makes visible in one turn of its loop."""
+BATCH_BYTES: Final = BYTES_PER_TRIGGER
+"""Bodies published at once, but for the last one, which may exceed it: the broker has a batch in its memory."""
 
 DESTINATION: Final = ("address", "exchange", "routing_key")
-NAME: Final = re.compile(r"[\w.-]{1,100}")
+NAME: Final = re.compile(r"\w[\w.-]{0,99}")
+"""A folder's name below ``replays``; two dots would be the folder around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +80,10 @@ class Plan(msgspec.Struct):
     request: dict[str, str]
     write_id: str
     rows: int
-    batch_rows: int
+    batches: int
     published: int = 0  # batches
+    published_rows: int = 0
     done: bool = False
-
-    @property
-    def batches(self) -> int:
-        """Batches of all rows."""
-        return -(-self.rows // self.batch_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,37 +109,59 @@ def replay(
     """
     stop = stop or Event()
     if not NAME.fullmatch(request.name):
-        raise ArchiveError(f"replay name {request.name!r}: use 1 to 100 letters, digits, dots, dashes, underscores")
+        raise ArchiveError(
+            f"replay name {request.name!r}: use 1 to 100 letters, digits, dots, dashes, underscores, no dot or dash "
+            "first"
+        )
     if request.rate is not None and request.rate < 1:
         raise ArchiveError(f"rate {request.rate} is out of range; give at least 1 message a second")
-    folder = Table(request.folder).inside / "replays" / request.name
-    plan = _plan_of(spark, request, folder)
-    published = 0
-    first, started = plan.published, clock()
-    for batch in range(plan.published, plan.batches) if not plan.done else ():
-        due = started + (batch - first) * plan.batch_rows / request.rate if request.rate else started
-        if stop.wait(max(0.0, due - clock())):
-            return Replayed(published, plan.rows, done=False)
-        rows = spark.read.parquet(str(folder / "rows" / f"batch={batch}"))
-        _publish(rows, request, plan.write_id, batch)
-        plan.published = batch + 1
-        _save(folder, plan)
-        so_far = min(plan.rows, plan.published * plan.batch_rows)
-        published = so_far - first * plan.batch_rows
-        report(so_far, plan.rows)
-    if not plan.done:
-        plan.done = True
-        _save(folder, plan)
-    shutil.rmtree(folder / "rows", ignore_errors=True)  # a crash may have left it behind the note that all is done
-    _forget(request, plan.write_id)
-    return Replayed(published, plan.rows, done=True)
+    inside = Table(request.folder).inside
+    # A folder that is no archive is refused by its reader, and gets no lock.
+    with _alone(inside / "replays", request.name) if inside.is_dir() else nullcontext():
+        folder = inside / "replays" / request.name
+        plan = _plan_of(spark, request, folder)
+        published, started = 0, clock()
+        for batch in range(plan.published, plan.batches) if not plan.done else ():
+            due = started + published / request.rate if request.rate else started
+            if stop.wait(max(0.0, due - clock())):
+                return Replayed(published, plan.rows, done=False)
+            part = folder / "rows" / f"batch={batch}"
+            _publish(spark.read.parquet(str(part)), request, plan.write_id, batch)
+            rows = _rows_below(part)
+            published += rows
+            plan.published, plan.published_rows = batch + 1, plan.published_rows + rows
+            _save(folder, plan)
+            report(plan.published_rows, plan.rows)
+        if not plan.done:
+            plan.done = True
+            _save(folder, plan)
+        shutil.rmtree(folder / "rows", ignore_errors=True)  # a crash may have left it behind the note that all is done
+        _forget(request, plan.write_id)
+        return Replayed(published, plan.rows, done=True)
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Keep a second process from the same replay: each would make a plan, and publish all rows under its own id."""
+    folder.mkdir(exist_ok=True)
+    with (folder / f".{name}").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArchiveError(
+                f"replay {name!r} is under way in another process; wait for its end, or choose another name"
+            ) from None
+        yield
 
 
 def _plan_of(spark: SparkSession, request: ReplayRequest, folder: Path) -> Plan:
     """Find the plan of an earlier call, or choose and copy the rows."""
     file = folder / "plan.json"
     if file.exists():
-        plan = msgspec.json.decode(file.read_bytes(), type=Plan)
+        try:
+            plan = msgspec.json.decode(file.read_bytes(), type=Plan)
+        except msgspec.MsgspecError as error:
+            raise ArchiveError(f"{file}: damaged: {error}; restore the file from a backup") from error
         if plan.request != request.described():
             changed = [name for name, value in request.described().items() if plan.request.get(name) != value]
             raise ArchiveError(
@@ -153,23 +178,36 @@ def _plan_of(spark: SparkSession, request: ReplayRequest, folder: Path) -> Plan:
         where=request.where,
     )
     shutil.rmtree(folder, ignore_errors=True)  # of a call that ended before it had a plan
-    batch_rows = request.rate or BATCH_ROWS
-    rows = _copy(frame, folder / "rows", batch_rows)
-    plan = Plan(request.described(), f"replay-{request.name}-{uuid.uuid4().hex}", rows, batch_rows)
+    batches = _copy(frame, folder / "rows", min(request.rate or BATCH_ROWS, BATCH_ROWS), BATCH_BYTES)
+    rows = _rows_below(folder / "rows")
+    plan = Plan(request.described(), f"replay-{request.name}-{uuid.uuid4().hex}", rows, batches)
     _save(folder, plan)
     return plan
 
 
-def _copy(frame: DataFrame, folder: Path, batch_rows: int) -> int:
-    """Write the rows to be published, numbered in the order of acceptance, a folder for each batch."""
+def _copy(frame: DataFrame, folder: Path, batch_rows: int, batch_bytes: int) -> int:
+    """Write the rows to be published, numbered in the order of acceptance, a folder for each batch. Returns batches."""
     from pyspark.sql import Window, functions  # noqa: PLC0415
 
     columns = [name for name in frame.columns if name in WRITE_COLUMNS and name not in DESTINATION]
-    number = functions.row_number().over(Window.orderBy(*ORDER)) - 1
-    numbered = frame.select(*columns, functions.col("durable").alias("persistent"), number.alias("row"))
-    batch = functions.floor(functions.col("row") / batch_rows)
-    numbered.withColumn("batch", batch).write.partitionBy("batch").parquet(str(folder))
-    return numbered.sparkSession.read.parquet(str(folder)).count() if any(folder.glob("batch=*")) else 0
+    order = Window.orderBy(*ORDER)
+    number = functions.row_number().over(order) - 1
+    bytes_before = functions.sum(functions.length("body")).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    numbered = frame.select(
+        *columns,
+        functions.col("durable").alias("persistent"),
+        number.alias("row"),
+        functions.floor(number / batch_rows).alias("by_rows"),
+        functions.floor(functions.coalesce(bytes_before, functions.lit(0)) / batch_bytes).alias("by_bytes"),
+    )
+    batch = functions.dense_rank().over(Window.orderBy("by_rows", "by_bytes")) - 1
+    chosen = numbered.withColumn("batch", batch).drop("by_rows", "by_bytes")
+    chosen.write.partitionBy("batch").parquet(str(folder))
+    return sum(1 for _ in folder.glob("batch=*"))
+
+
+def _rows_below(folder: Path) -> int:
+    return sum(pyarrow.parquet.read_metadata(path).num_rows for path in folder.rglob("*.parquet"))
 
 
 def _publish(rows: DataFrame, request: ReplayRequest, write_id: str, batch: int) -> None:
@@ -201,3 +239,5 @@ def _save(folder: Path, plan: Plan) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     file.replace(folder / "plan.json")
+    for parent in (folder, folder.parent, folder.parent.parent):  # a plan lost with the power would publish all again
+        sync_folder(parent)

@@ -85,9 +85,9 @@ class Table:
         stage = self.inside / "stage" / uuid.uuid4().hex
         # Spark's default, INT96, is deprecated and has no statistics to skip row groups by.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        spread = frame.repartition(files, *partition_by) if partition_by else frame.coalesce(files)
+        spread = frame.repartition(files, *map(quoted, partition_by)) if partition_by else frame.coalesce(files)
         if sort_by:
-            spread = spread.sortWithinPartitions(*partition_by, *sort_by)
+            spread = spread.sortWithinPartitions(*map(quoted, (*partition_by, *sort_by)))
         spread.write.partitionBy(*partition_by).option("compression", COMPRESSION).parquet(str(stage))
         return stage
 
@@ -95,17 +95,16 @@ class Table:
         """Move the files of a staging folder to their places, on disk, and remove the folder."""
         now = self.log.now()
         placed: list[FileEntry] = []
-        folders = set()
+        folders: set[Path] = set()
         for number, path in enumerate(sorted(stage.rglob("part-*.parquet"))):
             rows = pyarrow.parquet.read_metadata(path).num_rows
             if not rows:
                 continue  # Spark writes one for a batch without rows
             target = self.root / path.relative_to(stage).parent / f"{prefix}-{number:04}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-            path.replace(target)
-            folders.add(target.parent)
+            _move(path, target)
+            folders.update(folder for folder in target.parents if folder.is_relative_to(self.root))
             placed.append(FileEntry(str(target.relative_to(self.root)), rows, target.stat().st_size, now))
         for folder in folders:
             sync_folder(folder)
@@ -130,7 +129,8 @@ class Table:
         if not chosen:
             return spark.createDataFrame([], schema)
         # The columns of folder names come last in files, but the table has them where its writer had them.
-        return spark.read.schema(schema).option("basePath", str(self.root)).parquet(*chosen).select(*schema.names)
+        frame = spark.read.schema(schema).option("basePath", str(self.root)).parquet(*chosen)
+        return frame.select(*map(quoted, schema.names))
 
     def _check_schema(self, schema: StructType) -> None:
         known = self.schema()
@@ -165,6 +165,24 @@ class Table:
             if str(path.relative_to(self.root)) not in counted:
                 path.unlink(missing_ok=True)
         self._clean.add(query)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes it for one whatever is in it, such as a dot."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _move(path: Path, target: Path) -> None:
+    """Move a file; its folder may be taken away as empty by maintenance meanwhile."""
+    while True:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.replace(target)
+        except FileNotFoundError:
+            if not path.exists():
+                raise
+        else:
+            return
 
 
 def _entry_of(state: State, query: str, batch: int, placed: list[FileEntry]) -> Entry | None:

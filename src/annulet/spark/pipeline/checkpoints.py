@@ -58,7 +58,9 @@ def claim(folder: Path, inputs: dict[str, Any]) -> None:
                 )
         return
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(inputs, indent=1, sort_keys=True))
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(inputs, indent=1, sort_keys=True))
+    new.replace(path)  # in one step: half a file would pass for damage
 
 
 def _batches(folder: Path) -> list[int]:

@@ -354,8 +354,17 @@ class _Checks:
         pipeline = self._pipeline
         views = [*pipeline.sources, *pipeline.transforms]
         modes: dict[str, str] = {}
+        folders: dict[tuple[str, Path], str] = {}
         for name, sink in pipeline.sinks.items():
             path = ("sinks", name)
+            if isinstance(sink, ParquetSink):
+                # The folder's log takes a batch of a query once: of two sinks it would drop the second one's rows.
+                folder = pipeline.resolve(sink.path).resolve()
+                other = folders.setdefault((sink.input, folder), name)
+                if other != name:
+                    raise pipeline.error(
+                        (*path, "path"), f"sink {other!r} writes {sink.input!r} into this folder too; give each its own"
+                    )
             if sink.input not in views:
                 raise pipeline.error(
                     (*path, "input"), f"no source or transform {sink.input!r}{_nearest(sink.input, views)}"

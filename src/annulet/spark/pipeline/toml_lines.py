@@ -18,7 +18,7 @@ def lines_of(text: str) -> dict[Path, int]:
     places: dict[Path, int] = {}
     table: Path = ()
     statement, first = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines() knows separators that TOML does not
         if not statement:
             first = number
         statement += line + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ CONSUMER_NAMES: Final = ("consumers", "rate", "prefetch")
 """Settings that are not arguments of the queue."""
 
 METRICS: Final = ("loss", "depth", "dwell-p50", "dwell-p90", "dwell-p99", "dwell-max")
-CONDITION: Final = re.compile(r"\s*([\w-]+)\s*(<=|<)\s*([\d.]+)\s*(%|ms|s|min)?\s*")
+CONDITION: Final = re.compile(r"\s*([\w-]+)\s*(<=|<)\s*(\d+(?:\.\d+)?)\s*(%|ms|s|min)?\s*")
 UNITS: Final = {"": 1.0, "%": 0.01, "ms": 1.0, "s": 1000.0, "min": 60_000.0}
 
 
@@ -71,7 +72,8 @@ def setting_of(values: Mapping[str, Value]) -> Setting:
     except CoreError as error:
         raise WhatIfError(f"{_text(values)}: {error}") from error
     for name, value in consumer.items():
-        if isinstance(value, (str, bool)) or value <= 0 or (name != "rate" and value != int(value)):
+        kinds = (int, float) if name == "rate" else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
             raise WhatIfError(f"{name}: {value!r} is no {'rate' if name == 'rate' else 'number'} above 0")
     known: dict[str, Any] = consumer
     return Setting(arguments=arguments, **known)

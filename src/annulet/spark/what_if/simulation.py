@@ -8,6 +8,7 @@ acknowledges each when it is done. After the last arrival they go on until nothi
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -67,12 +68,12 @@ class Result(msgspec.Struct):
         return sum(self.losses.values()) / self.published if self.published else 0.0
 
     def metric(self, name: str) -> float:
-        """Return a metric of a goal."""
+        """Return a metric of a goal. Where nothing was delivered no dwell is short enough."""
         if name == "loss":
             return self.loss
         if name == "depth":
             return self.depth_max
-        return self.dwell.get(name.removeprefix("dwell-"), 0.0)
+        return self.dwell.get(name.removeprefix("dwell-"), math.inf if self.published else 0.0)
 
 
 def simulate(setting: Setting, arrivals: Iterable[Arrival]) -> Result:
