@@ -30,7 +30,7 @@ from annulet.spark.operators import (
 from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY
 from annulet.spark.operators.expressions import EXPIRES, IDENTIFIER, KEY, QUEUE, SEQUENCE
 from annulet.spark.operators.rules import SHARDS_MAX
-from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, shards_schema
+from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, _travelling, shards_schema
 from tests.spark.operators.differential import COLUMNS, Sent, core_survivors, table_of, traffic
 
 if TYPE_CHECKING:
@@ -144,6 +144,20 @@ def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
 
 
 # ------------------------------------------------------------------ the processor alone, without a session
+
+
+@pytest.mark.spark
+def test_columns_may_come_in_another_order_after_a_restart(spark: SparkSession) -> None:
+    """Items of the state bring values by place, and a user's select may put columns elsewhere."""
+    operator = combine(last_value("key"), columns=COLUMNS)
+    names = ["number", "queue", "key", "body"]
+    dataframe = spark.createDataFrame([], "number long, queue string, key string, body binary")
+    one, other = (
+        _travelling(dataframe.select(*order), operator.rules, operator.columns, 2)[1] for order in (names, names[::-1])
+    )
+    assert one.retained == other.retained == ("key", "number", "queue")
+    assert one.purposes == other.purposes == "key string: the key, number bigint: the sequence, queue string: the queue"
+
 
 LAYOUT = Layout(("my number", "class"), ("my number",), (SEQUENCE, QUEUE, EXPIRES))
 
