@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEED = 21
-PATIENCE_SECONDS = 100
+PATIENCE_SECONDS = 140
 OPERATORS: dict[str, Operator] = {
     "last value": last_value("key"),
     "all": combine(
@@ -105,6 +105,7 @@ def all_changes(stream: DataFrame, shards: int) -> DataFrame:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)  # three queries with new Python workers: half a minute, and some on a crowded machine
 def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
