@@ -11,6 +11,9 @@ from annulet.bulk.schema import Row
 from annulet.bulk.shares import SHARES_MAX, check_shares, rows_of_share
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp10.message import split_incoming
+from annulet.wire.amqp10.sections import APPLICATION_PROPERTIES, DATA, encode_section
+from annulet.wire.amqp10.view import VIEW as VIEW_10
 
 
 def row(position: int, **headers: object) -> Row:
@@ -32,6 +35,17 @@ def test_every_row_is_in_one_share_and_every_group_too(header: str, key: str) ->
     groups = Counter(group for share in shares for group in {one.position % 7 for one in share})
     assert set(groups.values()) == {1}
     assert sum(1 for share in shares if share) > 1
+
+
+@pytest.mark.parametrize("name", ["JMSXGroupID", "_AMQ_GROUP_ID"])
+def test_what_groups_a_queue_groups_a_split(name: str) -> None:
+    """AMQP 1.0 has a field of its own for the group; some senders name it in a property all the same."""
+    payload = encode_section(APPLICATION_PROPERTIES, {name: "g"}) + encode_section(DATA, b"")
+    incoming = split_incoming(payload)
+    message = Message(incoming.header, incoming.body, Origin("", "q", "", VIEW_10))
+    rows = [Row(position, message, 0, 0, redelivered=False) for position in range(1, 21)]
+
+    assert {len(rows_of_share(rows, share, 3, "")) for share in range(3)} == {0, 20}
 
 
 def test_numbers_are_groups_by_their_text() -> None:

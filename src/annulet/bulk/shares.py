@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.schema import property_text
+from annulet.core.groups import given_name
 
 if TYPE_CHECKING:
     from annulet.bulk.schema import Row
@@ -33,9 +33,5 @@ def rows_of_share(rows: list[Row], share: int, shares: int, group_key: str) -> l
 
 def share_of(row: Row, shares: int, group_key: str) -> int:
     """Return the share a row belongs to; the same in every process and at every time."""
-    view = row.message.origin.view
-    if group_key:
-        group = property_text(view.application_property(row.message, group_key)) or ""
-    else:
-        group = view.properties(row.message).group_id
-    return crc32(group.encode()) % shares if group else row.position % shares
+    group = given_name(row.message, group_key)
+    return crc32(group.encode("utf-8", "surrogatepass")) % shares if group else row.position % shares

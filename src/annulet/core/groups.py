@@ -102,7 +102,7 @@ class GroupTable:
 
     def name_of(self, message: Message) -> str:
         """Return the name of a message's group, empty when it has none."""
-        name = self._given_name(message)
+        name = given_name(message, self._key)
         if not name:
             return self._default
         if self._buckets > 0:
@@ -212,13 +212,18 @@ class GroupTable:
         for group in groups:
             self.forget_if_idle(group)
 
-    def _given_name(self, message: Message) -> str:
-        view = message.origin.view
-        if self._key:
-            key = key_of(view.application_property(message, self._key))
-            return "" if key is None else str(key[1])
-        for name in GROUP_PROPERTIES:
-            value = view.application_property(message, name)
-            if isinstance(value, str) and value:
-                return value
-        return view.properties(message).group_id
+
+def given_name(message: Message, key: str) -> str:
+    """Return the group its sender gave a message, empty when it gave none.
+
+    ``key`` is the property that names groups; empty is the protocol's group id.
+    """
+    view = message.origin.view
+    if key:
+        value = key_of(view.application_property(message, key))
+        return "" if value is None else str(value[1])
+    for name in GROUP_PROPERTIES:
+        given = view.application_property(message, name)
+        if isinstance(given, str) and given:
+            return given
+    return view.properties(message).group_id

@@ -114,6 +114,17 @@ def test_removals_that_say_nothing_any_more_are_dropped() -> None:
     assert kept(state) == list(range(2, 10))
 
 
+def test_removals_of_many_small_batches_are_few_blobs() -> None:
+    """A large state of which each batch replaces one: a blob for each batch would be read by every restart."""
+    state, log, head = MemoryState(), SegmentLog(), Head("", 1)
+    items = entries(*range(4000))
+    log.commit(items, [], head, state)
+    for number in range(200):
+        log.commit(entries(4000 + number), forget(items[number : number + 1]), head, state)
+    assert len(state.blobs[REMOVAL]) <= 3 * TIER_SEGMENTS_MAX
+    assert kept(state) == list(range(200, 4200))
+
+
 def test_random_histories_survive_restarts() -> None:
     chance = random.Random(7)
     state, log, head = MemoryState(), SegmentLog(), Head("", 1)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from annulet.spark.operators import OperatorError, expire, keep_last, ring, shard
+from annulet.spark.operators import OperatorError, combine, expire, keep_last, ring, shard
 from annulet.spark.operators.book import Changes
 from annulet.spark.operators.rules import Rules
 from annulet.spark.operators.segments import Head
@@ -81,6 +81,8 @@ def test_other_shards_or_rules_than_the_checkpoints_are_refused() -> None:
         open_shard(ring(5).rules, 4, state)
     with pytest.raises(OperatorError, match=r"the rules are \(ring_size=6\), but .* \(ring_size=5\); give the same"):
         open_shard(ring(6).rules, 8, state)
+    with pytest.raises(OperatorError, match=r"columns \(key string\), but .* \(\); give the same, or start a new"):
+        open_shard(ring(5).rules, 8, state, "key string")
     state.head = Head("ring_size=5", 8, format=9).text()
     with pytest.raises(OperatorError, match="format 9, this version reads 1"):
         open_shard(ring(5).rules, 8, state)
@@ -107,6 +109,35 @@ def test_a_worker_remembers_a_bounded_number_of_shards() -> None:
         held, head = open_shard(rules, 1, state)
         close_shard(held, head, held.take(Rows([1], ["q"]), 0), state)
     assert len(shard._cached) == SHARDS_CACHED
+
+
+def test_a_worker_remembers_a_shard_once_whoever_else_works_on_it() -> None:
+    rules = ring(5).rules
+    state = MemoryState()
+    shard._cached.clear()
+    for number in range(3):
+        held, head = open_shard(rules, 1, state)
+        close_shard(held, head, held.take(Rows([number], ["q"]), 0), state)
+        remembered = dict(shard._cached)
+        shard._cached.clear()  # another worker has the next batch
+        held, head = open_shard(rules, 1, state)
+        close_shard(held, head, held.take(Rows([10 + number], ["q"]), 0), state)
+        shard._cached.clear()
+        shard._cached.update(remembered)
+    held, head = open_shard(rules, 1, state)
+    assert held.log.live == 5
+    close_shard(held, head, Changes(), state)
+    assert len(shard._cached) == 1
+
+
+def test_queues_of_which_nothing_is_remembered_cost_nothing() -> None:
+    rules = expire().rules
+    state = MemoryState()
+    for number in range(3):
+        held, head = open_shard(rules, 1, state)
+        rows = Rows([number, 10 + number], [f"q{number}", f"q{number}"], accepted=[5, 20], expires=[10, 0])
+        close_shard(held, head, held.take(rows, 0), state)
+    assert not held._books
 
 
 def test_the_clock_of_the_wall_removes_without_an_arrival() -> None:
@@ -136,3 +167,18 @@ def test_a_sequence_that_is_there_twice_is_refused() -> None:
     held.take(Rows([5], ["q"]), 0)
     with pytest.raises(OperatorError, match="the sequence 5 is there twice in queue 'q'"):
         held.take(Rows([5], ["q"]), 0)
+
+
+def test_a_sequence_of_a_key_is_known_after_its_message_has_gone() -> None:
+    held = Shard(combine(keep_last(2, "key"), ring(1)).rules)
+    held.take(Rows([5, 6], ["q", "q"], ["k", "k"]), 0)  # 5 had to go, and is one of the last two
+    with pytest.raises(OperatorError, match="the sequence 5 is there twice in queue 'q'"):
+        held.take(Rows([5], ["q"], ["k"]), 0)
+
+
+def test_sequences_below_zero_rank_keys_as_well() -> None:
+    held = Shard(combine(keep_last(2, "key"), ring(3, evict="least-recent-key")).rules)
+    changes = held.take(Rows([-9, -8, -7, -6], ["q"] * 4, ["a", "b", "a", "a"]), 0)
+    assert [(item.sequence, reason) for item, reason, _ in changes.removed] == [(-9, "replaced-key")]
+    more = held.take(Rows([-5], ["q"], ["c"]), 0)
+    assert [(item.sequence, reason) for item, reason, _ in more.removed] == [(-8, "replaced-ring")]

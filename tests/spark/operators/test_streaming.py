@@ -30,14 +30,14 @@ from annulet.spark.operators import (
 from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY
 from annulet.spark.operators.expressions import EXPIRES, IDENTIFIER, KEY, QUEUE, SEQUENCE
 from annulet.spark.operators.rules import SHARDS_MAX
-from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, shards_schema
+from annulet.spark.operators.streaming import SHARD, Layout, RuleProcessor, _travelling, shards_schema
 from tests.spark.operators.differential import COLUMNS, Sent, core_survivors, table_of, traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEED = 21
-PATIENCE_SECONDS = 100
+PATIENCE_SECONDS = 140
 OPERATORS: dict[str, Operator] = {
     "last value": last_value("key"),
     "all": combine(
@@ -105,6 +105,7 @@ def all_changes(stream: DataFrame, shards: int) -> DataFrame:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)  # three queries with new Python workers: half a minute, and some on a crowded machine
 def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,20 @@ def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
 
 
 # ------------------------------------------------------------------ the processor alone, without a session
+
+
+@pytest.mark.spark
+def test_columns_may_come_in_another_order_after_a_restart(spark: SparkSession) -> None:
+    """Items of the state bring values by place, and a user's select may put columns elsewhere."""
+    operator = combine(last_value("key"), columns=COLUMNS)
+    names = ["number", "queue", "key", "body"]
+    dataframe = spark.createDataFrame([], "number long, queue string, key string, body binary")
+    one, other = (
+        _travelling(dataframe.select(*order), operator.rules, operator.columns, 2)[1] for order in (names, names[::-1])
+    )
+    assert one.retained == other.retained == ("key", "number", "queue")
+    assert one.purposes == other.purposes == "key string: the key, number bigint: the sequence, queue string: the queue"
+
 
 LAYOUT = Layout(("my number", "class"), ("my number",), (SEQUENCE, QUEUE, EXPIRES))
 

@@ -134,6 +134,11 @@ class Book:
         return len(self._live)
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is remembered. Ghosts and expiries are of keys and messages that are left."""
+        return not self._live and not self._ids
+
+    @property
     def next_expiry(self) -> int:
         """When the next message expires, in milliseconds since 1970; 0 for never."""
         heap = self._expiries
@@ -173,10 +178,7 @@ class Book:
             changes.left.append(item)
             return
         if item.sequence in self._live:
-            raise OperatorError(
-                f"the sequence {item.sequence} is there twice in queue {item.queue!r}; nothing says which message "
-                "is newer. Number the rows uniquely before"
-            )
+            raise _is_there_twice(item)
         if rules.evicts and 0 <= rules.max_bytes < item.size:
             changes.remove(item, OVERFLOW, 0)
             return
@@ -226,7 +228,10 @@ class Book:
         record = self._keys.get(key)
         if record is None:
             record = self._keys[key] = KeyRecord()
+            record.latest = item.sequence
         recent = record.recent
+        if item.sequence in recent:  # a ghost
+            raise _is_there_twice(item)
         record.live += 1
         recent[item.sequence] = item
         if item.sequence < record.latest:  # it comes late: the sequence decides, not the arrival
@@ -350,3 +355,10 @@ class Book:
             ghost = Item(GHOST, item.queue, item.sequence, item.key)
             record.recent[item.sequence] = ghost
             changes.remember(ghost)
+
+
+def _is_there_twice(item: Item) -> OperatorError:
+    return OperatorError(
+        f"the sequence {item.sequence} is there twice in queue {item.queue!r}; nothing says which message is newer. "
+        "Number the rows uniquely before"
+    )

@@ -2,7 +2,8 @@
 
 Each batch writes one segment, an Arrow blob of what is new, and one blob of removals, pairs of segment and row. A
 segment less than half of which is live is written again with what is new; so are segments of similar size once there
-are many. The bytes written are therefore in proportion to the bytes that came in (spark-notes §5).
+are many, and removals in the same way. The bytes written are therefore in proportion to the bytes that came in
+(spark-notes §5), and the blobs are few however many batches there were.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEGMENT_ITEMS_MAX: Final = 50_000
 """Items of one segment, some megabytes: what is read and written at once."""
 
 TIER_SEGMENTS_MAX: Final = 8
-"""Segments of similar size (within a factor of 8) before they become one: bounds the reads of a restart."""
+"""Blobs of one kind and similar size (within a factor of 8) before they become one: bounds the reads of a restart."""
 
 REMOVALS_SPARE: Final = 1_000
 """Removals kept beyond twice those that still say something, before they are written again."""
@@ -58,6 +59,10 @@ class Head:
 
     rules: str
     shards: int
+    columns: str = ""
+    """Names, types and purposes of the columns that rules look at: what the extra values of items are."""
+    name: str = ""
+    """Of the shard among all shards of all queries."""
     token: str = ""
     """Given anew by each batch that changed the shard, so that a worker knows whether what it remembers is current."""
     next_segment: int = 0
@@ -82,7 +87,7 @@ class SegmentLog:
     def __init__(self) -> None:
         self._items: dict[int, list[Item]] = {}
         self._live: dict[int, int] = {}
-        self._removals: dict[int, int] = {}  # pairs in each removal blob
+        self._removals: dict[int, list[tuple[int, int]]] = {}  # the pairs of each removal blob
 
     def __len__(self) -> int:
         return len(self._items)
@@ -102,7 +107,7 @@ class SegmentLog:
             self._live[number] = len(items)
         for number, blob in state.read_blobs(REMOVAL):
             pairs = decode_pairs(blob)
-            self._removals[number] = len(pairs)
+            self._removals[number] = pairs
             for segment, index in pairs:
                 items = self._items.get(segment, [])
                 if items and items[index].live:
@@ -133,14 +138,8 @@ class SegmentLog:
         """Return the segments to write again: those mostly dead, and those of a size of which there are many."""
         worn = [number for number, live in self._live.items() if 2 * live < len(self._items[number])]
         chosen = set(worn)
-        tiers: dict[int, list[int]] = {}
-        for number, live in self._live.items():
-            if number not in chosen and live < SEGMENT_ITEMS_MAX // 2:
-                tiers.setdefault(live.bit_length() // 3, []).append(number)
-        for tier, numbers in tiers.items():
-            if len(numbers) + (added.bit_length() // 3 == tier) > TIER_SEGMENTS_MAX:
-                worn.extend(numbers)
-        return worn
+        small = {number: live for number, live in self._live.items() if live < SEGMENT_ITEMS_MAX // 2}
+        return worn + crowded({number: live for number, live in small.items() if number not in chosen}, added)
 
     def _write_segment(self, items: list[Item], head: Head, state: ShardState) -> None:
         number = head.next_segment
@@ -152,17 +151,35 @@ class SegmentLog:
         state.write_blob(SEGMENT, number, encode_items(items))
 
     def _write_removals(self, pairs: list[tuple[int, int]], head: Head, state: ShardState) -> None:
-        known = sum(self._removals.values()) + len(pairs)
+        known = sum(len(blob) for blob in self._removals.values()) + len(pairs)
         valid = sum(len(items) - self._live[number] for number, items in self._items.items())
         if known > 2 * valid + REMOVALS_SPARE:
             for number in self._removals:
                 state.drop_blob(REMOVAL, number)
             self._removals.clear()
             pairs = [(item.segment, item.index) for items in self._items.values() for item in items if not item.live]
+        elif pairs:
+            small = {number: len(blob) for number, blob in self._removals.items() if len(blob) < SEGMENT_ITEMS_MAX // 2}
+            for number in crowded(small, len(pairs)):
+                pairs += [pair for pair in self._removals.pop(number) if pair[0] in self._items]
+                state.drop_blob(REMOVAL, number)
         if pairs:
             state.write_blob(REMOVAL, head.next_removal, encode_pairs(pairs))
-            self._removals[head.next_removal] = len(pairs)
+            self._removals[head.next_removal] = pairs
             head.next_removal += 1
+
+
+def crowded(sizes: dict[int, int], added: int) -> list[int]:
+    """Return the blobs whose size, by number, is that of many others, were there one more of size ``added``."""
+    tiers: dict[int, list[int]] = {}
+    for number, size in sizes.items():
+        tiers.setdefault(size.bit_length() // 3, []).append(number)
+    return [
+        number
+        for tier, numbers in tiers.items()
+        if len(numbers) + (added.bit_length() // 3 == tier) > TIER_SEGMENTS_MAX
+        for number in numbers
+    ]
 
 
 def encode_items(items: Sequence[Item]) -> bytes:

@@ -13,7 +13,8 @@ from annulet.spark.operators.rules import ARRIVAL, WALL, OperatorError, Rules
 from annulet.spark.operators.segments import FORMAT, Head, SegmentLog, ShardState
 
 SHARDS_CACHED: Final = 64
-"""Shards a worker process remembers between batches; those used longest ago are read from their segments again."""
+"""Shards a worker process remembers between batches, each once; those used longest ago are read from their segments
+again."""
 
 
 @dataclass(slots=True)
@@ -80,6 +81,11 @@ class Shard:
         for book in self._books.values():
             book.expire(now, changes)
 
+    def tidy(self) -> None:
+        """Let go of the books of queues of which nothing is remembered."""
+        for queue in [queue for queue, book in self._books.items() if book.empty]:
+            del self._books[queue]
+
     def _book(self, queue: str | None) -> Book:
         book = self._books.get(queue)
         if book is None:
@@ -87,17 +93,20 @@ class Shard:
         return book
 
 
-_cached: OrderedDict[str, Shard] = OrderedDict()
+_cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
+"""Shards by name, each with the token of the batch that left it so. Another process may have worked on it since: then
+the state has another token, and what is here is let go of."""
 
 
-def open_shard(rules: Rules, shards: int, state: ShardState) -> tuple[Shard, Head]:
+def open_shard(rules: Rules, shards: int, state: ShardState, columns: str = "") -> tuple[Shard, Head]:
     """Return a shard as its last batch left it, from this process's memory if that is current.
 
-    Raises :class:`OperatorError` when the checkpoint was made with other rules or another number of shards.
+    ``columns`` says what rules look at, in words. Raises :class:`OperatorError` when the checkpoint was made with other
+    rules or columns or another number of shards.
     """
     text = state.read_head()
     if text is None:
-        return Shard(rules), Head(rules.fingerprint, shards)
+        return Shard(rules), Head(rules.fingerprint, shards, columns, uuid.uuid4().hex)
     head = Head.parse(text)
     if head.format != FORMAT:
         raise OperatorError(
@@ -113,8 +122,13 @@ def open_shard(rules: Rules, shards: int, state: ShardState) -> tuple[Shard, Hea
             f"the rules are ({rules.fingerprint}), but the checkpoint was made with ({head.rules}); give the same "
             "rules, or start a new checkpoint"
         )
-    shard = _cached.pop(head.token, None)
-    if shard is None:
+    if head.columns != columns:
+        raise OperatorError(
+            f"the rules look at the columns ({columns}), but the checkpoint was made with ({head.columns}); give the "
+            "same, or start a new checkpoint"
+        )
+    token, shard = _cached.pop(head.name, ("", None))
+    if shard is None or token != head.token:
         shard = Shard(rules)
         shard.load(state)
     return shard, head
@@ -125,6 +139,7 @@ def close_shard(shard: Shard, head: Head, changes: Changes, state: ShardState) -
     shard.log.commit(changes.fresh, changes.dropped, head, state)
     head.token = uuid.uuid4().hex
     state.write_head(head.text())
-    _cached[head.token] = shard
+    shard.tidy()
+    _cached[head.name] = head.token, shard
     while len(_cached) > SHARDS_CACHED:
         _cached.popitem(last=False)

@@ -52,8 +52,10 @@ class Layout:
     """
 
     payload: tuple[str, ...]
-    retained: tuple[str, ...]
+    retained: tuple[str, ...]  # in alphabetical order, whatever that of the columns: restarts find them in the state
     looked_at: tuple[str, ...]
+    purposes: str = ""
+    """The users' columns that rules look at, in words."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -128,7 +130,7 @@ class RuleProcessor(StatefulProcessor):
         del key
         frames = [frame.rename(columns=self._layout.names) for frame in rows]
         frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-        shard, head = open_shard(self._rules, self._shards, self._state)
+        shard, head = open_shard(self._rules, self._shards, self._state, self._layout.purposes)
         changes = shard.take(_rows(frame, self._layout), timerValues.getCurrentProcessingTimeInMs())
         self._close(shard, head, changes)
         yield from self._shown(frame, changes)
@@ -141,7 +143,7 @@ class RuleProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Remove what expires."""
         del key
-        shard, head = open_shard(self._rules, self._shards, self._state)
+        shard, head = open_shard(self._rules, self._shards, self._state, self._layout.purposes)
         changes = Changes()
         if expiredTimerInfo.getExpiryTimeInMs() >= head.timer:
             head.timer = 0
@@ -228,8 +230,9 @@ def _travelling(dataframe: DataFrame, rules: Rules, columns: Columns, shards: in
     used = needed(rules, columns)
     layout = Layout(
         tuple(dataframe.columns),
-        tuple(name for name in dataframe.columns if name in used and name != columns.body),
+        tuple(sorted(name for name in used if name != columns.body)),
         tuple(name for name in LOOKED_AT if name in kinds),
+        ", ".join(f"{name} {kinds[name].simpleString()}: {used[name][0]}" for name in sorted(used)),
     )
     atoms = {name: kinds[name].simpleString() for name in (QUEUE, KEY, IDENTIFIER) if name in kinds}
     rows = texts(prepared, atoms)
