@@ -155,6 +155,26 @@ def world(folder: Path) -> Iterator[World]:
                 driver.kill()
 
 
+def test_exactly_once_when_driver_broker_and_workers_are_killed(tmp_path: Path) -> None:
+    """The short form of the next test: every start of a driver is half a minute where others use the cores."""
+    with world(tmp_path) as here:
+        here.publish()
+        driver = here.driver()
+        driver.wait_for("offsets", 0)  # planned, perhaps not yet committed: the first batch is repeated
+        here.broker.kill()
+        driver.kill()
+
+        driver = here.driver()  # the driver comes back first, and waits
+        here.broker.restart()
+        driver.wait_for("commits", 0)
+        wait_until(lambda: bool(driver.workers()), "a Python worker", driver)
+        for pid in driver.workers():
+            os.kill(pid, signal.SIGKILL)
+        here.publish()
+        here.settle(driver)
+
+
+@pytest.mark.soak
 def test_exactly_once_whoever_is_killed(tmp_path: Path) -> None:
     with world(tmp_path) as here:
         here.publish()
@@ -191,6 +211,7 @@ def test_exactly_once_whoever_is_killed(tmp_path: Path) -> None:
         here.settle(driver)
 
 
+@pytest.mark.soak
 def test_a_zombie_driver_is_fenced_off(tmp_path: Path) -> None:
     with world(tmp_path) as here:
         here.publish()
