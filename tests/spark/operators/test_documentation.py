@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-operators.md"
-EXAMPLE = re.compile(r"<!-- test: spark without broker -->\s*```python\n(?P<code>.*?)```\s*```text\n(?P<output>.*?)```", re.DOTALL)
+EXAMPLE = re.compile(
+    r"<!-- test: spark without broker -->\s*```python\n(?P<code>.*?)```\s*```text\n(?P<output>.*?)```", re.DOTALL
+)
 
 
 @pytest.mark.spark
