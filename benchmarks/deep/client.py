@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -251,3 +252,16 @@ def plain(number: int) -> bytes:
     """Return the header of a persistent message with nothing special."""
     del number
     return PLAIN
+
+
+def first_delivery(port: int, queue: str) -> float:
+    """Return the seconds from subscribing, on a connection that is open, to the first message."""
+    client = Client(port)
+    try:
+        began = time.monotonic()
+        client.consume(queue, 1)
+        for _ in client.deliveries():
+            return time.monotonic() - began
+    finally:
+        client.close()
+    raise ClientError("no message came")

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks.backlog import MemorySampler
 from benchmarks.brokers import Annulet, Broker, BrokerError, RabbitMQ, Running
-from benchmarks.deep.client import Client, ClientError
+from benchmarks.deep.client import ClientError, first_delivery
 from benchmarks.deep.outcome import MIB, shown
 from benchmarks.scenarios import AMQP091, GeneratorError, build_generator, run_generator
 
@@ -137,30 +137,17 @@ def measure(contestant: Contestant, loads: Loads, count: int, folder: Path) -> F
     began = time.monotonic()
     with broker.serving(folder) as running:
         figures.clean_start = time.monotonic() - began
-        figures.clean_first = first_message(running)
+        figures.clean_first = first_delivery(running.port, QUEUE)
         os.kill(running.process_id, signal.SIGKILL)
     began = time.monotonic()
     with broker.serving(folder) as running:
         figures.killed_start = time.monotonic() - began
-        figures.killed_first = first_message(running)
+        figures.killed_first = first_delivery(running.port, QUEUE)
         with sampled(running, figures):
             figures.drain_rate, received = loads.drain(running, "backlog-", count)
         figures.drain_ratio = figures.drain_rate / drained
         figures.missing = count - received
     return figures
-
-
-def first_message(running: Running) -> float:
-    """Return the seconds from subscribing to the first message."""
-    client = Client(running.port)
-    try:
-        began = time.monotonic()
-        client.consume(QUEUE, 1)
-        for _ in client.deliveries():
-            return time.monotonic() - began
-    finally:
-        client.close()
-    raise ClientError("no message came")
 
 
 def ratio(figure: str, value: float, reference: float) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.deep.client import Client
+from benchmarks.deep.client import Client, first_delivery
 from benchmarks.deep.outcome import MIB, Relation
-from benchmarks.deep.run import Run, first_delivery, memory_relation
+from benchmarks.deep.run import Run, memory_relation
 from benchmarks.deep.site import Site
 
 SHALLOW = 10_000
@@ -64,7 +64,7 @@ def joins(site: Site, relations: list[Relation]) -> None:
     seconds = []
     for _ in range(JOINS):
         site.drop_cache()
-        seconds.append(first_delivery(site, "deep-0") * 1000)
+        seconds.append(first_delivery(site.port, "deep-0") * 1000)
     holder.close()
     seconds.sort()
     relations += [

@@ -7,9 +7,9 @@ import signal
 import threading
 import time
 
-from benchmarks.deep.client import Client, ClientError, plain
+from benchmarks.deep.client import Client, ClientError, first_delivery, plain
 from benchmarks.deep.outcome import MIB, Relation, exactly
-from benchmarks.deep.run import Run, first_delivery, wait_for
+from benchmarks.deep.run import Run, wait_for
 from benchmarks.deep.site import Site
 
 QUEUE = "restarts"
@@ -29,7 +29,7 @@ def run_restarts(run: Run) -> None:
         with run.check("A9", "clean restart") as outcome:
             stopped = site.end(signal.SIGTERM)
             started = site.start()
-            first = started + first_delivery(site, QUEUE)
+            first = started + first_delivery(site.port, QUEUE)
             outcome.relations += [
                 Relation("listening after", started, "s", most=3),
                 Relation("first delivery after", first, "s", most=5),

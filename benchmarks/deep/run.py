@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.brokers import BrokerError
-from benchmarks.deep.client import Client, ClientError
+from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation
 from benchmarks.deep.sampling import Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
@@ -123,16 +123,3 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> float:
         if time.monotonic() - began > seconds:
             raise ClientError(f"not so after {seconds:.0f} s")
     return time.monotonic() - began
-
-
-def first_delivery(site: Site, queue: str) -> float:
-    """Return the seconds from subscribing, on a connection that is open, to the first message."""
-    client = Client(site.port)
-    try:
-        began = time.monotonic()
-        client.consume(queue, 1)
-        for _ in client.deliveries():
-            return time.monotonic() - began
-    finally:
-        client.close()
-    raise ClientError("no message came")

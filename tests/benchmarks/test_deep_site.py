@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.deep.client import BODY_BYTES, Client, ClientError, plain
-from benchmarks.deep.run import first_delivery, stall_relations, wait_for
+from benchmarks.deep.client import BODY_BYTES, Client, ClientError, first_delivery, plain
+from benchmarks.deep.run import stall_relations, wait_for
 from benchmarks.deep.sampling import Sampler, Stalls
 from benchmarks.deep.site import Site
 
@@ -29,7 +29,7 @@ def test_a_backlog_over_a_restart(tmp_path: Path) -> None:
         assert site.log_bytes() > 300 * BODY_BYTES
         wait_for(lambda: Stalls.of(site.metrics()).since(before).within(1) > 0, 10)
         assert stall_relations(site, before)[1].value > 0
-        assert first_delivery(site, "q") < 60
+        assert first_delivery(site.port, "q") < 60
         assert site.end(signal.SIGTERM) < 60
         site.start()
         site.drop_cache()
