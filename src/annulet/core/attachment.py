@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 def attach(queue: Queue, consumer: Consumer, now: int) -> None:
     """Attach a consumer, let a rebalance begin, serve it."""
     settings = consumer.settings
-    queue.matchers.admit(consumer, no_local=settings.no_local or queue.settings.no_local)
+    since = first = 0
     if settings.replay_period >= 0:
+        since = now - settings.replay_period
         first = queue.next_sequence if settings.replay_period == 0 else 0
-        queue.matchers.admit_since(consumer, now - settings.replay_period, first)
+    no_local = settings.no_local or queue.settings.no_local
+    queue.matchers.admit(consumer, no_local=no_local, since=since, first_sequence=first)
     if settings.browse or queue.settings.non_destructive:
         queue.use_copies().attach(consumer)
     elif consumer.required and queue.lanes is None:
@@ -48,7 +50,7 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     if lanes is not None and lanes.groups is not None:
         for group in lanes.groups.dismiss(consumer):
             lanes.reshelve(group.lanes)
-    forgotten = queue.matchers.dismiss(consumer)
+    forgotten = queue.matchers.dismiss(consumer, now)
     if forgotten:
         _forget(queue, forgotten)
     _leave_lanes(queue)
