@@ -71,5 +71,7 @@ def plenty() -> int:
     return 1 << 40
 
 
-def pages_of(queue: Queue, disk: Disk, room: Callable[[], int] = plenty) -> QueuePages:
-    return QueuePages(queue, disk, PagingFigures(), room)
+def pages_of(
+    queue: Queue, disk: Disk, room: Callable[[], int] = plenty, ask_turn: Callable[[Queue], None] | None = None
+) -> QueuePages:
+    return QueuePages(queue, disk, PagingFigures(), room, ask_turn)

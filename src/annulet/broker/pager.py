@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.scanning import Scanning
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.residency.budget import BodyBudget, worth_noting
 from annulet.residency.figures import PagingFigures
@@ -35,7 +37,15 @@ SLICE: Final = 8192
 class Pager:
     """Notes, measures, pages. Belongs to the event loop."""
 
-    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int, room: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        budget_bytes: int,
+        room: Callable[[], int],
+        clock: Callable[[], int],
+    ) -> None:
+        self.scanning = Scanning(loop, clock)
         self.budget = BodyBudget(budget_bytes)
         self.figures = PagingFigures()
         self._log = log
@@ -94,10 +104,10 @@ class Pager:
         return moved
 
     def _pages_of(self, queue: Queue) -> QueuePages:
-        order = queue.order
+        order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
         if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):
             return order.pages
-        return QueuePages(queue, self._log, self.figures, self._room)
+        return QueuePages(queue, self._log, self.figures, self._room, self.scanning.ask)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""

@@ -294,8 +294,8 @@ class DeclaredQueues(Publishing):
 
         Raises :class:`PreconditionFailed` when that is deeper than memory.
         """
-        if settings.looks_at_all:
-            queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
+        if settings.browse:
+            queue.require_in_memory("a consumer that browses")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.

@@ -24,6 +24,9 @@ S6). Beyond it the queue forgets their answers, which costs one pass over its en
 RETIRED_MILLISECONDS: Final = 60_000
 """How long they are remembered where messages are on disk (design S6): what they found stays in memory meanwhile."""
 
+FOUND_MESSAGES: Final = 256
+"""Messages found for a class in a deep backlog that wait in memory before its walk pauses: what one look can bring."""
+
 
 class MatchClass:
     """One question about messages: what selector, connection and since, as far as there are any, say together.
@@ -57,13 +60,14 @@ class MatchClass:
 class Matchers:
     """All match classes of one queue."""
 
-    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations")
+    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations", "found_messages")
 
     def __init__(self) -> None:
         self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
         self._by_bit: dict[int, MatchClass] = {}
         self._free: list[int] = []
         self._highest = 1
+        self.found_messages = FOUND_MESSAGES
         self.evaluations = 0  # questions asked so far: what the cost tests count
 
     def __len__(self) -> int:

@@ -32,7 +32,8 @@ class EntryPages:
         self.items = 0
         self.rows = 0
         self.bytes = 0
-        self.lost = 0  # rows that the last load found to be damaged
+        self.lost = 0  # rows that the last load or look found to be damaged
+        self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -58,6 +59,25 @@ class EntryPages:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError
 
+    def last_sequence(self) -> int:
+        """Return the highest sequence an item ever had; there is one."""
+        raise NotImplementedError
+
+    def look(self, sequence: int) -> list[QueueEntry] | None:
+        """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
+
+        What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
+        nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.
+        """
+        raise NotImplementedError
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
+        raise NotImplementedError
+
+    def ask_turn(self) -> None:
+        """Have :meth:`annulet.core.queue.Queue.scan` called soon, when others had their turn."""
+
     def entries_kept(self) -> list[QueueEntry]:
         """Return the items that are objects."""
         raise NotImplementedError
@@ -80,12 +100,15 @@ class EntryPages:
 
 
 def pageable(queue: Queue) -> bool:
-    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them."""
+    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them.
+
+    Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
+    """
     limits = queue.limits
     return (
         queue.queue_id != 0
         and not queue.deleted
-        and queue.lanes is None
+        and (queue.lanes is None or queue.lanes.plain)
         and not queue.ranker.ranks
         and queue.keys is None
         and queue.evictions is None

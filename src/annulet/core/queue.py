@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, restoring, returning, revision
+from annulet.core import arrival, attachment, delivery, match_classes, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
-from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.expiry import times_of
-from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
+from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -167,6 +168,19 @@ class Queue(Holdings):
         """Hand messages to consumers until one side runs out."""
         delivery.dispatch(self, now)
 
+    def scan(self, now: int) -> bool:
+        """Look at a few messages of a deep backlog for the consumers with selectors, and hand out what was found.
+
+        Returns whether there is more to look at. Some 2 ms of work.
+        """
+        lanes = self.lanes
+        if self.deleted or not isinstance(lanes, DeepLanes):
+            return False
+        found, more = match_classes.scan(self, lanes)
+        if found:
+            self.wake(now)
+        return more
+
     def acquire(
         self, messages_max: int, bytes_max: int, now: int, *, last_sequence: int = 0, consumer: Consumer | None = None
     ) -> list[QueueEntry]:
@@ -228,6 +242,7 @@ class Queue(Holdings):
 
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
+        attachment.retire(self, now)
         count = self.expire_due(now)
         fired = arrival.fire_due(self, now)
         if count or fired or self.gated:

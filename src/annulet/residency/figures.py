@@ -6,11 +6,14 @@ from __future__ import annotations
 class PagingFigures:
     """Counters. Messages, unless the name says something else."""
 
-    __slots__ = ("loaded", "loads", "paged_out", "postponed", "unreadable")
+    __slots__ = ("loaded", "loads", "paged_out", "postponed", "scanned", "scans", "selected", "unreadable")
 
     def __init__(self) -> None:
         self.paged_out = 0  # entries that became rows
         self.loads = 0  # reads of rows
         self.loaded = 0  # rows that became entries again
+        self.scans = 0  # reads of rows that stay where they are
+        self.scanned = 0  # rows these brought
+        self.selected = 0  # of these, rows that became entries
         self.unreadable = 0  # rows whose record is damaged
         self.postponed = 0  # reads that the disk refused, to be tried again

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -46,9 +47,17 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 class QueuePages(EntryPages):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
 
-    def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures, room: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        reader: MessageReader,
+        figures: PagingFigures,
+        room: Callable[[], int],
+        ask_turn: Callable[[Queue], None] | None = None,
+    ) -> None:
         super().__init__()
         self._room = room
+        self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
         self.stalled = False
         self._queue = queue
         self._reader = reader
@@ -118,14 +127,81 @@ class QueuePages(EntryPages):
         self.items -= len(rows)
         self.rows -= len(records)
         self.bytes -= size
-        if not page.rows:  # whatever bytes are left belonged to damaged rows
-            self.lost_bytes = page.bytes
-            self.bytes -= page.bytes
-            page.bytes = 0
+        self._forget_bytes_of_damaged(page)
         figures = self._figures
         figures.loads += 1
         figures.loaded += len(records) - self.lost
         figures.unreadable += self.lost
+
+    def last_sequence(self) -> int:
+        """Return the sequence of the last item."""
+        return self._pages[-1].last_sequence
+
+    def look(self, sequence: int) -> list[QueueEntry] | None:
+        """Read rows from ``sequence`` on, as many as a load does, or all that a page has left."""
+        self.lost = self.lost_bytes = 0
+        if self.stalled:
+            return None
+        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        page = self._pages[index]
+        rows = page.peek_from(sequence, _items_to_load(page))
+        records = [record for record in rows.records if record]
+        stored = self._read(records, insist=False)
+        if stored is None:
+            return None
+        entries, _ = entries_of(self._queue, rows, stored)
+        self.looked_upto = rows.sequences[-1] + 1
+        figures = self._figures
+        figures.scans += 1
+        figures.scanned += len(records)
+        if len(entries) < len(rows):
+            self._remove_damaged(page, rows, {entry.sequence for entry in entries})
+        return entries
+
+    def _remove_damaged(self, page: Page, rows: Rows, found: set[int]) -> None:
+        """Take the rows out of a page whose records are damaged; swept items stay."""
+        for sequence, record in zip(rows.sequences, rows.records, strict=True):
+            if record and sequence not in found:
+                page.remove(sequence)
+                self.lost += 1
+        self.items -= self.lost
+        self.rows -= self.lost
+        self._figures.unreadable += self.lost
+        self._forget_bytes_of_damaged(page)
+        self._drop_if_empty(page)
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take some items out of the middle of their pages."""
+        self.lost = self.lost_bytes = 0
+        for entry in entries:
+            page = self._pages[bisect_left(self._pages, entry.sequence, key=_last_sequence_of)]
+            rows = page.rows
+            page.remove(entry.sequence)
+            self.items -= 1
+            if page.rows < rows:
+                size = len(entry.message.body)
+                page.bytes -= size
+                self.rows -= 1
+                self.bytes -= size
+                self._figures.selected += 1
+            self._forget_bytes_of_damaged(page)
+            self._drop_if_empty(page)
+
+    def ask_turn(self) -> None:
+        """Ask who has the turns."""
+        if self._on_asked is not None:
+            self._on_asked(self._queue)
+
+    def _forget_bytes_of_damaged(self, page: Page) -> None:
+        """Whatever bytes a page without rows has left belonged to damaged ones."""
+        if not page.rows:
+            self.lost_bytes += page.bytes
+            self.bytes -= page.bytes
+            page.bytes = 0
+
+    def _drop_if_empty(self, page: Page) -> None:
+        if not page.items:
+            self._pages.remove(page)
 
     def entries_kept(self) -> list[QueueEntry]:
         """Return the entries among the rows."""
@@ -195,6 +271,10 @@ class QueuePages(EntryPages):
         records = [record for record in rows.records if record]
         if records:
             self._reader.prefetch(records)
+
+
+def _last_sequence_of(page: Page) -> int:
+    return page.last_sequence
 
 
 def _items_to_load(page: Page) -> int:

@@ -14,6 +14,7 @@ from annulet.core.message import Message
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
+from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
 from annulet.residency import pages as pages_module
 from annulet.store.interface import LoggedMessage
@@ -73,6 +74,10 @@ class PagedRunner(Runner):
         self.queue.queue_id = 7
         self.disk = ModelDisk(self.effects)
         self.paged = 0
+        self.asking = False
+
+    def ask_turn(self, queue: Queue) -> None:
+        self.asking = True
 
     def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
         real, model = super()._make(shape)
@@ -82,12 +87,18 @@ class PagedRunner(Runner):
         return real, model
 
     def compare(self) -> None:
+        while self.asking:
+            self.asking = self.queue.scan(self.now)
         super().compare()
         order = self.queue.order
         if not isinstance(order, FifoOrder):
             return
         order.pinned = 0  # the comparison keeps none of the entries it was given
-        pages = order.pages if isinstance(order, PagedFifoOrder) else pages_of(self.queue, self.disk)
+        pages = (
+            order.pages
+            if isinstance(order, PagedFifoOrder)
+            else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
+        )
         paged = paged_order_of(self.queue, pages)
         if paged is not None:
             paged.keep_messages = 0
