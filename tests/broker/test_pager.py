@@ -22,13 +22,9 @@ from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
-from annulet.core.typed_values import Symbol
 from annulet.residency.budget import MIB
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.terminus import Source
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
-from tests.broker.amqp10.peer import Peer as Amqp10Peer
 from tests.broker.conftest import leave
 from tests.broker.restarts import crash, queue_of
 
@@ -171,7 +167,7 @@ async def test_a_rare_selector_is_served_beside_those_who_take_everything(broker
     await settled(broker)
     await peer.send(1, BASIC.Consume(queue="q", arguments={"x-selector": "urgent"}))
     got: list[int] = []
-    while len(got) < 2:
+    while len(got) < 2 or queue.matchers.evaluations < COUNT + 1002:
         await turns()
         got += [int(content) for content in bodies(await peer.take())]
     assert got == [COUNT, COUNT + 1]
@@ -179,6 +175,44 @@ async def test_a_rare_selector_is_served_beside_those_who_take_everything(broker
     assert queue.matchers.evaluations == COUNT + 2 + 1000
     rest = await drained(broker)
     assert rest == [number for number in range(COUNT + 1002) if number not in got]
+
+
+async def test_a_browser_reads_what_is_on_disk_while_a_consumer_drains(broker: Broker) -> None:
+    queue = await settled(broker)
+    paged = queue.statistics().messages_paged
+    reader = await Peer(broker).open(1)
+    arguments = {"x-browse": "snapshot", "x-auto-close": True}
+    await reader.send(1, BASIC.Consume(queue="q", no_ack=True, arguments=arguments))
+    seen: list[int] = []
+    drain = broker.loop.create_task(drained(broker))
+    done = False
+    while not done:
+        await turns()
+        frames = await reader.take()
+        seen += [int(content) for content in bodies(frames)]
+        done = any(isinstance(item, BASIC.Cancel) for item in frames)
+    assert await drain == list(range(COUNT))
+    assert seen == sorted(set(seen))
+    assert set(seen) <= set(range(COUNT))
+    assert paged > 0
+    assert queue.copies is None
+
+
+async def test_all_of_it_is_seen_when_nobody_drains(broker: Broker) -> None:
+    queue = await settled(broker)
+    paged = queue.statistics().messages_paged
+    reader = await Peer(broker).open(1)
+    arguments = {"x-browse": "snapshot", "x-auto-close": True}
+    await reader.send(1, BASIC.Consume(queue="q", no_ack=True, arguments=arguments))
+    seen: list[int] = []
+    frames: list[object] = []
+    while not any(isinstance(item, BASIC.Cancel) for item in frames):
+        await turns()
+        frames = await reader.take()
+        seen += [int(content) for content in bodies(frames)]
+    assert seen == list(range(COUNT))
+    assert queue.statistics().messages_paged == paged, "nothing of it came into memory"
+    assert queue.statistics().delivering_count == 0
 
 
 async def test_a_browser_sees_everything_and_takes_nothing(broker: Broker) -> None:
@@ -397,7 +431,7 @@ async def test_queues_with_nothing_to_page_are_not_asked_with_every_window(
 # ---------------------------------------------------------------------- deeper than memory
 
 
-async def test_readers_of_a_queue_deeper_than_memory_are_refused_and_consumers_served(
+async def test_who_needs_all_of_a_queue_deeper_than_memory_is_refused(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = await settled(broker)
@@ -405,16 +439,6 @@ async def test_readers_of_a_queue_deeper_than_memory_are_refused_and_consumers_s
     monkeypatch.setattr(broker.pager, "_room", broker.memory.left)
     assert isinstance(queue.order, PagedFifoOrder)
     monkeypatch.setattr(queue.order.pages, "_room", broker.memory.left)
-    peer = await Peer(broker).open(1)
-    await peer.send(1, BASIC.Consume(queue="q", arguments={"x-browse": True}))
-    closed = next(item for item in await peer.take() if isinstance(item, commands.Channel.Close))
-    assert closed.reply_code == 406
-    assert "1476 of its messages are on disk only" in closed.reply_text
-    peer.connection.abort()
-    browser = await Amqp10Peer(broker).open()
-    source = Source(address="q", distribution_mode=Symbol("copy"))
-    error = await browser.refusal(await browser.receiver(None, source=source))
-    assert error.condition == conditions.PRECONDITION_FAILED
     host = broker.hosts["/"]
     with pytest.raises(PreconditionFailed, match="a snapshot has to read all of it"):
         queue.browse()

@@ -73,7 +73,9 @@ class Deep:
         """Scan until nobody asks any more; return how often."""
         count = 0
         while self.asking:
-            self.asking = self.queue.scan(NOW)
+            self.asking = False
+            more = self.queue.scan(NOW)
+            self.asking = self.asking or more
             count += 1
         return count
 

@@ -8,7 +8,7 @@ import pytest
 
 from annulet.core.errors import InvalidArgument
 from annulet.core.queue import Queue
-from annulet.core.settings import UNLIMITED, QueueSettings
+from annulet.core.settings import UNLIMITED, ConsumerSettings, QueueSettings
 from tests.core.helpers import NOW, RecordingEffects, make_message, pending
 
 
@@ -43,3 +43,15 @@ def test_what_a_queue_is_cannot_be_changed_while_it_lives(change):
     with pytest.raises(InvalidArgument, match=f"queue 'q': {name} is .* cannot be changed"):
         queue.update(dataclasses.replace(settings, **change, ring_size=1), NOW)
     assert queue.settings == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "all_of_it"),
+    [
+        (ConsumerSettings(), False), (ConsumerSettings(priority=9, auto_close=True), False),
+        (ConsumerSettings(selector="a = 1"), True), (ConsumerSettings(browse="follow"), True),
+        (ConsumerSettings(no_local=True), True), (ConsumerSettings(replay_period=0), True),
+    ],
+)  # fmt: skip
+def test_who_looks_at_all_of_a_queue(settings, all_of_it):
+    assert settings.looks_at_all is all_of_it

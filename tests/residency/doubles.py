@@ -20,6 +20,8 @@ class Disk:
     def __init__(self) -> None:
         self.stored: dict[int, LoggedMessage] = {}
         self.damaged: set[int] = set()
+        self.settled: set[int] = set()
+        self.unwritten_from = 1 << 60
         self.failing = False
         self.error = errno.EIO
         self.reads: list[int] = []
@@ -44,6 +46,13 @@ class Disk:
             raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))
         return [None if record in self.damaged else self.stored.get(record) for record in records]
+
+    def holds(self, record: int, queue_id: int) -> bool:
+        return record not in self.settled and queue_id in [target for target, _ in self.stored[record].targets]
+
+    @property
+    def written_below(self) -> int:
+        return self.unwritten_from
 
     def prefetch(self, records: Sequence[int]) -> None:
         self.prefetched.extend(records)

@@ -120,6 +120,8 @@ class Pager:
                 logger.warning("messages of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 pages.retry()
                 queue.wake(now)
+            if queue.copies is not None:  # a browser may wait for the disk
+                self.scanning.ask(queue)
         self.window_written()
 
     @property

@@ -32,6 +32,7 @@ class DeepLanes(Lanes):
         self._matchers = matchers
         self.stock: PagedFifoOrder | None = None
         self._in_stock = 0  # as far as counted in ``count``
+        self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
 
     # ------------------------------------------------------------------ the order
@@ -84,13 +85,17 @@ class DeepLanes(Lanes):
         """Return the pending entries by place. All of the stock's are objects from now on."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.entries()
         self.recount()
-        return sorted([*stocked, *self._entries_in_lanes()])
+        return sorted([*stocked, *self._handed_out(self._entries_in_lanes())])
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them; all are objects from now on."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.snapshot()
         self.recount()
-        return [*stocked, *super().snapshot()]
+        return [*stocked, *self._handed_out(super().snapshot())]
+
+    def _handed_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        self._pinned = max([self._pinned, *[entry.sequence for entry in entries]])
+        return entries
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -107,7 +112,7 @@ class DeepLanes(Lanes):
         collected = stock.leading(count)
         self.recount()
         place = stock.place_behind_front()
-        return [*collected, *[entry for entry in super().snapshot() if entry.place < place]]
+        return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if entry.place < place]]
 
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
@@ -164,8 +169,9 @@ class DeepLanes(Lanes):
         if self.count <= self._kept + keep:
             return
         assert self.stock is not None
-        pending, pinned = self._pending_in_lanes()
-        movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > pinned]
+        pending = [entry for lane in self._lanes.values() for entry in lane.order.in_memory() if entry.state == PENDING]
+        pending.sort()
+        movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > self._pinned]
         matchers = self._matchers
         for match_class in matchers.classes():
             asking = [entry.sequence for entry in movable if not entry.evaluated & match_class.bit]
@@ -187,17 +193,6 @@ class DeepLanes(Lanes):
             else:
                 self._put(entry, arrival=False)
         self.recount()
-
-    def _pending_in_lanes(self) -> tuple[list[QueueEntry], int]:
-        """Return the entries that have a lane, in order, and up to which sequence some were handed out for keeps."""
-        found: list[QueueEntry] = []
-        pinned = 0
-        for lane in self._lanes.values():
-            order = lane.order
-            found.extend([entry for entry in order.in_memory() if entry.state == PENDING])
-            if isinstance(order, FifoOrder):
-                pinned = max(pinned, order.pinned)
-        return sorted(found), pinned
 
     def release_all(self) -> PagedFifoOrder | None:
         """Give the stock up with everything that stands in the lanes; ``None`` without one. Nothing has a lane then."""
@@ -228,6 +223,10 @@ class DeepLanes(Lanes):
     def reading_refusal(self) -> str:
         """Ask the stock."""
         return "" if self.stock is None else self.stock.reading_refusal()
+
+    def pages_behind(self) -> EntryPages | None:
+        """Ask the stock."""
+        return None if self.stock is None else self.stock.pages_behind()
 
     def paged_count(self) -> int:
         """Ask the stock."""

@@ -14,6 +14,7 @@ from annulet.core.entry import PENDING, REMOVED
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.paging import EntryPages
 
 COMPACTION_MINIMUM: Final = 64
 """Entries removed from the middle before an order is rebuilt; below it a rebuild costs more than it frees."""
@@ -68,6 +69,14 @@ class Order:
         """
         del count
         return self.snapshot()
+
+    def exhausted(self) -> bool:
+        """Say whether nothing is there: more than that there is no first now."""
+        return self.first() is None
+
+    def pages_behind(self) -> EntryPages | None:
+        """Return what keeps its rows; ``None`` where there are none."""
+        return None
 
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""

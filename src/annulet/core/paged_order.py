@@ -228,6 +228,10 @@ class PagedFifoOrder(FifoOrder):
 
     # ------------------------------------------------------------------ figures
 
+    def pages_behind(self) -> EntryPages | None:
+        """Return the pages when there are rows in them."""
+        return self.pages if self.pages.rows else None
+
     def paged_count(self) -> int:
         """Return how many rows there are."""
         return self.pages.rows
@@ -271,6 +275,8 @@ class PagedFifoOrder(FifoOrder):
             moved = 0
         else:
             self.pages.add(entries, kept)
+            if self._queue.copies is not None:
+                self._queue.copies.paged()
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
 

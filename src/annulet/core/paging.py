@@ -22,6 +22,22 @@ bytes; the rest is for larger headers and what the allocator keeps."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class RowWalk:
+    """Rows of one moment by ascending sequence, for somebody who only reads. ``sequence``: of the next one, 0 behind
+    the last."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+
+    def following(self) -> list[QueueEntry] | None:
+        """Read the next few whose messages have not left the queue; perhaps none, although more follow.
+
+        The entries are nobody's. ``None`` when the disk does not give them now, or has not got them yet.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EntryPages:
     """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
 
@@ -75,6 +91,13 @@ class EntryPages:
         """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
         raise NotImplementedError
 
+    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+        """Return a walk over the rows with this sequence or a higher one, and the messages of ``entries``.
+
+        Their records are in the log, whoever has them now. The walk holds no message.
+        """
+        raise NotImplementedError
+
     def ask_turn(self) -> None:
         """Have :meth:`annulet.core.queue.Queue.scan` called soon, when others had their turn."""
 
@@ -112,7 +135,7 @@ def pageable(queue: Queue) -> bool:
         and not queue.ranker.ranks
         and queue.keys is None
         and queue.evictions is None
-        and queue.copies is None
+        and (queue.copies is None or queue.copies.may_page())
         and queue.accounts is None
         and not queue.ages
         and not queue.settings.non_destructive

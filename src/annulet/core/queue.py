@@ -169,11 +169,13 @@ class Queue(Holdings):
         delivery.dispatch(self, now)
 
     def scan(self, now: int) -> bool:
-        """Look at a few messages of a deep backlog for the consumers with selectors, and hand out what was found.
+        """Look at a few messages of a deep backlog for browsers and for consumers with selectors, and hand them out.
 
-        Returns whether there is more to look at. Some 2 ms of work.
+        Returns whether there is more to look at for selectors. Some 2 ms of work.
         """
         lanes = self.lanes
+        if self.copies is not None and not self.deleted:
+            self.copies.read_on(now)
         if self.deleted or not isinstance(lanes, DeepLanes):
             return False
         found, more = match_classes.scan(self, lanes)

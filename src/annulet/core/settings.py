@@ -183,3 +183,8 @@ class ConsumerSettings:
     replay_period: int = UNLIMITED
     """Broker-J ``x-qpid-replay-period`` in milliseconds: only messages accepted at most this long before the attach;
     0 = only those that arrive later."""
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Whether such a consumer looks at every message of its queue, not only at the next one."""
+        return bool(self.browse or self.selector or self.no_local or self.replay_period >= 0)

@@ -48,6 +48,13 @@ class MessageReader(Protocol):
     def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
         """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Say whether a queue is not done with a record yet."""
+
+    @property
+    def written_below(self) -> int:
+        """Records below it can be read."""
+
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these read ahead."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from copy import copy
 from typing import Final
 
 from annulet.core.entry import REMOVED, QueueEntry
@@ -61,6 +62,7 @@ class Page:
         "items",
         "redelivered_upto",
         "rows",
+        "shared",
     )
 
     def __init__(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -84,6 +86,7 @@ class Page:
         self.items = 0
         self.rows = 0
         self.bytes = 0
+        self.shared = False
         self.redelivered_upto = 0
         self._fill(entries, records)
 
@@ -169,6 +172,27 @@ class Page:
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
         return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
+
+    def read_from(self, sequence: int, limit: int) -> Rows:
+        """Return up to ``limit`` items with this sequence or a higher one, those included that were taken since."""
+        run = max(0, bisect_right(self._sequences, sequence - self._base_sequence) - 1)
+        start = max(0, sequence - self._base_sequence - self._sequences[run])
+        if start >= max(1, self._lengths[run]):
+            run, start = run + 1, 0
+        return self._rows(run, start, self._lengths[:run].count(0), limit)
+
+    def share(self) -> None:
+        """Somebody reads it from now on: it is not to be changed but by :meth:`take` and :meth:`extend`."""
+        self.shared = True
+
+    def copy(self) -> Page:
+        """Return one like it that nobody else reads."""
+        made = copy(self)
+        made._sequences, made._records = self._sequences[:], self._records[:]
+        made._lengths, made._marks = self._lengths[:], self._marks[:]
+        made._kept, made._origins = list(self._kept), list(self._origins)
+        made.shared = False
+        return made
 
     def peek_from(self, sequence: int, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken and have this sequence or a higher one."""
@@ -289,6 +313,13 @@ class Page:
             if self._run_start == length:
                 self._run += 1
                 self._run_start = 0
+
+    def items_of(self, messages_max: int, bytes_max: int) -> int:
+        """Return how many of its items are about so many body bytes, by its average; at least 1."""
+        if not self.rows:
+            return messages_max
+        average = max(1, self.bytes // self.rows)
+        return max(1, min(messages_max, bytes_max // average))
 
     def kept(self) -> list[QueueEntry]:
         """Return the entries that were kept and not taken or swept."""

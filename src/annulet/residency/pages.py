@@ -12,14 +12,17 @@ from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.entry import sequence_of
 from annulet.core.paging import EntryPages
 from annulet.residency.loader import entries_of, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.walk import PageWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.paging import RowWalk
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader, StoredMessage
@@ -155,7 +158,7 @@ class QueuePages(EntryPages):
         figures.scans += 1
         figures.scanned += len(records)
         if len(entries) < len(rows):
-            self._remove_damaged(page, rows, {entry.sequence for entry in entries})
+            self._remove_damaged(self._own(index), rows, {entry.sequence for entry in entries})
         return entries
 
     def _remove_damaged(self, page: Page, rows: Rows, found: set[int]) -> None:
@@ -174,7 +177,7 @@ class QueuePages(EntryPages):
         """Take some items out of the middle of their pages."""
         self.lost = self.lost_bytes = 0
         for entry in entries:
-            page = self._pages[bisect_left(self._pages, entry.sequence, key=_last_sequence_of)]
+            page = self._own(bisect_left(self._pages, entry.sequence, key=_last_sequence_of))
             rows = page.rows
             page.remove(entry.sequence)
             self.items -= 1
@@ -186,6 +189,23 @@ class QueuePages(EntryPages):
                 self._figures.selected += 1
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
+
+    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+        """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
+        stretches = []
+        for page in self._pages:
+            first, last = max(sequence, page.first_sequence), page.last_sequence
+            if first <= last:
+                page.share()
+                stretches.append((page, first, last))
+        return PageWalk(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
+
+    def _own(self, index: int) -> Page:
+        """Return a page that may be changed."""
+        page = self._pages[index]
+        if page.shared:
+            page = self._pages[index] = page.copy()
+        return page
 
     def ask_turn(self) -> None:
         """Ask who has the turns."""
@@ -278,7 +298,4 @@ def _last_sequence_of(page: Page) -> int:
 
 
 def _items_to_load(page: Page) -> int:
-    if not page.rows:
-        return LOAD_MESSAGES
-    average = max(1, page.bytes // page.rows)
-    return max(1, min(LOAD_MESSAGES, LOAD_BYTES // average))
+    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)

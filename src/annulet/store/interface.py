@@ -181,6 +181,10 @@ class Log(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
+
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these records read ahead of their :meth:`read`, without waiting for them."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")

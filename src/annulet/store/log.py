@@ -168,6 +168,14 @@ class MessageLog(Log):
         """See the reader."""
         return self._reader.read(records)
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Look at the live bit, and at the queues of a record that several share."""
+        if record >= self._window_first:
+            return True
+        segment = self._segments.get(record >> ORDINAL_BITS)
+        ordinal = record & ORDINAL_MASK
+        return segment is not None and segment.is_live(ordinal) and queue_id in segment.remaining(ordinal)
+
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
         self._reader.prefetch(records)

@@ -61,6 +61,13 @@ class ModelDisk:
             message.priority, message.accepted_at, 0, EveryTarget(),
         )  # fmt: skip
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        return queue_id == 7 and ("q", record) not in self.effects.settled
+
+    @property
+    def written_below(self) -> int:
+        return ALL
+
     def prefetch(self, records: Sequence[int]) -> None:
         for record in records:
             self._message(record)
@@ -88,7 +95,9 @@ class PagedRunner(Runner):
 
     def compare(self) -> None:
         while self.asking:
-            self.asking = self.queue.scan(self.now)
+            self.asking = False
+            more = self.queue.scan(self.now)
+            self.asking = self.asking or more
         super().compare()
         order = self.queue.order
         if not isinstance(order, FifoOrder):
