@@ -61,6 +61,19 @@ def test_a_message_of_several_queues_comes_with_all_of_them() -> None:
     log.close()
 
 
+def test_a_record_is_held_until_its_queue_is_done_with_it() -> None:
+    log = opened(SimulatedFiles())
+    both, one = (log.append(message(b"x"), targets) for targets in ([(3, 1), (4, 7)], [(3, 2)]))
+    assert log.holds(one, 3), "not written yet, so nobody knows better"
+    flush(log)
+    assert [log.holds(both, queue) for queue in (3, 4, 5)] == [True, True, False]
+    log.settle(both, 3)
+    log.settle(one, 3)
+    assert [log.holds(both, queue) for queue in (3, 4, 5)] == [False, True, False]
+    assert not log.holds(one, 3)
+    log.close()
+
+
 def test_any_order_across_segments() -> None:
     log, records = filled(SimulatedFiles(), 400)
     assert len({record >> ORDINAL_BITS for record in records}) > 2

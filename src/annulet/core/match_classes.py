@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.deep_lanes import DeepLanes
+
 if TYPE_CHECKING:
-    from annulet.core.deep_lanes import DeepLanes
     from annulet.core.entry import QueueEntry
     from annulet.core.matching import MatchClass
     from annulet.core.queue import Queue
@@ -72,10 +73,17 @@ def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
 
 
 def remaining(queue: Queue) -> int:
-    """Return how many sequences the class that is furthest behind has before it, of classes with a consumer."""
-    first = queue.order.first_sequence()
-    behind = [held.frontier for held in queue.matchers.classes() if held.users]
-    return max(0, queue.next_sequence - max(first, min(behind))) if behind and first else 0
+    """Return how many sequences the class that is furthest behind has before it, of classes with a consumer.
+
+    0 where nothing stands behind the lanes: then a message is asked about as soon as somebody could take it.
+    """
+    lanes = queue.lanes
+    stock = lanes.stock if isinstance(lanes, DeepLanes) else None
+    taking = [consumer for consumer in queue.consumers if consumer.required and not consumer.copies]
+    if stock is None or not stock.count or not taking:
+        return 0
+    frontiers = [held.frontier for held in map(queue.matchers.class_of, taking) if held is not None]
+    return max(0, queue.next_sequence - max(stock.first_sequence(), min(frontiers)))
 
 
 def _classes_waiting(queue: Queue) -> dict[int, MatchClass]:
