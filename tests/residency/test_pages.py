@@ -163,3 +163,18 @@ def test_rows_that_come_one_at_a_time_share_a_page():
     assert [entry.redelivered for entry in found] == [entry.redelivered for entry in entries]
     assert [entry.message.body for entry in found] == [entry.message.body for entry in entries]
     assert (pages.rows, pages.bytes) == (0, 0)
+
+
+def test_looks_have_the_disk_read_ahead_once_for_several():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    count = LOAD_MESSAGES * (PREFETCH_LOADS + 3)
+    pages.add(stored_entries(queue, disk, count), bytearray(count))
+    sequence = 1
+    for _ in range(PREFETCH_LOADS):
+        looked = pages.look(sequence)
+        assert looked is not None
+        assert [entry.sequence for entry in looked] == list(range(sequence, sequence + LOAD_MESSAGES))
+        sequence = pages.looked_upto
+    assert disk.prefetched == list(range(LOAD_MESSAGES + 1, LOAD_MESSAGES * (PREFETCH_LOADS + 1) + 1))
+    assert (pages.rows, pages.items) == (count, count)

@@ -96,6 +96,8 @@ class CompetingDispatch:
         for index, consumer in enumerate(some):
             if consumer.allows(size):
                 self.served(consumer)
+                if len(some) == 1:
+                    return consumer
                 following = index + 1
                 while following < len(some) and some[following].priority == consumer.priority:
                     following += 1

@@ -68,6 +68,7 @@ class QueuePages(EntryPages):
         self._pages: deque[Page] = deque()
         self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
+        self._looked_ahead = 0  # the same of looks
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
@@ -154,12 +155,24 @@ class QueuePages(EntryPages):
             return None
         entries, _ = entries_of(self._queue, rows, stored)
         self.looked_upto = rows.sequences[-1] + 1
+        self._prefetch_look(page)
         figures = self._figures
         figures.scans += 1
         figures.scanned += len(records)
         if len(entries) < len(rows):
             self._remove_damaged(self._own(index), rows, {entry.sequence for entry in entries})
         return entries
+
+    def _prefetch_look(self, page: Page) -> None:
+        """Have the disk read what the next looks will come to, as far as this page has it."""
+        self._looked_ahead -= 1
+        if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
+            return
+        self._looked_ahead = PREFETCH_LOADS
+        ahead = page.peek_from(self.looked_upto, _items_to_load(page) * PREFETCH_LOADS)
+        records = [record for record in ahead.records if record]
+        if records:
+            self._reader.prefetch(records)
 
     def _remove_damaged(self, page: Page, rows: Rows, found: set[int]) -> None:
         """Take the rows out of a page whose records are damaged; swept items stay."""
