@@ -162,17 +162,17 @@ async def test_a_rare_selector_is_served_beside_those_who_take_everything(broker
     peer = await Peer(broker).open(1)
     await peer.send(1, QUEUE.Declare(queue="q", passive=True))
     for number in (COUNT, COUNT + 1):
-        await peer.send(1, persistent(1, "q", body(number), headers={"urgent": True}))
+        await peer.send(1, persistent(1, "q", body(number), headers={"urgent": True, "region": "north"}))
     await fill(broker, COUNT + 2, 1000)
     await settled(broker)
-    await peer.send(1, BASIC.Consume(queue="q", arguments={"x-selector": "urgent"}))
+    await peer.send(1, BASIC.Consume(queue="q", arguments={"x-selector": "urgent AND region = 'north'"}))
     got: list[int] = []
-    while len(got) < 2 or queue.matchers.evaluations < COUNT + 1002:
+    while len(got) < 2 or queue.statistics().scan_remaining:
         await turns()
         got += [int(content) for content in bodies(await peer.take())]
     assert got == [COUNT, COUNT + 1]
     assert queue.statistics().messages_paged > 2000
-    assert queue.matchers.evaluations == COUNT + 2 + 1000
+    assert 2 <= queue.matchers.evaluations < COUNT, "most headers on disk do not have the word"
     rest = await drained(broker)
     assert rest == [number for number in range(COUNT + 1002) if number not in got]
 

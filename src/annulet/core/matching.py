@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.identifiers import lookup_for
+from annulet.core.identifiers import ANNOTATION_PREFIX, HEADER_IDENTIFIERS, lookup_for
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -35,7 +35,7 @@ class MatchClass:
     lower sequence is for this class.
     """
 
-    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "selector", "since", "users")
+    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "needle", "selector", "since", "users")
 
     def __init__(self, bit: int, selector: Selector | None, connection: object | None) -> None:
         self.bit = bit  # a power of two
@@ -46,6 +46,7 @@ class MatchClass:
         self.users = 0  # consumers that ask
         self.left_at = 0  # when the last of them went, milliseconds since 1970
         self.frontier = 0
+        self.needle = needle_of(selector)
 
     def admits(self, entry: QueueEntry) -> bool:
         """Answer for one entry."""
@@ -55,6 +56,19 @@ class MatchClass:
         if message.accepted_at < self.since or entry.sequence < self.first_sequence:
             return False
         return self.selector is None or self.selector.matches(lookup_for(message))
+
+
+def needle_of(selector: Selector | None) -> bytes:
+    """Return octets without which in its header no message can match, empty when there are none to name (design S3).
+
+    That holds for messages whose view says so: :attr:`annulet.core.message.ContentView.verbatim_texts`.
+    """
+    texts = [
+        text.encode("utf-8", "surrogatepass")
+        for name, text in ([] if selector is None else selector.required_texts)
+        if name not in HEADER_IDENTIFIERS and not name.startswith(ANNOTATION_PREFIX)
+    ]
+    return max(texts, key=len, default=b"")
 
 
 class Matchers:

@@ -174,8 +174,10 @@ class PagedFifoOrder(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def look(self, sequence: int) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[bytes]) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
+
+        With ``needles`` those may be missing that are on disk and cannot match for want of all of them.
 
         Those of rows are made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing
         here has come back, so sequences ascend. ``None`` when the disk does not give them now.
@@ -184,7 +186,7 @@ class PagedFifoOrder(FifoOrder):
         if tail and sequence <= tail[-1].sequence:
             return self._look_at(tail, sequence)
         if pages.items and sequence <= pages.last_sequence():
-            found = pages.look(sequence)
+            found = pages.look(sequence, needles)
             self._note_lost()
             self.looked_upto = pages.looked_upto
             return found

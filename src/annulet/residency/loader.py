@@ -105,6 +105,31 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
     return entries, size
 
 
+def with_needles(
+    rows: Rows, stored: Sequence[StoredMessage | None], needles: list[bytes]
+) -> tuple[Rows, list[StoredMessage | None]]:
+    """Leave out the rows of sound messages whose header has none of ``needles``, where its texts stand verbatim."""
+    left = type(rows)()
+    kept: list[StoredMessage | None] = []
+    following = iter(stored)
+    for index, record in enumerate(rows.records):
+        if record:
+            found = next(following)
+            origin = rows.origins[index]
+            if found is not None and origin is not None and origin.view.verbatim_texts:
+                header = found.header
+                if not any(needle in header for needle in needles):
+                    continue
+            kept.append(found)
+        left.sequences.append(rows.sequences[index])
+        left.records.append(record)
+        left.kept.append(rows.kept[index])
+        left.origins.append(rows.origins[index])
+        left.partial.append(rows.partial[index])
+        left.redelivered.append(rows.redelivered[index])
+    return left, kept
+
+
 def unread_entries_of(queue: Queue, rows: Rows) -> list[QueueEntry]:
     """Return the entries of ``rows`` without content: enough to settle their records."""
     entries: list[QueueEntry] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import sequence_of
 from annulet.core.paging import EntryPages
-from annulet.residency.loader import entries_of, unread_entries_of
+from annulet.residency.loader import entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.walk import PageWalk
 
@@ -141,7 +141,7 @@ class QueuePages(EntryPages):
         """Return the sequence of the last item."""
         return self._pages[-1].last_sequence
 
-    def look(self, sequence: int) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[bytes]) -> list[QueueEntry] | None:
         """Read rows from ``sequence`` on, as many as a load does, or all that a page has left."""
         self.lost = self.lost_bytes = 0
         if self.stalled:
@@ -153,8 +153,10 @@ class QueuePages(EntryPages):
         stored = self._read(records, insist=False)
         if stored is None:
             return None
-        entries, _ = entries_of(self._queue, rows, stored)
         self.looked_upto = rows.sequences[-1] + 1
+        if needles:
+            rows, stored = with_needles(rows, stored, needles)
+        entries, _ = entries_of(self._queue, rows, stored)
         self._prefetch_look(page)
         figures = self._figures
         figures.scans += 1
