@@ -73,7 +73,7 @@ def test_needles_leave_out_what_cannot_match_and_keep_what_is_unknown():
     rows = page.peek(6)
     stored = disk.read([record for record in rows.records if record])
     stored[-1] = None  # damaged: it has to be noticed
-    left, kept = with_needles(rows, stored, [b"nor", b"we"])
+    left, kept = with_needles(rows, stored, [[b"nor", b"th"], [b"we"], [b"so", b"north"]])
     assert left.sequences == [entries[place].sequence for place in (0, 2, 3, 4, 5)]
     assert [None if found is None else found.header for found in kept] == [b"north", b"west", b"", None]
     assert len(left) == len(left.kept) == len(left.origins) == len(left.partial) == len(left.redelivered)

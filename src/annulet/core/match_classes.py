@@ -120,7 +120,7 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
     low = min([walk.match_class.frontier for walk in walks])
     bound = min([walk.match_class.frontier for walk in walks if walk.match_class.frontier > low], default=0)
     asking = [walk for walk in walks if walk.match_class.frontier == low]
-    needles = [walk.match_class.needle for walk in asking]
+    needles = [walk.match_class.needles for walk in asking]
     entries = stock.look(low, needles if all(needles) else [])
     lanes.recount()
     if entries is None:

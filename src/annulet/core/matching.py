@@ -35,7 +35,7 @@ class MatchClass:
     lower sequence is for this class.
     """
 
-    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "needle", "selector", "since", "users")
+    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "needles", "selector", "since", "users")
 
     def __init__(self, bit: int, selector: Selector | None, connection: object | None) -> None:
         self.bit = bit  # a power of two
@@ -46,7 +46,7 @@ class MatchClass:
         self.users = 0  # consumers that ask
         self.left_at = 0  # when the last of them went, milliseconds since 1970
         self.frontier = 0
-        self.needle = needle_of(selector)
+        self.needles = needles_of(selector)
 
     def admits(self, entry: QueueEntry) -> bool:
         """Answer for one entry."""
@@ -58,17 +58,16 @@ class MatchClass:
         return self.selector is None or self.selector.matches(lookup_for(message))
 
 
-def needle_of(selector: Selector | None) -> bytes:
-    """Return octets without which in its header no message can match, empty when there are none to name (design S3).
+def needles_of(selector: Selector | None) -> list[bytes]:
+    """Return octets that all stand in the header of a message that matches; none when there are none to name.
 
-    That holds for messages whose view says so: :attr:`annulet.core.message.ContentView.verbatim_texts`.
+    That holds for messages whose view says so: :attr:`annulet.core.message.ContentView.verbatim_texts` (design S3).
     """
-    texts = [
+    return [
         text.encode("utf-8", "surrogatepass")
         for name, text in ([] if selector is None else selector.required_texts)
-        if name not in HEADER_IDENTIFIERS and not name.startswith(ANNOTATION_PREFIX)
+        if text and name not in HEADER_IDENTIFIERS and not name.startswith(ANNOTATION_PREFIX)
     ]
-    return max(texts, key=len, default=b"")
 
 
 class Matchers:

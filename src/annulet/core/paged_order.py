@@ -174,10 +174,10 @@ class PagedFifoOrder(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def look(self, sequence: int, needles: list[bytes]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
 
-        With ``needles`` those may be missing that are on disk and cannot match for want of all of them.
+        With ``needles`` those may be missing that are on disk and lack something of each of them.
 
         Those of rows are made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing
         here has come back, so sequences ascend. ``None`` when the disk does not give them now.

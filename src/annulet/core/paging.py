@@ -79,10 +79,10 @@ class EntryPages:
         """Return the highest sequence an item ever had; there is one."""
         raise NotImplementedError
 
-    def look(self, sequence: int, needles: list[bytes]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
         """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
 
-        Left out may be rows whose header has none of the ``needles``, where its texts are verbatim.
+        Left out may be rows whose header lacks something of each of the ``needles``, where its texts are verbatim.
 
         What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
         nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.

@@ -106,9 +106,12 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
 
 
 def with_needles(
-    rows: Rows, stored: Sequence[StoredMessage | None], needles: list[bytes]
+    rows: Rows, stored: Sequence[StoredMessage | None], needles: list[list[bytes]]
 ) -> tuple[Rows, list[StoredMessage | None]]:
-    """Leave out the rows of sound messages whose header has none of ``needles``, where its texts stand verbatim."""
+    """Leave out the rows of sound messages whose header lacks something of each of ``needles``.
+
+    Only where its view says that texts stand there verbatim.
+    """
     left = type(rows)()
     kept: list[StoredMessage | None] = []
     following = iter(stored)
@@ -118,7 +121,7 @@ def with_needles(
             origin = rows.origins[index]
             if found is not None and origin is not None and origin.view.verbatim_texts:
                 header = found.header
-                if not any(needle in header for needle in needles):
+                if not any(all(needle in header for needle in together) for together in needles):
                     continue
             kept.append(found)
         left.sequences.append(rows.sequences[index])

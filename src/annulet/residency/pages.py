@@ -141,7 +141,7 @@ class QueuePages(EntryPages):
         """Return the sequence of the last item."""
         return self._pages[-1].last_sequence
 
-    def look(self, sequence: int, needles: list[bytes]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
         """Read rows from ``sequence`` on, as many as a load does, or all that a page has left."""
         self.lost = self.lost_bytes = 0
         if self.stalled:
