@@ -1,11 +1,12 @@
 # Every target that needs it prepares .venv first; nothing has to be installed but Python 3.11+, pip and make.
-# PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest.
+# PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest; BENCH, BACKLOG and
+# DEEP pass them to the benchmarks of their targets.
 
 .DEFAULT_GOAL := help
 PYTHON_OF_VENV := .venv/bin/python
 PYTEST ?=
 
-.PHONY: help setup node-packages demo test check format bench soak lock clean
+.PHONY: help setup node-packages demo test check format bench soak deep lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -28,11 +29,16 @@ check: setup ## ruff, mypy strict, import rules, the house rules
 format: setup ## format the sources
 	@$(PYTHON_OF_VENV) -m ruff check --fix --quiet . ; $(PYTHON_OF_VENV) -m ruff format .
 
-bench: setup ## RabbitMQ and Annulet in turn under the same load: rates, CPU, latency, ratios
+bench: setup ## RabbitMQ and Annulet in turn under the same load and with the same backlog: rates, CPU, latency, ratios
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
+	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
 
-soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples
+soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples, make deep
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-soak} $(PYTHON_OF_VENV) -m pytest -m "soak or hypothesis" --timeout=3600 $(PYTEST)
+	@$(PYTHON_OF_VENV) -m benchmarks.deep $(DEEP)
+
+deep: setup ## the acceptance checks of deep backlogs with ten million messages, report in deep-report/; DEEP="--count 100000"
+	@$(PYTHON_OF_VENV) -m benchmarks.deep $(DEEP)
 
 lock: setup ## resolve pyproject.toml anew into requirements/*.txt
 	@sh scripts/lock

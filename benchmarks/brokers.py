@@ -102,21 +102,26 @@ class Annulet:
     @contextlib.contextmanager
     def running(self) -> Iterator[Running]:
         """Start it with an empty data folder and stop it at the end."""
-        with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch:
-            port, log = free_port(), Path(scratch, "log")
-            command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(Path(scratch, "data"))]
-            command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
-            command += ["--bulk", f"127.0.0.1:{free_port()}", "--stomp", "off"]
-            environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
-            with log.open("wb") as output:
-                process = subprocess.Popen(
-                    command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-                )
-                try:
-                    wait_until(lambda: answers(port), process, log)
-                    yield Running(port, process.pid)
-                finally:
-                    stop(process, process.pid)
+        with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch, self.serving(Path(scratch)) as running:
+            yield running
+
+    @contextlib.contextmanager
+    def serving(self, folder: Path) -> Iterator[Running]:
+        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end."""
+        port, log = free_port(), folder / "log"
+        command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(folder / "data")]
+        command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
+        command += ["--bulk", f"127.0.0.1:{free_port()}", "--stomp", "off"]
+        environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+            try:
+                wait_until(lambda: answers(port), process, log)
+                yield Running(port, process.pid)
+            finally:
+                stop(process, process.pid)
 
 
 class RabbitMQ:
@@ -136,27 +141,32 @@ class RabbitMQ:
     @contextlib.contextmanager
     def running(self) -> Iterator[Running]:
         """Start it with an empty data folder and stop it at the end."""
+        with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as scratch, self.serving(Path(scratch)) as running:
+            yield running
+
+    @contextlib.contextmanager
+    def serving(self, folder: Path) -> Iterator[Running]:
+        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end."""
         account = "rabbitmq" if os.geteuid() == 0 else None  # it refuses to run as root
-        with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as scratch:
-            folder = Path(scratch)
-            port, mapper_port = free_port(), free_port()
-            environment = self._environment(folder, port, mapper_port)
-            if account is not None:
-                entry = pwd.getpwnam(account)
-                for path in (folder, *folder.iterdir()):
-                    os.chown(path, entry.pw_uid, entry.pw_gid)
-            mapper = subprocess.Popen(
-                ["epmd", "-port", str(mapper_port), "-address", "127.0.0.1"],
-                user=account, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            try:
-                yield from self._serve(folder, port, environment, account)
-            finally:
-                mapper.terminate()
-                mapper.wait()
+        port, mapper_port = free_port(), free_port()
+        environment = self._environment(folder, port, mapper_port)
+        if account is not None:
+            entry = pwd.getpwnam(account)
+            for path in (folder, *folder.iterdir()):
+                os.chown(path, entry.pw_uid, entry.pw_gid)
+        mapper = subprocess.Popen(
+            ["epmd", "-port", str(mapper_port), "-address", "127.0.0.1"],
+            user=account, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield from self._serve(folder, port, environment, account)
+        finally:
+            mapper.terminate()
+            mapper.wait()
 
     def _serve(self, folder: Path, port: int, environment: dict[str, str], account: str | None) -> Iterator[Running]:
         log, process_file = folder / "output", folder / "process"
+        process_file.unlink(missing_ok=True)  # of an earlier start
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [str(RABBITMQ_PROGRAMS / "rabbitmq-server")],

@@ -2,6 +2,6 @@
 
 from annulet import _build
 
-__version__ = "0.1.0"
+__version__ = "0.4.0"
 
 _build.activate()

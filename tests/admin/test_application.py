@@ -12,6 +12,7 @@ WRITING = {
     "/api/v1/queues/{path:path}": {"GET", "HEAD", "POST", "PATCH", "DELETE"},
     "/api/v1/address-settings/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/policies/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/backups": {"GET", "HEAD", "POST"},
 }
 
 
@@ -23,6 +24,7 @@ def test_every_path_only_reads_but_for_these(site: Site) -> None:
 
 
 REQUESTS = [
+    ("POST", "/api/v1/backups"),
     ("PATCH", "/api/v1/queues/%2F/shop"),
     ("POST", "/api/v1/queues/%2F/shop/operations"),
     ("DELETE", "/api/v1/queues/%2F/shop/operations/1"),

@@ -87,10 +87,23 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_bound", name="body_budget_bytes")] == site.broker.configuration.body_budget_bytes
     assert samples[key("annulet_memory_bodies_bytes")] == samples[key("annulet_queues_paging")] == 0
+    assert samples[key("annulet_sliced_work")] == 0
     assert samples[key("annulet_paging_messages_unreadable_total")] == 0
     assert samples[key("annulet_paging_messages_selected_total")] == 0
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0
+
+
+async def test_how_long_the_event_loop_was_held(site: Site) -> None:
+    site.broker.loop_watch.stop()
+    before = (await scrape(site))[key("annulet_event_loop_stall_seconds_count")]
+    for late in (0.0, 0.02, 0.021, 60.0):
+        site.broker.loop_watch.note(late)
+    samples = await scrape(site)
+    assert samples[key("annulet_event_loop_stall_seconds_count")] == before + 4
+    assert samples[key("annulet_event_loop_stall_seconds_bucket", le="10.0")] == before + 3
+    assert samples[key("annulet_event_loop_stall_seconds_sum")] >= 60.041
+    assert samples[key("annulet_event_loop_stall_longest_seconds")] == 60
 
 
 async def test_connections_by_the_version_they_speak(site: Site) -> None:

@@ -347,3 +347,61 @@ async def test_who_asked_hears_of_windows_on_disk_after_those_who_waited(remembe
     await remembering.pipeline.durable()
     await asyncio.sleep(0)
     assert heard == [1]
+
+
+async def test_between_windows_nothing_is_written_and_the_next_window_follows(log: SteeredLog) -> None:
+    """The interlude waits for the write under way; what comes meanwhile waits for the interlude."""
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    log.go.clear()
+    first, second = Waiter(), Waiter()
+    pipeline.wait(first)
+    await asyncio.sleep(0)
+    seen: list[tuple[str, list[int]]] = []
+    waiting = asyncio.create_task(
+        pipeline.between_windows(
+            lambda: seen.append(("loop", list(log.completed))), lambda: seen.append(("disk", list(log.written)))
+        )
+    )
+    await asyncio.sleep(0)
+    pipeline.wait(second)
+    await asyncio.sleep(0.01)
+    assert seen == []
+    log.go.set()
+    await waiting
+    assert seen == [("loop", [1]), ("disk", [1])]
+    await pipeline.durable()
+    assert second.told
+    assert log.written[:2] == [1, 2]
+    await pipeline.close()
+
+
+async def test_an_interlude_that_fails_tells_its_caller_only(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        await pipeline.between_windows(fail, lambda: None)
+    with pytest.raises(OSError, match="Input/output"):
+        await pipeline.between_windows(lambda: None, fail)
+    await pipeline.durable()
+    assert not pipeline.failed
+    log.error = LogFailedError("the disk is gone")
+    with pytest.raises(StoreError):
+        await pipeline.durable()
+    with pytest.raises(StoreError, match="cannot be written"):
+        await pipeline.between_windows(lambda: None, lambda: None)
+    await pipeline.close()
+
+
+async def test_no_upkeep_runs_inside_a_pause(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    async with pipeline.upkeep_paused():
+        log.tasks = [MaintenanceTask()]
+        upkeep = asyncio.create_task(pipeline.maintain())
+        await asyncio.sleep(0)
+        assert log.tasks, "it has not begun"
+    with pytest.raises(NotImplementedError):  # the task of the interface does nothing
+        await upkeep
+    await pipeline.close()

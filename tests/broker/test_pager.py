@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
+from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
-from annulet.broker.pager import CHUNK, SLICE, Pager
+from annulet.broker.pager import CHUNK, SLICE, STALL_LOG_MILLISECONDS, Pager, StallWarnings
 from annulet.core.errors import PreconditionFailed
-from annulet.core.management import purge
+from annulet.core.management import change_priority, select
 from annulet.core.management.scan import Scan
 from annulet.core.matching import FOUND_MESSAGES
 from annulet.core.paged_order import KEEP_MESSAGES, PagedFifoOrder
@@ -22,11 +23,13 @@ from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.residency.budget import MIB
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.conftest import leave
 from tests.broker.restarts import crash, queue_of
+from tests.residency.doubles import durable_queue
 
 QUEUE, BASIC = commands.Queue, commands.Basic
 COUNT = 2500
@@ -137,10 +140,20 @@ async def test_a_queue_pages_while_it_is_filled_and_drained(broker: Broker) -> N
 async def test_deliveries_that_come_back_go_first(broker: Broker) -> None:
     queue = await settled(broker)
     peer = await Peer(broker).open(1)
-    await peer.send(1, BASIC.Qos(prefetch_count=2000), BASIC.Consume(queue="q"))
-    assert len(bodies(await peer.take())) == 2000
-    assert queue.order.first_sequence() == 2001
+    await peer.send(1, BASIC.Qos(prefetch_count=2400), BASIC.Consume(queue="q"))
+    assert len(bodies(await peer.take())) == 2400
+    assert queue.order.first_sequence() == 2401
     peer.connection.abort()
+    await turns()
+    other = await Peer(broker).open(1)
+    await other.send(1, BASIC.Qos(prefetch_count=2450), BASIC.Consume(queue="q"))
+    broker.worker.finish()  # more came back than goes in one turn
+    frames = await other.take()
+    assert [int(content) for content in bodies(frames)] == list(range(2450))
+    marks = [item.redelivered for item in frames if isinstance(item, BASIC.Deliver)]
+    assert marks == [True] * 2450  # the crash before the test has marked all
+    assert {entry.delivery_count for entry in queue.delivering} == {0, 1}
+    other.connection.abort()
     await turns()
     assert await drained(broker) == list(range(COUNT))
 
@@ -250,16 +263,64 @@ async def test_gets_and_leases_take_what_is_next(broker: Broker) -> None:
 async def test_a_purge_leaves_nothing(broker: Broker) -> None:
     queue = await settled(broker)
     assert queue.purge(broker.clock()) == COUNT
-    await broker.commit.durable()
     figures = queue.statistics()
     assert (figures.message_count, figures.pending_bytes, figures.messages_paged) == (0, 0, 0)
     assert figures.removed == {"purged": COUNT}
+    assert broker.worker.waiting == 1
+    while broker.worker.waiting:
+        await turns()
+    losses = list(broker.hosts["/"].ledger.query())
+    assert [loss.sequence for loss in losses] == list(range(1, COUNT + 1))
+    assert {loss.size for loss in losses} == {SIZE}
+    await broker.commit.durable()
+    await broker.commit.maintain()
     assert broker.log.statistics().live_records == 0
+
+
+async def test_a_purge_that_answered_survives_a_crash_and_takes_nothing_else(broker: Broker, tmp_path: Path) -> None:
+    """The crash comes before the first slice. What was in delivery, and what came afterwards, is all there is."""
+    queue = await settled(broker)
+    held = queue.acquire(1100, -1, broker.clock())
+    queue.return_entries(held[5:], broker.clock())
+    broker.worker._turn = lambda: None  # type: ignore[method-assign]
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Purge(queue="q"))
+    await broker.commit.durable()
+    (answer,) = await peer.take()
+    assert answer.message_count == COUNT - 5
+    assert (queue.order.count, broker.worker.waiting) == (0, 1)
+    await fill(broker, COUNT, 250)
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
+        assert await drained(running.broker) == [*range(5), *range(COUNT, COUNT + 250)]
+        assert running.broker.log.statistics().live_records == 0
+        leave(running.broker)
+
+
+async def test_a_purge_survives_a_crash_that_has_seen_a_checkpoint(broker: Broker, tmp_path: Path) -> None:
+    queue = await settled(broker)
+    broker.log.hold_sweeps()
+    assert queue.purge(broker.clock()) == COUNT
+    await broker.commit.durable()
+    task = broker.log.maintenance(checkpoint=True)
+    while task is not None:  # none of them is a sweep
+        task.run()
+        broker.log.finish(task)
+        task = broker.log.maintenance()
+    assert broker.log.statistics().live_records == COUNT
+    await crash(broker, tmp_path / "data", tmp_path / "copy")
+    async with testing.broker(http=False, data_dir=tmp_path / "copy", body_budget_bytes=MIB) as running:
+        assert queue_of(running.broker).order.count == 0
+        leave(running.broker)
 
 
 async def test_a_deleted_queue_leaves_nothing(broker: Broker) -> None:
     queue = await settled(broker)
     assert broker.hosts["/"].delete_queue(queue, broker.clock()) == COUNT
+    assert "q" not in broker.hosts["/"].queues
+    await fill(broker, count=250)  # the name is free
+    assert broker.hosts["/"].delete_queue(queue_of(broker), broker.clock()) == 250
+    broker.worker.finish()
     await broker.commit.durable()
     await broker.commit.maintain()
     assert broker.log.statistics().live_records == 0
@@ -287,7 +348,8 @@ async def test_changed_settings_hold_for_what_is_on_disk(broker: Broker, setting
 async def test_a_time_to_live_given_later_expires_what_was_on_disk(broker: Broker) -> None:
     queue = await settled(broker)
     queue.update(QueueSettings(message_ttl=1000), broker.clock())
-    assert queue.expire(broker.clock() + 2000) == COUNT
+    assert queue.expire(broker.clock() + 2000) == AT_ONCE_MAX
+    queue.finish_slices(broker.clock() + 2000)
     assert queue.statistics().removed == {"expired": COUNT}
 
 
@@ -324,7 +386,7 @@ async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatc
     pager = broker.pager
     assert pager is not None
     with monkeypatch.context() as patch:
-        patch.setattr(broker.log, "read", refuse)
+        patch.setattr(broker.log, "messages", refuse)
         found = await drained(broker)
         assert found == list(range(KEEP_MESSAGES))
         pager.tick(broker.clock())
@@ -337,7 +399,7 @@ async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatc
     assert await drained(broker) == list(range(KEEP_MESSAGES, COUNT))
 
 
-def refuse(records: object) -> None:
+def refuse(*asked_for: object) -> None:
     raise OSError(5, "Input/output error")
 
 
@@ -443,7 +505,7 @@ async def test_who_needs_all_of_a_queue_deeper_than_memory_is_refused(
     with pytest.raises(PreconditionFailed, match="a snapshot has to read all of it"):
         queue.browse()
     with pytest.raises(PreconditionFailed, match="raise memory_limit"):
-        purge(host, queue, user="anna", now=broker.clock())
+        change_priority(host, queue, select(everything=True), 3, user="anna", now=broker.clock())
     await turns()
     assert (queue.consumers.count, queue.statistics().messages_paged) == (0, COUNT - KEEP_MESSAGES)
     assert await drained(broker) == list(range(COUNT))
@@ -458,3 +520,15 @@ async def test_readers_are_let_in_as_soon_as_memory_takes_it(broker: Broker) -> 
     for room, refused in ((needed - 1, True), (needed, False)):
         pages._room = lambda room=room: room  # type: ignore[attr-defined]
         assert bool(queue.order.reading_refusal()) is refused
+
+
+def test_a_stalled_queue_is_in_the_log_once_a_minute() -> None:
+    warnings = StallWarnings()
+    queue, other = durable_queue(), durable_queue()
+    with capture_logs() as logs:
+        for now in range(0, STALL_LOG_MILLISECONDS + 1, 250):
+            warnings.refused(queue, now)
+        warnings.refused(other, now)
+        warnings.forget(queue)
+        warnings.refused(queue, now)
+    assert [line["refusals"] for line in logs] == [1, STALL_LOG_MILLISECONDS // 250, 1, 1]

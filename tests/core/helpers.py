@@ -12,6 +12,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session
 from annulet.core.settings import UNLIMITED, ConsumerSettings, QueueSettings
+from annulet.core.sliced import SlicedWork
 
 NOW = 1_000_000
 
@@ -181,6 +182,30 @@ class RecordingEffects(Effects):
 
     def exchange_deleted(self, name: str) -> None:
         self.deleted_exchanges.append(name)
+
+
+class SlicingEffects(RecordingEffects):
+    """Keeps sliced work for later turns, as a loop would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.works: list[SlicedWork] = []
+
+    def later(self, work: SlicedWork, now: int) -> None:
+        self.works.append(work)
+
+    def turn(self, now: int = NOW) -> None:
+        """Do one slice of everything."""
+        works, self.works = self.works, []
+        self.works += [work for work in works if work.step(now)]
+
+    def turns(self, now: int = NOW) -> int:
+        """Do all of it; return how many turns it took."""
+        count = 0
+        while self.works:
+            self.turn(now)
+            count += 1
+        return count
 
 
 def make_queue(

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from annulet.core.dead_letters import ORIGINS_MAX, DeadLetters, original_address_of, targets_for
+from annulet.core.dead_letters import (
+    ORIGINS_MAX,
+    DeadLetters,
+    original_address_of,
+    targets_for,
+)
 from annulet.core.diverts import Divert
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.ledger import LossRecord
@@ -29,8 +34,8 @@ class Bench:
     What leads to each reason is tests/core/test_dead_letter_scenarios.py.
     """
 
-    def __init__(self) -> None:
-        self.effects = RecordingEffects()
+    def __init__(self, effects: RecordingEffects | None = None) -> None:
+        self.effects = RecordingEffects() if effects is None else effects
         self.host = VirtualHost("/", self.effects)
         self.letters = DeadLetters(self.host)
 

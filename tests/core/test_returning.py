@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from annulet.core import returning
+from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, removed, send
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from tests.core.helpers import (
+    NOW,
+    RecordingEffects,
+    RecordingSession,
+    SlicingEffects,
+    make_message,
+    pending,
+    queue_of,
+    removed,
+    send,
+)
+from tests.hypothesis_profiles import state_machine_settings
 
 
 def held(queue, *bodies, **consumer):
@@ -148,3 +168,166 @@ def test_a_browser_does_not_wait_for_what_is_delayed():
     taker.consume(queue)
     taker.reject(2, NOW, requeue=True)
     assert browser.received == ["x", "zz"]
+
+
+def test_many_come_back_in_slices_and_nobody_gets_one_before_the_last_is_back():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue)
+    count = AT_ONCE_MAX + 1
+    for number in range(count + 10):
+        queue.enqueue(make_message(str(number)), NOW)
+    held = list(session.unacknowledged)[count:]
+    for tag in held:
+        session.acknowledge(tag, NOW)
+    session.close(NOW)
+    assert 0 < queue.order.count < count
+    other = RecordingSession("other")
+    other.consume(queue)
+    queue.enqueue(make_message("new"), NOW)
+    turns = 0
+    while effects.works:
+        assert other.received == []
+        check_invariants(queue)
+        effects.turn(NOW)
+        turns += 1
+    assert turns == count // SLICE_MESSAGES
+    assert other.received == [*[str(number) for number in range(count)], "new"]
+    assert [entry.redelivered for entry in other.unacknowledged.values()] == [True] * count + [False]
+    assert {entry.delivery_count for entry in list(other.unacknowledged.values())[:count]} == {1}
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"ring_size": 9999}, {"redelivery_delay": 5}, {"max_length": 9999, "overflow": "ring"}, {"in_flight_max": 9999}],
+)
+def test_what_is_judged_together_comes_back_at_once(settings: dict[str, Any]):
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, **settings), RecordingSession()
+    session.consume(queue)
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    assert effects.works == []
+    assert len(queue.delivering) == 0
+
+
+def test_a_defect_in_a_return_stops_nobody_else():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    send(queue, *"abcd")
+    returning.return_many(queue, queue.acquire(3, -1, NOW), NOW, 1, counted=True)
+    assert queue.halted
+    effects.works.pop().abandon(NOW)
+    assert not queue.halted
+    assert [entry.message.body for entry in queue.acquire(9, -1, NOW)] == [b"a", b"d"]
+
+
+def test_a_queue_deleted_meanwhile_takes_nothing_back():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    send(queue, *"abcd")
+    returning.return_many(queue, queue.acquire(3, -1, NOW), NOW, 1, counted=True)
+    assert queue.delete(NOW) == 2
+    effects.turn(NOW)
+    assert (effects.works, queue.returns, queue.order.count) == ([], [], 0)
+    assert removed(queue, RemovalReason.DELETED) == 4
+
+
+class ReturnsInSlices(RuleBasedStateMachine):
+    """A queue whose returns take many turns beside one that has them at once: nobody can tell them apart."""
+
+    @initialize(
+        settings=st.sampled_from([{}, {"last_value_key": "k"}, {"message_ttl": 50}, {"max_delivery_attempts": 2}])
+    )
+    def start(self, settings: dict[str, Any]) -> None:
+        self.effects = SlicingEffects()
+        self.queues = [queue_of(self.effects, **settings), queue_of(**settings)]
+        self.held: list[list[list[QueueEntry]]] = [[], []]
+        self.consumers: list[RecordingSession] = []
+        self.now = NOW
+        self.number = 0
+
+    @rule(count=st.integers(1, 6))
+    def publish(self, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            for queue in self.queues:
+                queue.enqueue(make_message(str(self.number), accepted_at=self.now, k=str(self.number % 3)), self.now)
+
+    @rule(count=st.integers(1, 8))
+    def take(self, count: int) -> None:
+        taken = [queue.acquire(count, -1, self.now) for queue in self.queues]
+        assert [entry.sequence for entry in taken[0]] == [entry.sequence for entry in taken[1]]
+        for held, entries in zip(self.held, taken, strict=True):
+            held.append(entries)
+
+    @precondition(lambda self: self.held[0])
+    @rule(counted=st.booleans(), slice_messages=st.integers(1, 3))
+    def give_back(self, counted: bool, slice_messages: int) -> None:
+        entries = self.held[0].pop(0)
+        returning.return_many(self.queues[0], entries, self.now, slice_messages, counted=counted)
+        self.queues[1].return_entries(self.held[1].pop(0), self.now, counted=counted)
+
+    @precondition(lambda self: self.held[0])
+    @rule()
+    def acknowledge(self) -> None:
+        for queue, held in zip(self.queues, self.held, strict=True):
+            for entry in held.pop(0):
+                queue.acknowledge(entry)
+            queue.wake(self.now)
+
+    @rule()
+    def turn(self) -> None:
+        self.effects.turn(self.now)
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queues[0].purge(self.now) == self.queues[1].purge(self.now)
+
+    @rule()
+    def consume(self) -> None:
+        self.consumers = [RecordingSession(str(len(self.consumers))) for _ in self.queues]
+        for queue, session in zip(self.queues, self.consumers, strict=True):
+            session.consume(queue, messages=2)
+
+    @precondition(lambda self: self.consumers)
+    @rule()
+    def die(self) -> None:
+        self.settle_down()
+        assert self.consumers[0].received == self.consumers[1].received
+        for session in self.consumers:
+            session.close(self.now)
+        self.consumers = []
+
+    def settle_down(self) -> None:
+        while self.effects.works:
+            self.effects.turn(self.now)
+
+    @invariant()
+    def sound(self) -> None:
+        if hasattr(self, "queues"):
+            for queue in self.queues:
+                check_invariants(queue)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "queues"):
+            return
+        self.settle_down()
+        states = []
+        for queue in self.queues:
+            entries = queue.order.entries()
+            states.append(
+                (
+                    [(entry.sequence, entry.delivery_count, entry.redelivered) for entry in entries],
+                    sorted(entry.sequence for entry in queue.delivering),
+                    queue.counters.as_dict(),
+                    sorted((loss.sequence, loss.reason) for loss in queue.ledger.query()),
+                )
+            )
+        assert states[0] == states[1]
+
+
+TestReturnsInSlices = ReturnsInSlices.TestCase
+TestReturnsInSlices.settings = state_machine_settings(examples=60, steps=30)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from annulet.core.errors import InvalidArgument
 from annulet.core.queue import Queue
+from annulet.core.returning import return_many
 from annulet.core.why_not import LOOKS_MAX, Obstacle, WhyNot, why_not
-from tests.core.helpers import NOW, RecordingSession, make_message, queue_of, send
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
 
 
 def ask(queue: Queue, session: RecordingSession, tag: str = "c", now: int = NOW) -> WhyNot:
@@ -140,6 +141,23 @@ def test_a_rebalance_waits_for_what_is_in_delivery(session):
     answer = ask(queue, session)
     assert answer.obstacle is Obstacle.REBALANCING
     assert "the 1 messages in delivery" in answer.text
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_very_many_on_their_way_come_first(session, expires):
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    session.consume(queue, messages=0)
+    put(queue)
+    if expires:
+        queue.expire_later(NOW)
+    else:
+        return_many(queue, [*queue.acquire(1, -1, NOW), *send(queue, "other")], NOW, 1, counted=True)
+    answer = ask(queue, session)
+    assert answer.obstacle is Obstacle.IN_SLICES
+    assert ("expired are removed" if expires else "come back from delivery") in answer.text
+    effects.turns()
+    assert ask(queue, session).obstacle is Obstacle.NO_CREDIT
 
 
 def test_a_cap_of_the_queue(session):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from annulet.core.entry import QueueEntry
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
@@ -54,8 +54,29 @@ class Disk:
     def written_below(self) -> int:
         return self.unwritten_from
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        return made_of(self.read(records), queue_id, records, sequences, origins)
+
     def prefetch(self, records: Sequence[int]) -> None:
         self.prefetched.extend(records)
+
+
+def made_of(
+    stored: list[LoggedMessage | None], queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+) -> list[Message | None]:
+    """Make messages of what was read for a queue's rows."""
+    found: list[Message | None] = []
+    for logged, record, sequence, origin in zip(stored, records, sequences, origins, strict=True):
+        if logged is None or (queue_id, sequence) not in logged.targets:
+            found.append(None)
+            continue
+        message = Message(logged.header, logged.body, origin, durable=True, priority=logged.priority)
+        message.accepted_at = logged.accepted_at
+        message.record = record
+        found.append(message)
+    return found
 
 
 def durable_queue(**settings: Any) -> Queue:

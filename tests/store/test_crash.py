@@ -47,6 +47,19 @@ class Workload:
             self.log.settle(record, queue)
             self.leaving.setdefault(body, set()).add(queue)
 
+    def discard(self) -> None:
+        """Settle all that a queue has on disk in a range, as a purge does."""
+        queue = self.chance.choice([1, 2, 3])
+        bound = self.log.written_below
+        records = sorted(record for record, _ in self.must.values() if record < bound)
+        if not records:
+            return
+        first, last = sorted(self.chance.choices(records, k=2))
+        self.log.discard(queue, [(first, last)])
+        for body, (record, queues) in self.must.items():
+            if first <= record <= last and queue in queues:
+                self.leaving.setdefault(body, set()).add(queue)
+
     def completed(self) -> None:
         self.must.update(self.new)
         self.new = {}
@@ -63,8 +76,10 @@ class Workload:
         choice = self.chance.random()
         if choice < 0.5:
             self.append()
-        elif choice < 0.85:
+        elif choice < 0.82:
             self.settle()
+        elif choice < 0.85:
+            self.discard()
         elif choice < 0.97:
             flush(self.log)
             self.completed()
@@ -192,6 +207,11 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         self.work.settle()
+
+    @rule()
+    def discard(self) -> None:
+        self.work.discard()
+        upkeep(self.work.log)  # only what is swept counts as settled
 
     @rule()
     def batch(self) -> None:

@@ -125,6 +125,19 @@ def test_losses_that_were_only_counted_are_in_the_total(history, reopened):
     assert ([record.sequence for record in records], total) == ([9, 10], 6)
 
 
+def test_losses_without_any_record_keep_the_total(history, reopened):
+    write_losses(history, 1)
+    for _ in range(2):
+        batch = HistoryBatch()
+        batch.note_skipped("/", 20_000)
+        assert batch
+        history.write(batch)
+    assert reopened().losses("/") == ([], 40_001)
+    write_losses(history, 2, 3)
+    records, total = reopened().losses("/")
+    assert ([record.sequence for record in records], total) == ([2, 3], 40_003)
+
+
 def test_duplicate_ids_come_back_in_order_and_bounded(history, reopened):
     for first in range(0, 40, 4):
         write_ids(history, *map(str, range(first, first + 4)), cache_size=10)

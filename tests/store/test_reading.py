@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.message import Origin
 from annulet.store import reading
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS
-from tests.store.log_tools import SEGMENT, flush, message, opened, upkeep
+from tests.store.log_tools import SEGMENT, View, flush, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 QUEUE = 3
@@ -71,6 +72,48 @@ def test_a_record_is_held_until_its_queue_is_done_with_it() -> None:
     log.settle(one, 3)
     assert [log.holds(both, queue) for queue in (3, 4, 5)] == [False, True, False]
     assert not log.holds(one, 3)
+
+
+@pytest.mark.parametrize("size", [10, 2000, 12_000])
+def test_rows_are_made_into_messages_as_they_are_read(size: int) -> None:
+    files = SimulatedFiles()
+    log, records = filled(files, 30, size)
+    several = log.append(message(b"%05d" % 31, priority=7), [(9, 1), (QUEUE, 31)])
+    flush(log)
+    records.append(several)
+    sequences = list(range(1, 32))
+    origins = [Origin("", str(number), "", View()) for number in sequences]
+    for chosen in (list(range(31)), list(range(5, 25)), [30], [3, 1, 2], [1, 5, 30, 2]):
+        wanted = [records[place] for place in chosen]
+        found = log.messages(
+            QUEUE, wanted, [sequences[place] for place in chosen], [origins[place] for place in chosen]
+        )
+        for place, made, logged in zip(chosen, found, log.read(wanted), strict=True):
+            assert made is not None
+            assert logged is not None
+            assert (made.header, made.body, made.priority) == (logged.header, logged.body, logged.priority)
+            assert (made.accepted_at, made.record, made.durable) == (logged.accepted_at, records[place], True)
+            assert (made.origin, made.expires_at) == (origins[place], 0)
+    assert log.messages(QUEUE, records[:2], [1, 1], origins[:2])[1] is None  # another's record
+    assert log.messages(QUEUE + 1, [several], [31], origins[:1]) == [None]
+    assert log.report.lost_records == 0
+    assert log.messages(QUEUE, [0, several + 1], [1, 2], origins[:2]) == [None, None]
+    assert log.report.lost_records == 2
+    assert log.messages(QUEUE, [], [], []) == []
+    log.close()
+
+
+@pytest.mark.parametrize("place", [0, 4, 8, 12, 50, 90])
+def test_a_damaged_row_is_reported_and_the_others_served(place: int) -> None:
+    files = SimulatedFiles()
+    log, records = filled(files, 30)
+    segment = log._segments[records[9] >> ORDINAL_BITS]
+    files.names_now[segment.path.name].data[segment.offsets[records[9] & 0xFFFFFF] + place] ^= 1
+    sequences = list(range(6, 16))
+    found = log.messages(QUEUE, records[5:15], sequences, [Origin("", "", "", View())] * 10)
+    bodies = [None if made is None else int(made.body) for made in found]
+    assert bodies == [6, 7, 8, 9, None, 11, 12, 13, 14, 15]
+    assert log.report.lost_records == 1
     log.close()
 
 

@@ -285,6 +285,32 @@ def test_a_queue_that_came_back_keeps_what_it_took_since() -> None:
     assert set(live(opened(files.copied()))) == {b"other", b"after"}
 
 
+def test_a_discarded_range_is_settled_for_its_queue_and_no_other() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    targets = [[(1, 1)], [(2, 1)], [(1, 2), (2, 2)], [(1, 3)], [(1, 4)]]
+    records = [log.append(message(b"%d" % number), pair) for number, pair in enumerate(targets)]
+    flush(log)
+    assert log.written_below > records[-1]
+    log.discard(1, [(records[0], records[3])])
+    assert set(live(opened(files.copied()))) == {b"0", b"1", b"2", b"3", b"4"}
+    flush(log)
+    for held in (files.copied(), files.copied()):
+        found = live(opened(held))
+        assert found == {b"1": [(2, 1)], b"2": [(2, 2)], b"4": [(1, 4)]}
+    upkeep(log)
+    assert log.statistics().live_records == 3
+    log.hold_sweeps()
+    log.discard(2, [(records[0], records[4])])
+    flush(log)
+    assert "SweepTask" not in upkeep(log, checkpoint=True)
+    assert log.statistics().live_records == 3
+    assert set(live(opened(files.copied()))) == {b"4"}
+    log.release_sweeps()
+    assert "SweepTask" in upkeep(log)
+    assert log.statistics().live_records == 1
+
+
 def test_an_unfinished_sweep_in_a_checkpoint_ends_at_the_checkpoint() -> None:
     files = SimulatedFiles()
     log = opened(files)

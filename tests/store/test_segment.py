@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from annulet.store.segment import SHARED, Segment, segment_name, segment_number
 
 
@@ -58,6 +60,23 @@ def test_forgetting_goes_in_slices() -> None:
     assert one.forget(1, 4, 100) == 10
     assert list(one.live_ordinals()) == [0, 2, 4, 6, 8]
     assert one.remaining(0) == (2,)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 30), (1, 29), (8, 16), (7, 9), (29, 30)])
+def test_forgetting_a_stretch_of_one_queue(start: int, end: int) -> None:
+    one = segment()
+    for number in range(30):
+        one.add(64, [(1, number)])
+    for ordinal in (3, 8, 15):
+        assert one.settle(ordinal, 1)
+    one.changed = False
+    assert one.forget(2, 0, 30) == 30
+    assert not one.changed
+    assert one.forget(1, start, end - start) == end
+    left = [ordinal for ordinal in range(30) if not start <= ordinal < end and ordinal not in (3, 8, 15)]
+    assert list(one.live_ordinals()) == left
+    assert one.live_count == len(left)
+    assert one.changed
 
 
 def test_names_sort_by_number() -> None:

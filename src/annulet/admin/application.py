@@ -8,7 +8,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
-from annulet.admin import audit, health, host_settings, ledger, metrics, overview, queue_resources, queues, web_socket
+from annulet.admin import (
+    audit,
+    backups,
+    health,
+    host_settings,
+    ledger,
+    metrics,
+    overview,
+    queue_resources,
+    queues,
+    web_socket,
+)
 from annulet.admin.responses import ResourceError, answer_http_exception, answer_refusal, answer_resource_error
 from annulet.core.errors import CoreError
 from annulet.store.errors import CatalogueError
@@ -34,6 +45,8 @@ def build_application(broker: Broker) -> Starlette:
             Route("/api/v1/losses", ledger.list_losses),
             Route("/api/v1/losses/counts", ledger.count_losses_by_queue),
             Route("/api/v1/audit", audit.list_operations),
+            Route("/api/v1/backups", backups.answer, methods=backups.METHODS),
+            Route("/api/v1/backups/{number:int}", backups.get_backup),
             *(WebSocketRoute(path, web_socket.serve) for path in web_socket.PATHS),
         ],
         exception_handlers={

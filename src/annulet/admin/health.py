@@ -21,12 +21,15 @@ async def live(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """200 when clients may connect, 503 with the reason when not. ``alarms`` names what holds publishers back."""
+    """200 when clients may connect, 503 with the reason when not.
+
+    ``alarms`` names what holds publishers back, ``warnings`` says what somebody should look at.
+    """
     broker = broker_of(request)
     reason = unready_reason(broker)
     if reason:
         return json_response({"status": "unavailable", "reason": reason}, 503)
-    return json_response({"status": "ok", "alarms": alarms(broker)})
+    return json_response({"status": "ok", "alarms": alarms(broker), "warnings": warnings(broker)})
 
 
 def death_reason(broker: Broker) -> str:
@@ -48,4 +51,19 @@ def alarms(broker: Broker) -> list[str]:
     found = ["memory"] if broker.memory_blocked else []
     if broker.log.statistics().disk_full:
         found.append("disk")
+    return found
+
+
+def warnings(broker: Broker) -> list[str]:
+    """Say what is wrong although everything works: damage on the disk, notes that cannot be written down."""
+    found = []
+    log = broker.log.statistics()
+    if log.corrupt_records or log.lost_records or log.quarantined_records:
+        found.append(
+            f"damaged records in the message log: {log.corrupt_records} places found at start, {log.lost_records} "
+            f"messages lost, {log.quarantined_records} places kept in quarantine; look at the disk and at the records, "
+            "then remove them"
+        )
+    if broker.history is not None and broker.history.failed:
+        found.append("losses, duplicate ids and delivery counts cannot be written down; look at the disk")
     return found

@@ -9,11 +9,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
@@ -27,6 +34,7 @@ from annulet.admin.survey import survey
 from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.admission import LIMIT_WEB_SOCKETS, SETTINGS_OF_LIMITS
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
@@ -99,6 +107,8 @@ class Snapshot:
     log: dict[str, float] = dataclasses.field(default_factory=dict)
     refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
     limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
+    stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
+    stalled_seconds: float = 0.0  # their sum
 
 
 async def metrics(request: Request) -> Response:
@@ -175,6 +185,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
         "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
+        "backups_finished": ("Backups taken", broker.backups.finished),
+        "backups_failed": ("Backups that began and failed", broker.backups.failures),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
         "tls_handshakes_failed": ("TLS hand-shakes that failed; bulk transfer's are not counted", tls.failed),
         **{
@@ -183,6 +195,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         },
     }
     snapshot.bounds = _bounds(broker)
+    snapshot.stalls, snapshot.stalled_seconds = list(broker.loop_watch.counts), broker.loop_watch.total
     snapshot.refused_connections = dict(admission.refused)
     snapshot.limit_hits.update(admission.limit_hits)
     for connection in connections:
@@ -220,6 +233,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
+        "event_loop_stall_longest_seconds": (
+            "Longest lateness of the timer that watches the event loop, since the start",
+            broker.loop_watch.longest,
+        ),
         "memory_bodies_bytes": (
             "Bodies of waiting messages in memory and what is around them, of the queues that are large enough to page",
             0 if broker.pager is None else broker.pager.budget.used,
@@ -227,6 +244,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "queues_paging": (
             "Queues with messages on disk only",
             0 if broker.pager is None else broker.pager.queues_paging,
+        ),
+        "sliced_work": (
+            "Returns, purges, expiries and dead letters of very many messages under way",
+            broker.worker.waiting,
         ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
@@ -306,9 +327,20 @@ class BrokerCollector(Collector):
         for (protocol, limit), count in sorted(self._snapshot.limit_hits.items()):
             hits.add_metric([protocol, limit], count)
         yield hits
+        yield self._stalls()
         yield from self._hosts()
         yield from self._ledgers()
         yield from self._queues()
+
+    def _stalls(self) -> HistogramMetricFamily:
+        counts = accumulate(self._snapshot.stalls)
+        names = [*(str(bound) for bound in STALL_BOUNDS), "+Inf"]
+        return HistogramMetricFamily(
+            "annulet_event_loop_stall_seconds",
+            "How late a timer of 50 ms fired: longer stalls are always seen, shorter ones by chance",
+            buckets=list(zip(names, counts, strict=True)),
+            sum_value=self._snapshot.stalled_seconds,
+        )
 
     def _labelled(self, name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(name, text, labels=[label])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from annulet import __version__, _build
 from annulet.admin.access import broker_of, require_user, visible_hosts
-from annulet.admin.health import alarms
+from annulet.admin.health import alarms, warnings
 from annulet.admin.host_figures import host_figures
 from annulet.admin.parameters import read_parameters
 from annulet.admin.responses import json_response
@@ -49,6 +49,7 @@ async def overview(request: Request) -> Response:
             "durable": broker.configuration.data_directory is not None,
             "listeners": {"amqp": f"{broker.amqp_address[0]}:{broker.amqp_address[1]}"},
             "alarms": alarms(broker),
+            "warnings": warnings(broker),
             "memory": {"resident_bytes": memory.resident, "limit_bytes": memory.limit},
             "object_totals": {
                 "vhosts": len(hosts),

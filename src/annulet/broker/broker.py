@@ -14,6 +14,7 @@ from annulet.broker.admission import Admission
 from annulet.broker.amqp10.remembered import RememberedOutcomes
 from annulet.broker.amqp_listener import AmqpListenerProtocol
 from annulet.broker.authentication import Authenticator
+from annulet.broker.backup import Backups
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
@@ -21,6 +22,7 @@ from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
+from annulet.broker.loop_watch import LoopWatch
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
@@ -33,11 +35,14 @@ from annulet.broker.recovery import (
     restore_messages,
     save_counters,
 )
+from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
+from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
 from annulet.store.errors import StoreError
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
@@ -62,8 +67,6 @@ DRAIN_SECONDS: Final = 1.0
 """How long a clean stop waits for clients to answer its close before their sockets are cut: one that runs needs a round
 trip, and a blocking client between two calls never answers."""
 
-CATALOGUE_FILE: Final = "catalogue.sqlite"
-HISTORY_FILE: Final = "history.sqlite"
 DEFAULT_HOST: Final = "/"
 
 SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
@@ -132,6 +135,8 @@ class Broker:
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self.backups = Backups(self)
+        self.loop_watch = LoopWatch()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -143,6 +148,7 @@ class Broker:
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
+        self.worker: SlicedWorker
         self._maintenance: asyncio.Task[None] | None = None
         self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
@@ -174,6 +180,8 @@ class Broker:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
+            open_format(directory)
+            remove_staging(directory)
             self.catalogue = Catalogue(directory / CATALOGUE_FILE)
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             self._counter_rounds = CounterRounds(self.history)
@@ -183,6 +191,7 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
             budget = self.configuration.body_budget_bytes
             self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock)
@@ -207,6 +216,7 @@ class Broker:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
         self._on_tick()
+        self.loop_watch.start(self.loop)
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
 
@@ -221,9 +231,11 @@ class Broker:
                 listener.close()
         if self._tick is not None:
             self._tick.cancel()
+        self.loop_watch.stop()
         for timer in self._timers:
             timer.stop()
         self.management.stop()
+        await self.backups.stop()
         if self._maintenance is not None:
             await self._maintenance
         await self._close_connections()
@@ -231,6 +243,7 @@ class Broker:
             await service.stop()
         try:
             if hasattr(self, "commit"):
+                self.worker.finish()
                 await self._close_log()
         finally:
             if hasattr(self, "catalogue"):
@@ -286,6 +299,7 @@ class Broker:
         host = VirtualHost(name, effects)
         effects.host = host
         effects.pager = self.pager
+        effects.worker = self.worker
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
         configure_host(host, self.configuration.definitions)

@@ -11,7 +11,10 @@ before anybody is told. Should the broker die in between, the records are there 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -19,7 +22,7 @@ import structlog
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from annulet.broker.history import HistoryRecorder
     from annulet.store.history_batch import HistoryBatch
@@ -36,6 +39,24 @@ class CommitWaiter(Protocol):
 
     def window_failed(self, window: int) -> None:
         """The window could not be written; nothing in it may be confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interlude:
+    """What is done between two windows. See :meth:`CommitPipeline.between_windows`."""
+
+    on_loop: Callable[[], None]
+    on_disk: Callable[[], None]
+    ended: asyncio.Future[None]
+
+    def end(self, error: BaseException | None) -> None:
+        """Tell whoever waits."""
+        if self.ended.done():  # the wait was cancelled
+            return
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)
 
 
 class CommitPipeline:
@@ -57,6 +78,7 @@ class CommitPipeline:
         self._busy = False  # the disk thread is at work
         self._maintaining = asyncio.Lock()
         self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for
+        self._interludes: deque[Interlude] = deque()  # to be played before the next window is sealed
         self.on_failure: Callable[[BaseException], None] | None = None
         self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
 
@@ -102,6 +124,23 @@ class CommitPipeline:
                 if task.error is not None:
                     return
 
+    @asynccontextmanager
+    async def upkeep_paused(self) -> AsyncIterator[None]:
+        """Have no upkeep inside the block: no file of the log is replaced or removed, and no checkpoint written."""
+        async with self._maintaining:
+            yield
+
+    async def between_windows(self, on_loop: Callable[[], None], on_disk: Callable[[], None]) -> None:
+        """Call ``on_loop``, then ``on_disk`` in the disk thread, while no window is being written.
+
+        So both see log, history and catalogue as the death of the process would leave them. The next window fills
+        meanwhile. Raises what they raise, :class:`StoreError` when the disk failed before.
+        """
+        interlude = Interlude(on_loop, on_disk, self._loop.create_future())
+        self._interludes.append(interlude)
+        self.request()
+        await interlude.ended
+
     async def close(self) -> None:
         """Write what is open and stop the disk thread, which ends even when this raises :class:`StoreError`."""
         try:
@@ -115,11 +154,15 @@ class CommitPipeline:
     def _seal(self) -> None:
         if self._busy:
             return  # _written() comes back here
+        if self._interludes and not self.failed:
+            self._play(self._interludes.popleft())
+            return
         self._scheduled = False
         waiters, self._waiters = self._waiters, []
         window = self.window
         self.window += 1
         if self.failed:
+            self._cancel_interludes()
             _fail(waiters, window)
             return
         try:
@@ -134,6 +177,28 @@ class CommitPipeline:
         self._busy = True
         future = self._loop.run_in_executor(self._executor, self._write, batch, notes)
         future.add_done_callback(lambda done: self._written(done, batch, notes, waiters, window))
+
+    def _play(self, interlude: Interlude) -> None:
+        """Run an interlude; the window that is due follows."""
+        try:
+            interlude.on_loop()
+        except Exception as error:  # noqa: BLE001 - whoever asked for it judges
+            interlude.end(error)
+            self._seal()
+            return
+        self._busy = True
+        future = self._loop.run_in_executor(self._executor, interlude.on_disk)
+
+        def played(done: asyncio.Future[None]) -> None:
+            self._busy = False
+            interlude.end(done.exception())
+            self._seal()
+
+        future.add_done_callback(played)
+
+    def _cancel_interludes(self) -> None:
+        while self._interludes:
+            self._interludes.popleft().end(StoreError("the message log cannot be written; see the broker's log"))
 
     def _write(self, batch: Batch | None, notes: HistoryBatch | None) -> Exception | None:
         """Disk thread: the log first, since notes of records that are not there mislead. Returns history's error."""

@@ -18,16 +18,21 @@ from annulet.store.errors import CatalogueError, StoreError
 from annulet.store.history_batch import EntryState, HistoryBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.broker.commit import CommitPipeline
     from annulet.broker.pager import Pager
+    from annulet.broker.sliced_work import SlicedWorker
     from annulet.broker.wake import WakeTimer
     from annulet.core.audit import AuditEntry
     from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
+    from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
+    from annulet.core.sliced import SlicedWork
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
@@ -48,6 +53,11 @@ class DurableLosses(LossListener):
         """Pass a durable loss on."""
         if record.durable:
             self._effects.note_loss(record)
+
+    def skipped(self, durable: int) -> None:
+        """Pass the number on."""
+        if durable:
+            self._effects.note_skipped_losses(durable)
 
 
 class HostEffects(Effects):
@@ -70,6 +80,7 @@ class HostEffects(Effects):
         self.audit = AuditTrail() if audit is None else audit
         self.blocked = BlockedTargets() if blocked is None else blocked
         self.pager: Pager | None = None  # set where messages are on a disk
+        self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
         self._transaction = 0  # the log's id of the open transaction; 0 = none
@@ -100,10 +111,48 @@ class HostEffects(Effects):
                 self._noted().entries[queue.queue_id, entry.sequence] = None
             self.pipeline.request()
 
+    def emptied(self, queue: Queue, gone: Gone) -> bool:
+        """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
+
+        Ranges leave out what the queue has in delivery. Of a deleted queue :meth:`queue_deleted` says all there is.
+        """
+        bound = self.log.written_below
+        if not queue.queue_id or not bound or self._transaction:
+            return False
+        if queue.deleted:
+            return True
+        records, pages = gone.records, gone.pages
+        if records and (max(records) >= bound or min(records) == 0):
+            for record in records:
+                if record >= bound:
+                    self.log.settle(record, queue.queue_id)
+            records = [record for record in records if 0 < record < bound]
+        if self.history is not None:
+            self._noted().entries.update(dict.fromkeys((queue.queue_id, entry.sequence) for entry in gone.noted))
+        if pages is not None:
+            records += pages.record_bounds()
+        if records:
+            held = [entry.message.record for entry in queue.delivering]
+            held += queue.unsent + queue.forwarder.records_of(queue)
+            self.log.discard(queue.queue_id, ranges_without(min(records), max(records), held))
+        self.pipeline.request()
+        return True
+
+    def later(self, work: SlicedWork, now: int) -> None:
+        """Give it to the worker, if there is one."""
+        if self.worker is None:
+            super().later(work, now)
+        else:
+            self.worker.add(work)
+
     def begin_transaction(self) -> None:
         """Open a log transaction."""
         self._transaction = self.log.begin()
         self._stored[self._transaction] = []
+
+    def bracketed(self) -> bool:
+        """Look for the log's transaction."""
+        return self._transaction != 0
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
         """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).
@@ -167,6 +216,12 @@ class HostEffects(Effects):
         """Let a loss survive a restart."""
         if self.history is not None:
             self._noted().note_loss(self.host_name, record)
+            self.pipeline.request()
+
+    def note_skipped_losses(self, count: int) -> None:
+        """Count losses that have no record."""
+        if self.history is not None:
+            self._noted().note_skipped(self.host_name, count)
             self.pipeline.request()
 
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
@@ -291,3 +346,16 @@ class HostEffects(Effects):
             logger.error(  # noqa: TRY400 - the text says it all
                 "deleted exchange stays in the catalogue", exchange=name, error=str(error), remedy="delete it again"
             )
+
+
+def ranges_without(first: int, last: int, held: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the ranges from ``first`` to ``last`` that have none of the numbers ``held`` in them."""
+    ranges: list[tuple[int, int]] = []
+    start = first
+    for number in sorted([number for number in held if first <= number <= last]):
+        if start < number:
+            ranges.append((start, number - 1))
+        start = number + 1
+    if start <= last:
+        ranges.append((start, last))
+    return ranges

@@ -34,6 +34,34 @@ SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
 
 
+STALL_LOG_MILLISECONDS: Final = 60_000
+"""Between two log lines about a queue that the disk gives nothing: it is asked four times a second."""
+
+
+class StallWarnings:
+    """Says of each queue that cannot be read now, at most once a minute, how often the disk refused since."""
+
+    def __init__(self) -> None:
+        self._logged_at: dict[Queue, int] = {}
+        self._refusals: dict[Queue, int] = {}
+
+    def refused(self, queue: Queue, now: int) -> None:
+        """Note a refusal at ``now`` (milliseconds since 1970)."""
+        refusals = self._refusals[queue] = self._refusals.get(queue, 0) + 1
+        last = self._logged_at.get(queue)
+        if last is None or not 0 <= now - last < STALL_LOG_MILLISECONDS:
+            self._logged_at[queue] = now
+            self._refusals[queue] = 0
+            logger.warning(
+                "messages of a queue cannot be read now", queue=queue.name, refusals=refusals, remedy="check the disk"
+            )
+
+    def forget(self, queue: Queue) -> None:
+        """A queue has no rows any more."""
+        self._logged_at.pop(queue, None)
+        self._refusals.pop(queue, None)
+
+
 class Pager:
     """Notes, measures, pages. Belongs to the event loop."""
 
@@ -55,6 +83,7 @@ class Pager:
         self._paging: dict[Queue, QueuePages] = {}  # queues with rows
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
+        self._warnings = StallWarnings()
 
     def note(self, queue: Queue) -> None:
         """Look at a queue that a message was put into, with the next window."""
@@ -116,8 +145,9 @@ class Pager:
         for queue, pages in list(self._paging.items()):
             if queue.deleted or not pages.items:
                 del self._paging[queue]
+                self._warnings.forget(queue)
             elif pages.stalled:
-                logger.warning("messages of a queue cannot be read now", queue=queue.name, remedy="check the disk")
+                self._warnings.refused(queue, now)
                 pages.retry()
                 queue.wake(now)
             if queue.copies is not None:  # a browser may wait for the disk

@@ -14,6 +14,7 @@ from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin
 from annulet.core.routing import address_of_key
+from annulet.store.data_format import LOG_DIRECTORY
 from annulet.store.history_batch import EntryState
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
@@ -38,8 +39,6 @@ RESTORE_SLICE: Final = 5000
 REDELIVERED_UPTO: Final = "redelivered_upto"
 """Beside a queue's counters: the highest sequence that came back and was waiting at the clean stop. Up to it messages
 may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2); after a crash all are."""
-
-LOG_DIRECTORY: Final = "messages"
 
 NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+from annulet.store.data_format import STAGE_DIRECTORY
 
 STAGE_AGE_MAX: Final = 24 * 3600
 """Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""
@@ -28,7 +29,6 @@ STAGE_AGE_MAX: Final = 24 * 3600
 STAGE_BYTES_MAX: Final = 2 * 1024**3
 """Bytes of one stage, that is of one partition of one batch: a commit holds its stages in memory."""
 
-STAGE_DIRECTORY: Final = "stages"
 _STAGE: Final = re.compile(r"(?P<batch>[0-9]{1,19})-(?P<partition>[0-9]{1,10})-(?P<attempt>[0-9]{1,19})-[0-9a-f]{32}")
 _SUFFIX: Final = ".arrow"
 _PART: Final = ".part"

@@ -7,7 +7,9 @@ import platform
 import click
 
 from annulet import __version__, _build
+from annulet.cli.backup import backup
 from annulet.cli.demo import demo
+from annulet.cli.doctor import doctor
 from annulet.cli.password_hash import password_hash
 from annulet.cli.serve import serve
 
@@ -26,4 +28,6 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(demo)
+main.add_command(doctor)
+main.add_command(backup)
 main.add_command(password_hash)

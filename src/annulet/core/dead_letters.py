@@ -34,6 +34,7 @@ from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import RemovalReason
 from annulet.core.routing import address_of_key
+from annulet.core.sliced import SlicedWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,12 @@ _DEATH_NAMES: Final = {
     RemovalReason.REPLACED_RING: REPLACED_RING,
     RemovalReason.REPLACED_KEY: REPLACED_KEY,
 }
+
+
+FORWARDED_AT_ONCE: Final = 200
+"""Copies up to which all are sent in the call in which their entries left: some 8 ms of the loop."""
+
+FORWARDED_PER_SLICE: Final = 50
 
 
 class Target:
@@ -87,6 +94,26 @@ class Batch:
         self.entries: deque[QueueEntry] = deque()
 
 
+class Forwarding(SlicedWork):
+    """Sends what is left of very many, in slices."""
+
+    def __init__(self, letters: DeadLetters) -> None:
+        super().__init__()
+        self._letters = letters
+
+    def step(self, now: int) -> bool:
+        """Send the next few."""
+        self._letters.send(now, FORWARDED_PER_SLICE)
+        if not self._letters.waiting:
+            self._letters.sliced = False
+        return self._letters.sliced
+
+    def abandon(self, now: int) -> None:
+        """Let the next flush go on."""
+        del now
+        self._letters.sliced = False
+
+
 class DeadLetters(Forwarder):
     """The forwarder of a virtual host. Counters are for its life; what was given up is in the loss ledger as well.
 
@@ -103,6 +130,7 @@ class DeadLetters(Forwarder):
         self.messages_unroutable = 0  # no queue at the target, or the target is gone
         self.failures = 0  # not sent: unreadable headers, or the log could not store the copy
         self.last_failure = ""
+        self.sliced = False  # the rest of what is waiting is sent in slices
         self.held = False  # recovery: targets may not be there yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
         self._flushing = False
@@ -135,12 +163,35 @@ class DeadLetters(Forwarder):
 
     def flush(self, now: int) -> None:
         """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message."""
+        if self.host.effects.bracketed():
+            self.complete(now)
+            return
+        if self.sliced:
+            return
+        self.send(now, FORWARDED_AT_ONCE)
+        if self.waiting and not self._flushing and not self.held:
+            self.sliced = True
+            self.host.effects.later(Forwarding(self), now)
+
+    def complete(self, now: int) -> None:
+        """Send all of it; slices that were to come find nothing."""
+        self.send(now, -1)
+
+    def records_of(self, queue: Queue) -> list[int]:
+        """Look through what is waiting. O(n)."""
+        return [
+            entry.message.record for batch in self._batches if batch.queue is queue for entry in batch.entries
+        ]  # 0 for those that have none
+
+    def send(self, now: int, most: int) -> None:
+        """Send up to ``most`` (-1: all) of what is waiting, unless this is a call from inside, or all is held."""
         if self._flushing or self.held:
             return
         self._flushing = True
         batches = self._batches
         try:
-            while batches:
+            while batches and most:
+                most -= 1
                 batch = batches[0]
                 entry = batch.entries.popleft()
                 if not batch.entries:
@@ -165,7 +216,9 @@ class DeadLetters(Forwarder):
                 self.failures += 1
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
                 sent = False
-                if not entry.message.record:
+                if entry.message.record:
+                    queue.unsent.append(entry.message.record)
+                else:
                     self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
         if sent and entry.message.record:
             queue.settle_record(entry)

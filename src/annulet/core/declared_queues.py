@@ -208,6 +208,8 @@ class DeclaredQueues(Publishing):
                 "delete without if-unused"
             )
         queue.tick(now)
+        if if_empty:
+            queue.finish_slices(now)
         held = queue.order.count + queue.schedule.count
         if if_empty and held:
             raise PreconditionFailed(f"{what} not empty: it holds {held} messages; purge it or delete without if-empty")

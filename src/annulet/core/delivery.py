@@ -13,6 +13,7 @@ from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -48,8 +49,10 @@ def dispatch_plain(queue: Queue, now: int) -> None:
     consumers = queue.consumers
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
-        entry = queue.first_unexpired(now)
+        entry = queue.first_unexpired(now, AT_ONCE_MAX if queue.expires_alone else -1)
         if entry is None:
+            if queue.order.count and queue.expires_alone and queue.has_expired(now):
+                queue.expire_later(now)
             return
         consumer = consumers.choose(len(entry.message.body))
         if consumer is None:

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
     from annulet.core.bindings import Binding
     from annulet.core.consumer import Consumer
+    from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
+    from annulet.core.sliced import SlicedWork
 
 DUPLICATES_MAX: Final = 20_000
 """Duplicate ids an address remembers when nothing else is set (Artemis ``id-cache-size``)."""
@@ -30,6 +32,19 @@ class Effects:
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
+    def emptied(self, queue: Queue, gone: Gone) -> bool:
+        """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.
+
+        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`.
+        """
+        del queue, gone
+        return False
+
+    def later(self, work: SlicedWork, now: int) -> None:
+        """Do a piece of work in slices, other work in between. Here it is done at once, all of it at ``now``."""
+        while work.step(now):
+            pass
+
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""
 
@@ -44,6 +59,10 @@ class Effects:
 
     def abort_transaction(self) -> None:
         """Close the bracket and let nothing in it become durable: something inside it failed."""
+
+    def bracketed(self) -> bool:
+        """Say whether :meth:`begin_transaction` is open: what belongs into it must not wait for a later turn."""
+        return False
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The broker ended a consumer because its queue is gone."""

@@ -6,9 +6,11 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
+from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
 
 COMPACTION_MINIMUM: Final = 64
@@ -63,15 +65,19 @@ class ExpiryIndex:
         """An indexed entry left the queue before its time."""
         self._removed += 1
         if self._removed * 2 > len(self._heap) + COMPACTION_MINIMUM:
-            self._heap = [item for item in self._heap if item[2].state != REMOVED]
-            heapify(self._heap)
-            self._removed = 0
+            self.sweep()
 
-    def due(self, now: int) -> list[QueueEntry]:
-        """Take out the entries whose time has come and that are still alive, earliest first."""
+    def sweep(self) -> None:
+        """Let go of the entries that left the queue. O(n)."""
+        self._heap = [item for item in self._heap if item[2].state != REMOVED]
+        heapify(self._heap)
+        self._removed = 0
+
+    def due(self, now: int, most: int = -1) -> list[QueueEntry]:
+        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all)."""
         entries: list[QueueEntry] = []
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= now and len(entries) != most:
             entry = heappop(heap)[2]
             entry.indexed = False
             if entry.state == REMOVED:
@@ -83,3 +89,32 @@ class ExpiryIndex:
     def next_at(self) -> int:
         """When the next entry may expire; 0 when nothing is indexed."""
         return self._heap[0][0] if self._heap else 0
+
+
+class Expiring(SlicedWork):
+    """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def step(self, now: int) -> bool:
+        """Remove the next few, then serve the consumers."""
+        queue = self._queue
+        if queue.expiring is not self:  # somebody could not wait
+            return False
+        if not queue.deleted:
+            queue.expire_some(now, SLICE_MESSAGES)
+            if queue.has_expired(now):
+                return True
+        self.abandon(now)
+        if not queue.deleted:
+            queue.dispatch(now)
+            queue.finish(now)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """Let dispatch go on."""
+        if self._queue.expiring is self:
+            self._queue.expiring = None
+            self._queue.update_gate(now)

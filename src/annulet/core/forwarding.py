@@ -33,4 +33,15 @@ class Forwarder:
         raise NotImplementedError
 
     def flush(self, now: int) -> None:
-        """Send what is waiting. A call from inside a flush returns at once: the outer one goes on."""
+        """Send what is waiting, of very much the rest in slices.
+
+        A call from inside a flush, or while slices are to come, returns at once: the other one goes on.
+        """
+
+    def complete(self, now: int) -> None:
+        """Send all that is waiting, now: something that decides where it goes is about to change."""
+
+    def records_of(self, queue: Queue) -> list[int]:
+        """Return the records of a queue's entries that wait to be sent, and are not settled."""
+        del queue
+        return []

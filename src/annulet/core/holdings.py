@@ -30,6 +30,7 @@ from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.retention import key_table_for
 from annulet.core.schedule import ScheduleIndex
 from annulet.core.settings import MOVE_TO_TAIL
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from annulet.core.effects import Effects
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
+    from annulet.core.sliced import SlicedWork
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
@@ -94,11 +96,14 @@ class Holdings:
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
+        self.returns: list[SlicedWork] = []  # deliveries on their way back: dispatch waits for the last of them
+        self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = False
         self.paused = False
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
+        self.expiring: SlicedWork | None = None  # very many are being removed whose time has passed
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
         if settings.group_mode and settings.group_buckets != 0:
@@ -113,7 +118,7 @@ class Holdings:
         self.evictions = eviction_index_for(settings)
         self.ages = gives_time(settings)  # messages without a time of their own may expire here
         self.may_refuse = self.limits is not None and self.limits.rejects
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
         self.simple = False
         self.simplify()
@@ -158,8 +163,11 @@ class Holdings:
         if refusal:
             raise PreconditionFailed(f"queue '{self.name}': {reader} has to read all of it, but {refusal}")
 
-    def first_unexpired(self, now: int) -> QueueEntry | None:
-        """Return the next pending entry, removing those before it whose time has passed."""
+    def first_unexpired(self, now: int, most: int = -1) -> QueueEntry | None:
+        """Return the next pending entry, removing those before it whose time has passed.
+
+        ``None`` when nothing is pending, or when more than ``most`` (-1: any number) had to be removed.
+        """
         entry = self.order.first()
         if self.expiry is None:
             return entry
@@ -167,6 +175,9 @@ class Holdings:
             at = self.expires_at(entry)
             if not at or at > now or entry is self.arriving:
                 return entry
+            if most == 0:
+                return None
+            most -= 1
             self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             entry = self.order.first()
         return None
@@ -260,7 +271,7 @@ class Holdings:
             self.accounts.released(entry.message)
         if reason is not ACKNOWLEDGED:
             if reason in LOSSES:
-                self._note_loss(entry, reason, now, replaced_by)
+                self.note_loss(entry, reason, now, replaced_by)
             self.effects.removed(entry.queue, entry, reason)
             if self.forwarder.takes(entry.queue, reason):
                 self.forwarder.add(entry.queue, entry, reason, now)
@@ -274,15 +285,38 @@ class Holdings:
             self.effects.settle(entry.queue, entry)
 
     def expire_due(self, now: int) -> int:
-        """Remove what has expired, wherever it waits. Returns how many."""
-        if self.expiry is None:
+        """Remove what has expired, wherever it waits. Returns how many.
+
+        Of very much, where nothing else depends on it, the rest goes in slices; the queue dispatches nothing meanwhile.
+        """
+        if self.expiry is None or self.expiring is not None:
             return 0
-        count = 0
-        for entry in self.expiry.due(now):
-            if entry.state in (PENDING, SCHEDULED):
-                self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
-                count += 1
-        return count
+        before = self.counters.removed[RemovalReason.EXPIRED]
+        alone = self.expires_alone
+        self.expire_some(now, AT_ONCE_MAX if alone else -1)
+        if alone and self.has_expired(now):
+            self.expire_later(now)
+        return self.counters.removed[RemovalReason.EXPIRED] - before
+
+    def expire_some(self, now: int, most: int) -> None:
+        """Remove up to ``most`` (-1: all) of what has expired."""
+        if self.expiry is not None:
+            for entry in self.expiry.due(now, most):
+                if entry.state in (PENDING, SCHEDULED):
+                    self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
+
+    def expire_later(self, now: int) -> None:
+        """Have what has expired removed in slices."""
+        raise NotImplementedError
+
+    def has_expired(self, now: int) -> bool:
+        """Say whether something may have expired that is still there."""
+        return self.expiry is not None and 0 < self.expiry.next_at() <= now
+
+    @property
+    def expires_alone(self) -> bool:
+        """Say whether nothing but counts depends on whether an expired message is still there."""
+        return self.simple and self.settings.ring_size < 0
 
     def index_expiry(self, entry: QueueEntry) -> None:
         """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
@@ -294,13 +328,18 @@ class Holdings:
                 self.expiry = ExpiryIndex()
             self.expiry.add(at, entry)
 
+    @property
+    def sliced(self) -> bool:
+        """Say whether slices are to come before which nothing is dispatched."""
+        return bool(self.returns) or self.expiring is not None
+
     def update_gate(self, now: int) -> None:
         """Find out again whether dispatch may go on."""
         if self.gated:
             self.gate.update(self, now)
             if at := self.gate.opens_at(self):
                 self.effects.wake_at(at)
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing
+        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
 
     @property
     def users(self) -> int:
@@ -341,7 +380,7 @@ class Holdings:
         return sorted(self.delivering, key=sequence_of)
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
-        """Remove everything pending and scheduled. Returns how many."""
+        """Remove everything pending and scheduled, one by one. Returns how many."""
         if self.order.paged_count():
             count = self._remove_one_by_one(reason, now)
         else:
@@ -385,7 +424,8 @@ class Holdings:
             if entry.state != DELIVERING:
                 self.index_expiry(entry)
 
-    def _note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+    def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
+        """Write a record of a removed entry into the ledger."""
         message = entry.message
         self.ledger.add(
             LossRecord(

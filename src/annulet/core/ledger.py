@@ -131,11 +131,15 @@ class LossListener:
     def lost(self, record: LossRecord) -> None:
         """A message was lost just now. Called in the middle of its queue's work: note it and act later."""
 
+    def skipped(self, durable: int) -> None:
+        """Losses were counted without a record, ``durable`` of them such as outlive the broker."""
+
 
 class LossLedger:
     """The latest losses of a virtual host, oldest first; ``forgotten`` counts what the bound pushed out."""
 
     def __init__(self, records_max: int = LEDGER_RECORDS_MAX) -> None:
+        self.records_max = records_max
         self._records: deque[LossRecord] = deque(maxlen=records_max)
         self.total = 0  # losses ever recorded
         self.listeners: list[LossListener] = []
@@ -151,6 +155,16 @@ class LossLedger:
         self._records.append(record)
         for listener in self.listeners:
             listener.lost(record)
+
+    def skip(self, count: int, durable: int) -> None:
+        """Count losses whose records would be pushed out at once: those of a queue that is emptied, but the newest.
+
+        ``durable`` of them outlive the broker, as the messages would have.
+        """
+        if count:
+            self.total += count
+            for listener in self.listeners:
+                listener.skipped(durable)
 
     def restore(self, records: Iterable[LossRecord], total: int) -> None:
         """Put the losses of earlier runs before those of this one; ``total`` counts them all, forgotten ones too.

@@ -86,6 +86,10 @@ class Order:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()
 
+    def take_pages(self) -> EntryPages | None:
+        """Take the rows out of the order, without reading them; ``None`` when there are none."""
+        return None
+
     def paged_count(self) -> int:
         """Return how many of the pending entries are on disk only."""
         return 0

@@ -147,6 +147,14 @@ class PagedFifoOrder(FifoOrder):
             self._queue.note_unreadable(0, pages.lost_bytes)
         self._split = bool(pages.items or self._late)
 
+    def take_pages(self) -> EntryPages | None:
+        """Take the rows out; what was kept among them stays with them. The caller clears the order then."""
+        pages = self.pages
+        if not pages.rows:
+            return None
+        self.pages = pages.renewed()
+        return pages
+
     def reading_refusal(self) -> str:
         """Compare what the rows would take with the memory that is left."""
         pages = self.pages

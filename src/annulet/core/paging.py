@@ -71,6 +71,21 @@ class EntryPages:
         """
         raise NotImplementedError
 
+    def skip(self, rows: int) -> int:
+        """Forget the first rows, whole pages of them, ``rows`` at most. Returns how many; all that there are if asked.
+
+        What is kept among them is forgotten as well.
+        """
+        raise NotImplementedError
+
+    def renewed(self) -> EntryPages:
+        """Return pages of the same queue with nothing in them."""
+        raise NotImplementedError
+
+    def record_bounds(self) -> tuple[int, int]:
+        """Return numbers that no row's record is below or above; there is a row."""
+        raise NotImplementedError
+
     def take_unread(self) -> list[QueueEntry]:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, match_classes, restoring, returning, revision
+from annulet.core import arrival, attachment, delivery, emptying, match_classes, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
-from annulet.core.expiry import times_of
+from annulet.core.expiry import Expiring, times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
+from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,6 +195,7 @@ class Queue(Holdings):
         is paused or its gate is shut. On a non-destructive queue copies of the first messages.
         """
         self.last_used_at = now
+        self.finish_slices(now)
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
         self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
@@ -235,12 +238,45 @@ class Queue(Holdings):
         was superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are
         served; then returned entries that exceed ring or limits are dropped, least important and oldest first.
         ``counted=False`` leaves the delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does
-        not get them again (AMQP 1.0 ``undeliverable-here``).
+        not get them again (AMQP 1.0 ``undeliverable-here``). Many come back in slices where each is judged alone; until
+        the last is back consumers wait, and whoever else asks for messages has it done at once.
         """
+        if exclude is None and returning.each_alone(self, counted=counted):
+            entries = entries if isinstance(entries, list) else list(entries)
+            if len(entries) > AT_ONCE_MAX:
+                returning.return_many(self, entries, now, counted=counted)
+                return
         returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
         self.finish(now)
 
+    def expire_later(self, now: int) -> None:
+        """Have what has expired removed in slices, before anything is dispatched."""
+        if self.expiring is None:
+            work = Expiring(self)
+            self.expiring = work
+            self.update_gate(now)
+            self.effects.later(work, now)
+
+    def finish_slices(self, now: int) -> None:
+        """Put back at once what is on its way back in slices, and remove what has expired."""
+        if self.returns:
+            returning.finish_returns(self, now)
+        work = self.expiring
+        while work is not None and work.step(now):
+            pass
+
     # ------------------------------------------------------------------ time and management
+
+    def remove_all(self, reason: RemovalReason, now: int) -> int:
+        """Remove everything pending and scheduled. Returns how many.
+
+        A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
+        """
+        many = self.order.count + self.schedule.count > AT_ONCE_MAX
+        one_part = self.order.paged_count() == 0 or isinstance(self.order, PagedFifoOrder)
+        if many and one_part and self.lanes is None:
+            return emptying.empty(self, reason, now)
+        return super().remove_all(reason, now)
 
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
@@ -279,15 +315,24 @@ class Queue(Holdings):
 
     def purge(self, now: int) -> int:
         """Remove all pending and scheduled messages; those in delivery stay with their consumers. Returns how many."""
-        count = self.remove_all(RemovalReason.PURGED, now)
+        return self.empty(RemovalReason.PURGED, now)
+
+    def empty(self, reason: RemovalReason, now: int) -> int:
+        """As :meth:`purge`, for another reason."""
+        self.finish_slices(now)
+        count = self.remove_all(reason, now)
         self.finish(now)
         return count
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         self.deleted = True
+        if self.forwarder.waiting:  # or the log forgets what is not sent yet
+            self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
         holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
+        if len(self.delivering) > AT_ONCE_MAX:
+            emptying.empty_deliveries(self, RemovalReason.DELETED, now)
         for entry in self.unsettled():
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)
@@ -352,6 +397,9 @@ class Queue(Holdings):
         """
         current = self.settings
         revision.check_changeable(self.name, current, settings)
+        self.finish_slices(now)
+        if self.forwarder.waiting:  # what left goes where the settings said when it left
+            self.forwarder.complete(now)
         self.settings = settings
         self.configure()
         if self.evictions is not None:

@@ -103,6 +103,15 @@ class ScheduleIndex:
         """Return the appointments in no particular order: a copy of references, which the caller sorts in slices."""
         return list(self._appointments.values())
 
+    def take_all(self) -> list[QueueEntry]:
+        """Take out everything, in no particular order."""
+        entries = list(self._appointments)
+        self._appointments.clear()
+        self._by_id.clear()
+        self._heap = []
+        self.bytes = 0
+        return entries
+
     def entries(self) -> list[QueueEntry]:
         """Return the scheduled entries, the next to fall due first."""
         return [appointment.entry for appointment in sorted(self._appointments.values())]

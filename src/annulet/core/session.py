@@ -217,6 +217,9 @@ class Session:
             queue.wake(now)
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:
+        if len({entry.queue for entry in entries}) == 1:
+            entries[0].queue.return_entries(entries, now)
+            return
         by_queue: dict[Queue, list[QueueEntry]] = {}
         for entry in entries:
             by_queue.setdefault(entry.queue, []).append(entry)

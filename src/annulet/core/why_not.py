@@ -39,6 +39,7 @@ class Obstacle(Enum):
     PAUSED = "queue paused"
     GATE_SHUT = "gate shut"
     REBALANCING = "groups are rebalanced"
+    IN_SLICES = "very many come back or expire"
     QUEUE_CAPPED = "as much in delivery as may be"
 
     # the consumer
@@ -214,6 +215,10 @@ def _of_queue(queue: Queue, consumer: Consumer, now: int) -> list[Finding]:
     if queue.gate.rebalancing and queue.delivering:
         text = f"groups are assigned anew when the {len(queue.delivering)} messages in delivery are settled or back"
         findings.append(Finding(Obstacle.REBALANCING, text))
+    if queue.sliced:
+        what = "come back from delivery" if queue.returns else "that have expired are removed"
+        text = f"very many messages {what}, a slice at a time; consumers are served when the last is done"
+        findings.append(Finding(Obstacle.IN_SLICES, text))
     in_flight_max = queue.settings.in_flight_max
     if not consumer.copies and 0 <= in_flight_max <= len(queue.delivering):
         text = f"{len(queue.delivering)} messages are in delivery and in-flight-max is {in_flight_max}"

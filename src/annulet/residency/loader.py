@@ -55,8 +55,27 @@ class MessageReader(Protocol):
     def written_below(self) -> int:
         """Records below it can be read."""
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """Return the messages of a queue's rows, made with these origins. ``None`` and ``OSError`` as above."""
+
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these read ahead."""
+
+
+def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None]) -> tuple[list[QueueEntry], int]:
+    """Return what :func:`entries_of` does for rows that are all alike: no entry kept, every origin whole."""
+    entries = [
+        QueueEntry(queue, message, sequence)
+        for message, sequence in zip(messages, rows.sequences, strict=True)
+        if message is not None
+    ]
+    if rows.came_back:
+        marked = {sequence for sequence, mark in zip(rows.sequences, rows.redelivered, strict=True) if mark}
+        for entry in entries:
+            entry.redelivered = entry.sequence in marked
+    return entries, sum([len(entry.message.body) for entry in entries])
 
 
 def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None]) -> tuple[list[QueueEntry], int]:

@@ -28,7 +28,7 @@ _NARROW_MAX: Final = 0xFFFFFFFF
 class Rows:
     """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
 
-    __slots__ = ("kept", "origins", "partial", "records", "redelivered", "sequences")
+    __slots__ = ("came_back", "kept", "origins", "partial", "plain", "records", "redelivered", "sequences")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -37,6 +37,8 @@ class Rows:
         self.origins: list[Origin | None] = []  # None for what was kept
         self.partial: list[bool] = []  # the origin lacks exchange and routing key
         self.redelivered: list[bool] = []
+        self.plain = True  # nothing was kept, and every origin is whole
+        self.came_back = False  # some did
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -59,6 +61,7 @@ class Page:
         "_seen",
         "_sequences",
         "bytes",
+        "highest_record",
         "items",
         "redelivered_upto",
         "rows",
@@ -73,6 +76,7 @@ class Page:
         column = "Q" if wide else "I"
         self._base_sequence = entries[0].sequence
         self._base_record = lowest
+        self.highest_record = 0
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
         self._lengths: array[int] = array("H")  # 0: one item that was kept
@@ -108,6 +112,7 @@ class Page:
     def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
         self._seen += len(entries)
         self.items += len(entries)
+        self.highest_record = max(self.highest_record, *records)
         marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
         partial = {
             (origin.publisher, id(origin.view), id(origin.connection)): index
@@ -168,6 +173,11 @@ class Page:
     def last_sequence(self) -> int:
         """The sequence of the last item, taken or not."""
         return self._base_sequence + self._sequences[-1] + max(0, self._lengths[-1] - 1)
+
+    @property
+    def record_bounds(self) -> tuple[int, int]:
+        """Numbers that no row's record is below or above."""
+        return self._base_record, self.highest_record
 
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
@@ -274,6 +284,7 @@ class Page:
                 found.origins.append(None)
                 found.partial.append(False)
                 found.redelivered.append(False)
+                found.plain = False
                 next_kept += 1
                 run += 1
                 wanted -= 1
@@ -287,6 +298,8 @@ class Page:
             found.origins.extend([self._origins[mark >> 1]] * count)
             found.partial.extend([mark >> 1 >= ORIGINS_MAX] * count)
             found.redelivered.extend([bool(mark & 1)] * count)
+            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
+            found.came_back = found.came_back or bool(mark & 1)
             wanted -= count
             start += count
             if start == length:

@@ -10,11 +10,11 @@ import errno
 import logging
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import sequence_of
 from annulet.core.paging import EntryPages
-from annulet.residency.loader import entries_of, unread_entries_of, with_needles
+from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.walk import PageWalk
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Origin
     from annulet.core.paging import RowWalk
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
@@ -100,11 +101,11 @@ class QueuePages(EntryPages):
             return None
         page = self._pages[0]
         rows = page.peek(_items_to_load(page))
-        records = [record for record in rows.records if record]
-        stored = self._read(records, insist=insist)
-        if stored is None:
+        records = rows.records if rows.plain else [record for record in rows.records if record]
+        found = self._read(rows, records, insist=insist)
+        if found is None:
             return None
-        entries, size = entries_of(self._queue, rows, stored)
+        entries, size = found
         self._account(page, rows, records, entries, size)
         if not page.items:
             self._pages.popleft()
@@ -112,6 +113,26 @@ class QueuePages(EntryPages):
         if self._pages and self._asked_for <= 0:
             self._prefetch()
         return entries
+
+    def skip(self, rows: int) -> int:
+        """Forget whole pages."""
+        skipped = 0
+        while self._pages and skipped + self._pages[0].rows <= rows:
+            page = self._pages.popleft()
+            skipped += page.rows
+            self.items -= page.items
+            self.rows -= page.rows
+            self.bytes -= page.bytes
+        return skipped
+
+    def renewed(self) -> QueuePages:
+        """Return empty pages with the same reader."""
+        return QueuePages(self._queue, self._reader, self._figures, self._room)
+
+    def record_bounds(self) -> tuple[int, int]:
+        """Ask every page."""
+        bounds = [page.record_bounds for page in self._pages if page.rows]
+        return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
 
     def take_unread(self) -> list[QueueEntry]:
         """Take out the first page without reading it."""
@@ -150,13 +171,19 @@ class QueuePages(EntryPages):
         page = self._pages[index]
         rows = page.peek_from(sequence, _items_to_load(page))
         records = [record for record in rows.records if record]
-        stored = self._read(records, insist=False)
-        if stored is None:
-            return None
-        self.looked_upto = rows.sequences[-1] + 1
-        if needles:
-            rows, stored = with_needles(rows, stored, needles)
-        entries, _ = entries_of(self._queue, rows, stored)
+        upto = rows.sequences[-1] + 1
+        try:
+            stored = self._reader.read(records)
+        except OSError:
+            read = self._read(rows, records, insist=False)  # counts the attempts, and gives up after many
+            if read is None:
+                return None
+            entries = read[0]
+        else:
+            if needles:
+                rows, stored = with_needles(rows, stored, needles)
+            entries = entries_of(self._queue, rows, stored)[0]
+        self.looked_upto = upto
         self._prefetch_look(page)
         figures = self._figures
         figures.scans += 1
@@ -266,20 +293,26 @@ class QueuePages(EntryPages):
         """Let the next load try the disk again."""
         self.stalled = False
 
-    def _read(self, records: Sequence[int], *, insist: bool) -> Sequence[StoredMessage | None] | None:
+    def _read(self, rows: Rows, records: list[int], *, insist: bool) -> tuple[list[QueueEntry], int] | None:
         """Read; ``None`` when the disk refuses, which is final only after many attempts."""
+        queue = self._queue
         try:
-            stored = self._reader.read(records)
+            if rows.plain:
+                origins = cast("list[Origin]", rows.origins)  # whole, so there is one for each
+                messages = self._reader.messages(queue.queue_id, records, rows.sequences, origins)
+                found = plain_entries_of(queue, rows, messages)
+            else:
+                found = entries_of(queue, rows, self._reader.read(records))
         except OSError as error:
             self._figures.postponed += 1
             self._attempts += 1
             if not insist and (self._attempts < ATTEMPTS_MAX or error.errno in SCARCE):
                 self.stalled = True
                 return None
-            stored = self._read_singly(records, error)
+            found = entries_of(queue, rows, self._read_singly(records, error))
         self._attempts = 0
         self.stalled = False
-        return stored
+        return found
 
     def _read_singly(self, records: Sequence[int], error: OSError) -> Sequence[StoredMessage | None]:
         """Read what can be read, and say what cannot."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.store.argument_json import dump_arguments, load_arguments
+from annulet.store.database_copy import copy_database
 from annulet.store.definitions import (
     BindingRecord,
     ExchangeRecord,
@@ -88,7 +89,6 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-
 OPERATOR_QUEUE: Final = "queue"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
 OPERATOR_POLICY: Final = "policy"
@@ -131,6 +131,10 @@ class Catalogue:
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._connection.close()
+
+    def copy_to(self, path: Path) -> None:
+        """Write all of it to a new file, as it is now. The file is not synced. Raises :class:`BackupError`."""
+        copy_database(self._connection, path)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -187,10 +191,7 @@ class Catalogue:
             "INSERT INTO users (name, password_hash, tags, scram) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO "
             "UPDATE SET scram = CASE WHEN ?4 = '' AND password_hash = ?2 THEN scram ELSE ?4 END, "
             "password_hash = ?2, tags = ?3",
-            name,
-            password_hash,
-            json.dumps(list(tags)),
-            scram,
+            *(name, password_hash, json.dumps(list(tags)), scram),
         )
 
     def set_scram(self, name: str, scram: str) -> None:

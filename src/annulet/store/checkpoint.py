@@ -81,6 +81,7 @@ class Checkpoint:
     pictures: list[SegmentPicture] = field(default_factory=list)
     transactions: dict[int, bytes] = field(default_factory=dict)  # open ones: packed record ids
     forgotten: list[int] = field(default_factory=list)  # deleted queues whose records are not all swept
+    discarded: list[tuple[int, int, int]] = field(default_factory=list)  # queue, first and last record, not all swept
     sequences: dict[int, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
     released: int = 0  # settlements it covers, waiting ones too, as the sealer counts them; not in the file
@@ -138,6 +139,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
     parts.append(_block(pack_numbers(value for pair in checkpoint.sequences.items() for value in pair)))
     outcomes = [_block(query.encode()) + _block(str(batch).encode()) for query, batch in checkpoint.outcomes.items()]
     parts.append(_block(b"".join(outcomes)))
+    parts.append(_block(pack_numbers(value for discarded in checkpoint.discarded for value in discarded)))
     body = b"".join(parts)
     return _FILE_HEADER.pack(_MAGIC, crc32(body), len(body)) + body
 
@@ -173,6 +175,9 @@ def _decode_body(reader: _Reader) -> Checkpoint:
     while outcomes.offset < len(outcomes.data):
         query = outcomes.block().decode()
         checkpoint.outcomes[query] = int(outcomes.block())
+    if reader.offset < len(reader.data):  # one of an earlier version ends here
+        numbers = unpack_numbers(reader.block())
+        checkpoint.discarded = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
     return checkpoint
 
 

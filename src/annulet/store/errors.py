@@ -25,3 +25,11 @@ class CatalogueError(StoreError):
 
 class HistoryError(StoreError):
     """The history's file is damaged or of a newer version."""
+
+
+class FormatError(StoreError):
+    """The data directory is of a format this version cannot open, or is no complete data directory."""
+
+
+class BackupError(StoreError):
+    """A backup cannot be taken."""

@@ -21,6 +21,7 @@ import msgspec
 from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
 from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.core.reasons import RemovalReason
+from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
 from annulet.store.history_batch import EntryState
 
@@ -101,6 +102,10 @@ class History:
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._connection.close()
+
+    def copy_to(self, path: Path) -> None:
+        """Write all of it to a new file, as it is now. The file is not synced. Raises :class:`BackupError`."""
+        copy_database(self._connection, path)
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         return self._connection.execute(statement, values).fetchall()
@@ -198,8 +203,9 @@ class History:
         """Append a page and drop the pages nobody will load again. Returns the new total."""
         total = self._loss_totals.get(virtual_host, 0) + notes.count
         page = msgspec.json.encode(_rows_of_losses(notes.records))
-        self._connection.execute(
-            "INSERT INTO losses VALUES (?, ?, ?, ?)", (virtual_host, total - len(notes.records) + 1, total, page)
+        self._connection.execute(  # a page without records keeps the total, and gives way to the next
+            "INSERT OR REPLACE INTO losses VALUES (?, ?, ?, ?)",
+            (virtual_host, total - len(notes.records) + 1, total, page),
         )
         behind = total - LEDGER_RECORDS_MAX
         self._connection.execute(

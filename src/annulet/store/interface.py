@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 
 
 class RecoveredMessage(NamedTuple):
@@ -107,6 +107,9 @@ class LogStatistics:
     maintenance_errors: int = 0
     corrupt_records: int = 0
     lost_records: int = 0
+    quarantined_records: int = 0  # damaged places whose bytes were set aside
+    quarantined_bytes: int = 0
+    quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk
     disk_full: bool = False
     failed: bool = False
 
@@ -185,6 +188,18 @@ class Log(ABC):
         """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """Return what :meth:`read` would, made into messages with these origins for speed.
+
+        ``None`` also for a record that does not name the queue with the sequence. Raises as :meth:`read`.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} keeps its messages nowhere; {len(records)} of queue {queue_id} with "
+            f"{len(sequences)} sequences and {len(origins)} origins were asked for"
+        )
+
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these records read ahead of their :meth:`read`, without waiting for them."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
@@ -204,6 +219,19 @@ class Log(ABC):
     @abstractmethod
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
         """Note that the queue is done with the record. What is settled already, or unknown, is ignored."""
+
+    def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Settle all that a queue has in these ranges of records (first, last), with some bytes for each range.
+
+        Only records below :attr:`written_below`. A log that keeps nothing on disk, where that is 0, is never asked.
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; queue {queue_id}: {ranges}")
+
+    def hold_sweeps(self) -> None:  # noqa: B027 - a log that keeps nothing readable has nothing to do
+        """Keep what was discarded or forgotten readable until :meth:`release_sweeps`; calls may be nested."""
+
+    def release_sweeps(self) -> None:  # noqa: B027 - as above
+        """Undo one :meth:`hold_sweeps`."""
 
     @abstractmethod
     def begin(self) -> int:

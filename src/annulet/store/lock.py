@@ -25,14 +25,28 @@ class DirectoryLock:
 
     def acquire(self) -> None:
         """Take the lock, creating the directory when needed. Raises :class:`DirectoryInUseError` at once if held."""
-        if self._descriptor >= 0:
-            return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if self._descriptor < 0:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._take(os.O_RDWR | os.O_CREAT)
+            try:
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            except OSError:
+                self.release()
+                raise
+
+    def acquire_unwritten(self) -> None:
+        """Take the lock and write nothing: for who only looks. A directory that was never locked is not locked.
+
+        Raises :class:`DirectoryInUseError` at once if held, ``OSError`` when the lock file cannot be read.
+        """
+        if self._descriptor < 0 and (self.directory / LOCK_FILE).exists():
+            self._take(os.O_RDONLY)
+
+    def _take(self, flags: int) -> None:
+        descriptor = os.open(self.directory / LOCK_FILE, flags | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
@@ -176,6 +176,12 @@ class MessageLog(Log):
         ordinal = record & ORDINAL_MASK
         return segment is not None and segment.is_live(ordinal) and queue_id in segment.remaining(ordinal)
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """See the reader."""
+        return self._reader.messages(queue_id, records, sequences, origins)
+
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
         self._reader.prefetch(records)
@@ -244,6 +250,10 @@ class MessageLog(Log):
         if part is self._part:
             self._free += size
 
+    def written_ends(self) -> dict[int, int]:
+        """Return up to which byte each segment that still takes records is sealed, by number. All others are final."""
+        return {number: segment.size for number, segment in self._segments.items() if segment.file is not None}
+
     def forget_queue(self, queue_id: int) -> None:
         """Cancel the queue's part of the window; sweep the segments in slices of upkeep."""
         for part in self._parts:
@@ -255,6 +265,20 @@ class MessageLog(Log):
         if held:
             self._sealer.forgotten.append(queue_id)
             self._maintenance.sweep(queue_id, held)
+
+    def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note the ranges for the next window; sweep the segments in slices of upkeep."""
+        for first, last in ranges:
+            self._sealer.discarded += (queue_id, first, last)
+            self._maintenance.sweep_range(queue_id, first, last)
+
+    def hold_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held += 1
+
+    def release_sweeps(self) -> None:
+        """See upkeep."""
+        self._maintenance.sweeps_held -= 1
 
     # ------------------------------------------------------------------ transactions
 
@@ -443,6 +467,7 @@ class MessageLog(Log):
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
+            **self._maintenance.quarantine_figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._failed),
         )

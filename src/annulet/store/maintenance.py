@@ -13,12 +13,14 @@ from annulet.store.checkpoint import (
     take_picture,
 )
 from annulet.store.interface import MaintenanceTask
+from annulet.store.quarantine import REASON_RECOVERY, DamageNote, Quarantine, QuarantineTask, quarantine_directory
 from annulet.store.reading import RecordReader
 from annulet.store.records import ORDINAL_BITS, pack_numbers
 from annulet.store.recovery import Recovery
 from annulet.store.sealing import Sealer
 from annulet.store.segment import Segment, segment_name
 from annulet.store.space import LogSpace
+from annulet.store.sweeping import SWEEP_ORDINALS, Sweep, segments_of
 from annulet.store.upkeep import CompactTask, RemoveTask, SpareTask
 from annulet.store.window import LogBatch, LogTransaction
 
@@ -30,12 +32,9 @@ CHECKPOINT_BYTES: Final = 64 << 20
 COMPACT_BELOW: Final = 4
 """A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of what it frees."""
 
-SWEEP_ORDINALS: Final = 20_000
-"""Records looked at in one slice when a queue was deleted: about 3 ms of the loop."""
-
 
 class SweepTask(MaintenanceTask):
-    """One slice of settling a deleted queue's records; the work is in ``finish``, on the loop."""
+    """One slice of settling a deleted or purged queue's records; the work is in ``finish``, on the loop."""
 
     def work(self) -> None:
         """Nothing to do on the disk."""
@@ -61,13 +60,18 @@ class Maintenance:
         self._sealer = sealer
         self._transactions = transactions
         self._reader = reader
+        self._quarantine = Quarantine(quarantine_directory(space.directory), space.files)
+        for damage in recovery.report.damages:
+            if damage.kind == "corrupt":
+                reader.damaged.add(DamageNote(damage.segment, damage.offset, damage.length, REASON_RECOVERY))
         self._sequences = recovery.sequences
         self._number = max(recovery.checkpoint_numbers, default=0)
         self._newest = recovery.base  # the newest durable checkpoint
         self._covered = 0  # segments below this are covered by both checkpoints that are kept
         self._dead = {number: space.directory / segment_name(number) for number in recovery.dead}
         self._pictures: dict[int, SegmentPicture] = {}
-        self._sweeps: list[tuple[int, list[int], int]] = []  # (queue id, segments left, ordinal to go on from)
+        self.sweeps_held = 0  # who wants to read what is to be swept
+        self._sweeps: list[Sweep] = []
         self._waiting: Checkpoint | None = None  # taken at a seal whose batch is not durable yet
         self._wanted = False
         self._sealed = recovery.batch.number
@@ -100,7 +104,22 @@ class Maintenance:
 
     def sweep(self, queue_id: int, segments: list[int]) -> None:
         """Settle the queue's records in these segments, bit by bit."""
-        self._sweeps.append((queue_id, segments, 0))
+        self._sweeps.append(Sweep(queue_id, segments))
+
+    def sweep_range(self, queue_id: int, first: int, last: int) -> None:
+        """Settle what the queue has between these records, bit by bit."""
+        held = segments_of(self._space.segments, queue_id, first, last)
+        if held:
+            self._sweeps.append(Sweep(queue_id, held, (first, last)))
+
+    def quarantine_figures(self) -> dict[str, int]:
+        """Return what is in quarantine, and what damage was not put there, under the names of the statistics."""
+        kept = self._quarantine
+        return {
+            "quarantined_records": kept.records,
+            "quarantined_bytes": kept.bytes,
+            "quarantine_refused": kept.refused + self._reader.damaged.dropped,
+        }
 
     # ------------------------------------------------------------------ what is next
 
@@ -112,7 +131,8 @@ class Maintenance:
             return None
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
-            self._remove_task()  # first: it frees the space that a checkpoint may be failing for
+            self._quarantine_task()  # before anything rewrites or removes the segment
+            or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
             or self._checkpoint_task(
                 window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
             )
@@ -121,6 +141,10 @@ class Maintenance:
             or self._compact_task()
         )
         return self._task
+
+    def _quarantine_task(self) -> QuarantineTask | None:
+        notes = self._reader.damaged.take()
+        return QuarantineTask(notes, self._space.segments, self._quarantine, self._space.files) if notes else None
 
     def _checkpoint_task(
         self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
@@ -166,7 +190,8 @@ class Maintenance:
         for transaction, opened in self._transactions.items():
             if opened.records:
                 checkpoint.transactions[transaction] = pack_numbers(opened.records)
-        checkpoint.forgotten = [queue_id for queue_id, _, _ in self._sweeps]
+        checkpoint.forgotten = [sweep.queue_id for sweep in self._sweeps if sweep.bounds is None]
+        checkpoint.discarded = [(sweep.queue_id, *sweep.bounds) for sweep in self._sweeps if sweep.bounds is not None]
         checkpoint.sequences = dict(self._sequences)
         checkpoint.outcomes = dict(outcomes)
         checkpoint.released = self._sealer.released + len(self._sealer.settled)
@@ -195,7 +220,7 @@ class Maintenance:
         return SpareTask(self._space.spare_path(), self._space.segment_bytes, self._space.files)
 
     def _sweep_task(self) -> SweepTask | None:
-        return SweepTask() if self._sweeps else None
+        return SweepTask() if self._sweeps and not self.sweeps_held else None
 
     def _compact_task(self) -> CompactTask | None:
         """Copy what was live when the segment was chosen, once the settlements of the rest are durable."""
@@ -212,7 +237,7 @@ class Maintenance:
             logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
             return None
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
-        return CompactTask(segment, live, self._space.files)
+        return CompactTask(segment, live, self._space.files, self._quarantine)
 
     def _choose(self) -> tuple[Segment, list[int], int] | None:
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
@@ -292,22 +317,7 @@ class Maintenance:
         self._space.space_found()
 
     def _sweep_slice(self) -> None:
-        queue_id, numbers, start = self._sweeps[0]
-        left = SWEEP_ORDINALS
-        while numbers and left > 0:
-            segment = self._space.segments.get(numbers[0])
-            end = start
-            if segment is not None:
-                end = segment.forget(queue_id, start, left)
-                left -= end - start
-            if segment is None or end >= len(segment.offsets):
-                numbers.pop(0)
-                start = 0
-            else:
-                start = end
-        if numbers:
-            self._sweeps[0] = (queue_id, numbers, start)
-        else:
+        if not self._sweeps[0].go_on(self._space.segments, SWEEP_ORDINALS):
             self._sweeps.pop(0)
 
     def close(self, next_transaction: int, outcomes: dict[str, int]) -> None:

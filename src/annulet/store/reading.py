@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
+from annulet.core.message import Message, Origin
+from annulet.store.decoding import decode_run
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
+from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -58,6 +61,7 @@ class RecordReader:
         self._segments = segments
         self._files = files
         self._report = report
+        self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
@@ -70,6 +74,32 @@ class RecordReader:
         found: list[LoggedMessage | None] = []
         for segment, start, offsets in self._spans(records):
             self._read_span(segment, records[start : start + len(offsets)], offsets, found)
+        return found
+
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        """Return the messages of a queue's rows, as :meth:`read` does, made with the origins that the rows know."""
+        found: list[Message | None] = []
+        for segment, start, offsets in self._spans(records):
+            stop = start + len(offsets)
+            if segment is None or not offsets[0]:
+                for record in records[start:stop]:
+                    self._note_damaged(record, 0)
+                found.extend([None] * len(offsets))
+                continue
+            data = self._bytes_of(segment, offsets)
+            others = decode_run(
+                data, offsets, segment.seed, queue_id,
+                records[start:stop], sequences[start:stop], origins[start:stop], found,
+            )  # fmt: skip
+            for index in others:
+                offset = offsets[index - start]
+                logged = self._decoded(data, memoryview(data), records[index], offset - offsets[0], segment.seed)
+                if logged is None:
+                    self._note_damaged(records[index], offset)
+                elif (queue_id, sequences[index]) in logged.targets:
+                    found[index] = _message_of(logged, records[index], origins[index])
         return found
 
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
@@ -142,6 +172,10 @@ class RecordReader:
 
         An offset of 0 means that the record is nowhere; it stands alone.
         """
+        together = self._together(records)
+        if together is not None:
+            yield together
+            return
         place, count = 0, len(records)
         while place < count:
             number = records[place] >> ORDINAL_BITS
@@ -165,21 +199,32 @@ class RecordReader:
                 place += 1
             yield segment, start, offsets
 
+    def _together(self, records: Sequence[int]) -> tuple[Segment, int, list[int]] | None:
+        """Find out in a few steps whether these are neighbours that one read brings, as most are."""
+        if not records or records[-1] - records[0] != len(records) - 1:
+            return None
+        segment = self._segments.get(records[0] >> ORDINAL_BITS)
+        start = records[0] & ORDINAL_MASK
+        if segment is None or list(records) != list(range(records[0], records[-1] + 1)):
+            return None
+        offsets = segment.offsets[start : start + len(records)].tolist()
+        if len(offsets) < len(records) or offsets[-1] - offsets[0] > READ_BYTES_MAX - TAIL_BYTES:
+            return None
+        if 0 in offsets or offsets != sorted(offsets):
+            return None
+        return segment, 0, offsets
+
     def _read_span(
         self, segment: Segment | None, records: Sequence[int], offsets: list[int], found: list[LoggedMessage | None]
     ) -> None:
         """Add the messages of one read to ``found``."""
-        first, last = offsets[0], offsets[-1]
+        first = offsets[0]
         if segment is None or not first:
             for record in records:
                 self._note_damaged(record, 0)
             found.extend([None] * len(records))
             return
-        file = self._file(segment)
-        data = file.read(first, last + TAIL_BYTES - first)
-        missing = self._missing(data, last - first)
-        if missing:
-            data += file.read(first + len(data), missing)
+        data = self._bytes_of(segment, offsets)
         seed = segment.seed
         view = memoryview(data)
         for record, offset in zip(records, offsets, strict=True):
@@ -187,6 +232,16 @@ class RecordReader:
             if message is None:
                 self._note_damaged(record, offset)
             found.append(message)
+
+    def _bytes_of(self, segment: Segment, offsets: list[int]) -> bytes:
+        """Read from the first of these records to the end of the last."""
+        first, last = offsets[0], offsets[-1]
+        file = self._file(segment)
+        data = file.read(first, last + TAIL_BYTES - first)
+        missing = self._missing(data, last - first)
+        if missing:
+            data += file.read(first + len(data), missing)
+        return data
 
     def _missing(self, data: bytes, offset: int) -> int:
         """Return how many bytes of the record at ``offset`` are behind the data."""
@@ -243,6 +298,8 @@ class RecordReader:
 
     def _note_damaged(self, record: int, offset: int) -> None:
         self._report.lost_records += 1
+        if offset:
+            self.damaged.add(DamageNote(record >> ORDINAL_BITS, offset, 0, REASON_READ))
         logger.error(
             "message log: record %d of segment %d at offset %d is damaged and cannot be delivered",
             record & ORDINAL_MASK,
@@ -262,3 +319,11 @@ class RecordReader:
                     self._open.pop(other).close()
         self._open[number] = file
         return file
+
+
+def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:
+    message = Message(
+        logged.header, logged.body, origin, durable=True, priority=logged.priority, accepted_at=logged.accepted_at
+    )
+    message.record = record
+    return message

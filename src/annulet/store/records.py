@@ -38,7 +38,8 @@ TYPE_COMMIT: Final = 3
 TYPE_FORGET: Final = 4  # queue ids
 TYPE_SEAL: Final = 5  # last record of each batch
 TYPE_VOID: Final = 6  # an earlier batch was torn by a crash: its control records do not count
-TYPE_LAST: Final = TYPE_VOID
+TYPE_DISCARD: Final = 7  # (queue id, first record id, last record id): all the queue has there is settled
+TYPE_LAST: Final = TYPE_DISCARD
 
 ORDINAL_BITS: Final = 24
 ORDINAL_MASK: Final = (1 << ORDINAL_BITS) - 1

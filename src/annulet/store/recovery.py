@@ -33,6 +33,7 @@ from annulet.store.records import (
     ORDINAL_MASK,
     SEGMENT_HEADER_SIZE,
     TYPE_COMMIT,
+    TYPE_DISCARD,
     TYPE_FORGET,
     TYPE_MESSAGE,
     TYPE_SEAL,
@@ -49,6 +50,7 @@ from annulet.store.records import (
 )
 from annulet.store.scanning import Gap, scan
 from annulet.store.segment import Segment, segment_name, segment_number
+from annulet.store.sweeping import SWEEP_ORDINALS, Sweep, segments_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class BatchRecords:
     commits: dict[int, Commit] = field(default_factory=dict)
     settled: list[tuple[int, bytes]] = field(default_factory=list)  # (transaction, packed pairs)
     forgotten: list[int] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)  # queue id, first record, last record, queue id, …
 
     @property
     def whole(self) -> bool:
@@ -102,6 +105,7 @@ class Recovery:
         self.advanced = False  # there are records behind the checkpoint
         self.next_transaction = 1
         self.forgotten: dict[int, int] = {}  # deleted queue -> record id below which its records go
+        self.discarded: list[tuple[int, int, int]] = []  # of queues that were purged: queue, first and last record
         self.batch = BatchRecords()
         self._progress = progress
         self._uncertain = False
@@ -157,6 +161,7 @@ class Recovery:
         last = self._pictures.get(found.segment)
         end = found.segment << ORDINAL_BITS | (last.ordinals if last is not None else 0)
         self.forgotten = dict.fromkeys(found.forgotten, end)
+        self.discarded = list(found.discarded)
         for transaction, records in found.transactions.items():
             self.transactions[transaction] = OpenTransaction(list(unpack_numbers(records)))
 
@@ -263,6 +268,8 @@ class Recovery:
             batch.commits[commit.transaction] = commit
         elif record.type == TYPE_FORGET:
             batch.forgotten += unpack_numbers(data[record.payload : record.end])
+        elif record.type == TYPE_DISCARD:
+            batch.discarded += unpack_numbers(data[record.payload : record.end])
 
     def _replay_message(self, segment: Segment, data: bytes, record: Record) -> None:
         if not self._fill(segment, record.ordinal):
@@ -298,6 +305,8 @@ class Recovery:
         for queue_id in batch.forgotten:
             self.forgotten[queue_id] = newest << ORDINAL_BITS | len(self.segments[newest].offsets)
             self.sequences.pop(queue_id, None)
+        discarded = batch.discarded
+        self.discarded += zip(discarded[::3], discarded[1::3], discarded[2::3], strict=True)
 
     def _commit(self, commit: Commit) -> None:
         opened = self.transactions.pop(commit.transaction, OpenTransaction())
@@ -344,13 +353,21 @@ class Recovery:
         self.transactions.clear()
 
     def _sweep_forgotten(self) -> None:
-        """Settle what deleted queues held then: a queue the catalogue failed to delete comes back and takes more."""
+        """Settle what queues held when they were deleted or purged, and not what came into them afterwards.
+
+        A deleted queue that the catalogue failed to delete comes back and takes more.
+        """
         for number, segment in self.segments.items():
             for queue_id, end in self.forgotten.items():
                 if number <= end >> ORDINAL_BITS and segment.may_hold(queue_id):
                     count = len(segment.offsets) if number < end >> ORDINAL_BITS else end & ORDINAL_MASK
                     segment.forget(queue_id, 0, count)
         self.forgotten.clear()
+        for queue_id, first, last in self.discarded:
+            sweep = Sweep(queue_id, segments_of(self.segments, queue_id, first, last), (first, last))
+            while sweep.go_on(self.segments, SWEEP_ORDINALS):
+                pass
+        self.discarded.clear()
 
     def _find_missing(self) -> None:
         """Report records the checkpoint calls live that no file holds."""

@@ -10,6 +10,7 @@ from annulet.store.records import (
     ORDINAL_BITS,
     TARGET,
     TYPE_COMMIT,
+    TYPE_DISCARD,
     TYPE_FORGET,
     TYPE_SEAL,
     TYPE_SETTLE,
@@ -32,7 +33,7 @@ SEAL_ROOM: Final = seal_size([])
 
 
 class Sealer:
-    """Makes batches. ``settled`` and ``forgotten`` gather between them and wait when the disk is full."""
+    """Makes batches. What was settled, discarded or forgotten gathers between them and waits when the disk is full."""
 
     def __init__(self, space: LogSpace, sequences: dict[int, int], origins: OriginCodes, last_batch: int) -> None:
         self.batch = last_batch + 1  # number of the open window's batch
@@ -40,6 +41,7 @@ class Sealer:
         self.settled: list[int] = []  # queue id, record id, queue id, …
         self.released = 0  # numbers ever taken from the front of ``settled``
         self.forgotten: list[int] = []
+        self.discarded: list[int] = []  # queue id, first record id, last record id, queue id, …
         self._deferred = 0  # up to this total, settlements found no room when the last window was sealed
         self._space = space
         self._sequences = sequences
@@ -86,13 +88,15 @@ class Sealer:
 
     def _release(self) -> None:
         """Write settlements and deleted queues as far as there is room; the rest waits in memory."""
-        while self.settled or self.forgotten:
-            numbers = self.forgotten or self.settled
-            unit = 1 if self.forgotten else 2  # numbers that belong together
+        while self.settled or self.discarded or self.forgotten:
+            record_type, numbers, unit = TYPE_SETTLE, self.settled, 2  # numbers that belong together
+            if self.forgotten:
+                record_type, numbers, unit = TYPE_FORGET, self.forgotten, 1
+            elif self.discarded:
+                record_type, numbers, unit = TYPE_DISCARD, self.discarded, 3
             available = min(self._room() // (unit * TARGET.size // 2), PAIRS_PER_RECORD) * unit
             if available < min(len(numbers), PAIRS_WORTH_A_RECORD * unit):
                 return
-            record_type = TYPE_FORGET if self.forgotten else TYPE_SETTLE
             self._add(self._space.tail, record_type, pack_numbers(numbers[:available]), 0)
             self._records += 1
             if record_type == TYPE_SETTLE:

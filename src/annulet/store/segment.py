@@ -153,14 +153,28 @@ class Segment:
         return self.live_count > 0 and (queue_id in self._indexes or bool(self.shared))
 
     def forget(self, queue_id: int, start: int, count: int) -> int:
-        """Settle up to ``count`` ordinals from ``start`` for a deleted queue; return where to go on."""
+        """Settle all a queue has in up to ``count`` ordinals from ``start``; return where to go on."""
         end = min(start + count, len(self.offsets))
         index = self._indexes.get(queue_id, -1)
         queues = self.queues
+        if index >= 0 and index != SHARED and queues[start:end].count(index) == end - start:
+            self._clear(start, end)
+            return end
         for ordinal in range(start, end):
             if queues[ordinal] == index or queues[ordinal] == SHARED:
                 self.settle(ordinal, queue_id)
         return end
+
+    def _clear(self, start: int, end: int) -> None:
+        """Settle a stretch whose records are all of one queue and no other: as one number of many bits."""
+        first, last = start >> 3, (end + 7) >> 3
+        bits = int.from_bytes(self.live[first:last], "little")
+        mask = ((1 << (end - start)) - 1) << (start & 7)
+        count = (bits & mask).bit_count()
+        if count:
+            self.live[first:last] = (bits & ~mask).to_bytes(len(self.live[first:last]), "little")
+            self.live_count -= count
+            self.changed = True
 
     def live_ordinals(self) -> Iterator[int]:
         """Yield the ordinals of live records, ascending."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Final
 
 from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import MaintenanceTask
+from annulet.store.quarantine import REASON_COMPACTION, DamageNote, Quarantine, gap_length
 from annulet.store.records import SEGMENT_HEADER_SIZE, reseal_message, segment_header
 from annulet.store.scanning import read_record
 from annulet.store.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 BALLAST_BYTES: Final = 1 << 20
 """Size of the reserve for checkpoints on a full disk: the bitmaps of ten million records, uncompressed, are 1.2 MB."""
@@ -55,13 +59,16 @@ class CompactTask(MaintenanceTask):
     Control records are left out: both checkpoints that are kept cover them.
     """
 
-    def __init__(self, segment: Segment, live: list[tuple[int, int]], files: FileSystem) -> None:
+    def __init__(
+        self, segment: Segment, live: list[tuple[int, int]], files: FileSystem, quarantine: Quarantine
+    ) -> None:
         self.segment = segment
         self.offsets: dict[int, int] = {}
         self.size = 0
         self.unreadable = 0
         self.renamed = False  # the new file is in place, whatever went wrong afterwards
         self._live = live
+        self._quarantine = quarantine
         self._files = files
         self._seed = segment.seed
         self._identity = segment.identity
@@ -80,6 +87,7 @@ class CompactTask(MaintenanceTask):
             record = read_record(data, place, self._seed)
             if record is None:
                 self.unreadable += 1  # damaged since it was written; recovery would pass over it too
+                self._set_aside(data, place)
                 continue
             copy = reseal_message(data[record.offset : record.end], self._seed)
             self.offsets[ordinal] = offset
@@ -100,6 +108,15 @@ class CompactTask(MaintenanceTask):
             self._files.remove(unfinished)
             raise
         self._files.sync_directory(self._path.parent)
+
+    def _set_aside(self, data: bytes, place: int) -> None:
+        """Keep what will not be in the new file. A disk that refuses does not stop the compaction: it is counted."""
+        end = place + gap_length(data, self._seed, place)
+        note = DamageNote(self.segment.number, place, 0, REASON_COMPACTION)
+        try:
+            self._quarantine.keep(note, data[place:end])
+        except OSError as error:
+            logger.warning("message log: %s cannot be kept: %s", note, error)
 
 
 def allocate_file(path: Path, size: int, files: FileSystem) -> File:

@@ -8,9 +8,10 @@ import pytest
 from pamqp import commands
 from pamqp.base import Frame
 
+from annulet.broker.amqp091.topology import PurgeWaiter
 from annulet.broker.broker import Broker
 from annulet.store.errors import CatalogueError
-from tests.broker.amqp091.peer import Peer, bodies, publish
+from tests.broker.amqp091.peer import Peer, bodies, persistent, publish
 
 BASIC, CHANNEL, EXCHANGE, QUEUE = commands.Basic, commands.Channel, commands.Exchange, commands.Queue
 
@@ -331,3 +332,41 @@ async def test_sending_messages_on_needs_the_permissions_to_do_it_oneself(
         await peer.send(1, declare)
         closes = [item.reply_code for item in await peer.take() if isinstance(item, CHANNEL.Close)]
         assert closes == ([code] if code else [])
+
+
+# ---------------------------------------------------------------------- purge
+
+
+async def purging(broker: Broker) -> Peer:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="kept", durable=True), persistent(1, "kept", b"a"))
+    await broker.commit.durable()
+    await peer.take()
+    return peer
+
+
+async def test_a_purge_is_answered_when_it_is_durable(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = await purging(broker)
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.commit, "_seal", lambda: None)
+        await peer.send(1, QUEUE.Purge(queue="kept"))
+        assert await peer.take() == []
+        assert broker.hosts["/"].queues["kept"].order.count == 0
+    broker.commit._seal()
+    await broker.commit.durable()
+    assert (await peer.one(QUEUE.PurgeOk)).message_count == 1
+    assert (await peer.ask(1, QUEUE.Purge(queue="kept"), QUEUE.PurgeOk)).message_count == 0
+    await peer.send(1, QUEUE.Purge(queue="kept", nowait=True))
+    assert await peer.take() == []
+
+
+async def test_a_purge_that_is_not_durable_is_said_to_be_none(broker: Broker) -> None:
+    peer = await purging(broker)
+    waiter = PurgeWaiter(peer.connection.channels[1], 1)
+    waiter.window_failed(1)
+    closed = await peer.one(CHANNEL.Close)
+    assert (closed.reply_code, closed.class_id, closed.method_id) == (506, 50, 30)
+    assert "purge could not be written" in closed.reply_text
+    for answer in (waiter.window_committed, waiter.window_failed):
+        answer(1)  # nobody is told twice
+    assert await peer.take() == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from annulet.core.message import Message
+from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
@@ -24,7 +24,7 @@ from tests.core.model.compositions import Composition, compositions
 from tests.core.model.policies import EXAMPLES
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
-from tests.residency.doubles import pages_of
+from tests.residency.doubles import made_of, pages_of
 
 ALL = 1 << 60
 
@@ -42,16 +42,21 @@ class EveryTarget(list[tuple[int, int]]):
 class ModelDisk:
     def __init__(self, effects: RecordingEffects) -> None:
         self.effects = effects
-        self.messages: dict[int, Message] = {}
+        self.by_record: dict[int, Message] = {}
         self.loaded = 0
 
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         self.loaded += len(records)
         return [self._stored(self._message(record)) for record in records]
 
+    def messages(
+        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+    ) -> list[Message | None]:
+        return made_of(self.read(records), queue_id, records, sequences, origins)
+
     def _message(self, record: int) -> Message:
         if record >= FIRST_RECORD:
-            return self.messages[record]
+            return self.by_record[record]
         return next(message for message, _ in self.effects.stored if message.record == record)
 
     def _stored(self, message: Message) -> LoggedMessage:
@@ -89,8 +94,8 @@ class PagedRunner(Runner):
     def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
         real, model = super()._make(shape)
         real.durable = True
-        real.record = FIRST_RECORD + len(self.disk.messages)
-        self.disk.messages[real.record] = real
+        real.record = FIRST_RECORD + len(self.disk.by_record)
+        self.disk.by_record[real.record] = real
         return real, model
 
     def compare(self) -> None:

@@ -193,10 +193,14 @@ class Topology:
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
-        """Drop what is pending."""
+        """Drop what is pending. Of a durable queue the answer is sent when nothing of it can come back any more."""
         found = self._queue(channel, queue, "read")
         count = found.purge(self.connection.now)
-        if not no_wait:
+        if no_wait:
+            return
+        if found.queue_id and count:
+            self.connection.broker.commit.wait(PurgeWaiter(channel, count))
+        else:
             self.engine.send_queue_purge_ok(channel.number, count)
 
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
@@ -306,3 +310,26 @@ class Topology:
         self.connection.require("write", name)
         self.connection.require("read", exchange)
         return name, routing_key if routing_key or queue else name
+
+
+class PurgeWaiter:
+    """Sends purge-ok when the purge is durable."""
+
+    def __init__(self, channel: Channel, count: int) -> None:
+        self._channel = channel
+        self._count = count
+
+    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
+        """Answer the client."""
+        channel = self._channel
+        if not channel.closed:
+            channel.engine.send_queue_purge_ok(channel.number, self._count)
+            channel.connection.mark_dirty()
+
+    def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
+        """What was purged may come back: the channel ends with an error."""
+        channel = self._channel
+        if not channel.closed:
+            channel.connection.fail_channel(
+                channel.number, constants.RESOURCE_ERROR, "the purge could not be written to disk", 50, 30
+            )

@@ -16,7 +16,9 @@ from annulet.core.management.actions import CancelScheduled, ChangePriority, Del
 from annulet.core.management.operation import Operation
 from annulet.core.management.selection import select
 from annulet.core.management.transfer import Retry, Transfer
+from annulet.core.management.whole import WholeRemoval
 from annulet.core.reasons import RemovalReason
+from annulet.core.settings import UNLIMITED
 
 if TYPE_CHECKING:
     from annulet.core.management.actions import Action
@@ -32,13 +34,16 @@ PRIORITY_MAX: Final = 255
 
 def delete_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
     """Remove messages, with reason *deleted* however they are selected."""
-    return _operation(host, Remove("delete", queue, RemovalReason.DELETED), selection, user, now)
+    action = Remove("delete", queue, RemovalReason.DELETED)
+    if selection.ids is None and selection.selector is None and selection.limit == UNLIMITED and selection.scheduled:
+        return _removal(host, action, selection, user, now)
+    return _operation(host, action, selection, user, now)
 
 
 def purge(host: VirtualHost, queue: Queue, *, user: str, now: int) -> Operation:
     """Remove everything that is pending or scheduled, with reason *purged*."""
     action = Remove("purge", queue, RemovalReason.PURGED, scheduled=True)
-    return _operation(host, action, select(everything=True), user, now)
+    return _removal(host, action, select(everything=True), user, now)
 
 
 def expire_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
@@ -151,6 +156,14 @@ def reset_groups(host: VirtualHost, queue: Queue, *, user: str, now: int, name: 
 
 def _operation(host: VirtualHost, action: Action, selection: Selection, user: str, now: int) -> Operation:
     _check_there(host, action.queue)
+    return Operation(host, action, selection, user=user, now=now)
+
+
+def _removal(host: VirtualHost, action: Remove, selection: Selection, user: str, now: int) -> Operation:
+    """Remove everything: one by one, each with its id in the report, where the queue is in memory."""
+    _check_there(host, action.queue)
+    if action.queue.order.paged_count():
+        return WholeRemoval(host, action, selection, user=user, now=now)
     return Operation(host, action, selection, user=user, now=now)
 
 

@@ -68,13 +68,16 @@ class MessageFacts:
 
 
 class Work:
-    """What runs in slices: looks at the messages of a queue that a selection means."""
+    """What runs in slices: looks at the messages of a queue that a selection means.
 
-    def __init__(self, action: Action, selection: Selection) -> None:
+    ``leading`` of 0 or more: at no more of the pending ones than about so many of the first.
+    """
+
+    def __init__(self, action: Action, selection: Selection, leading: int = -1) -> None:
         queue = action.queue
         scheduled = action.scheduled or selection.scheduled or selection.ids is not None
         pending = action.pending or selection.ids is not None
-        if pending:
+        if pending and leading < 0:
             queue.require_in_memory("a management operation")
         self.action = action
         self.selection = selection
@@ -82,7 +85,7 @@ class Work:
         self.matched = 0
         self.skipped: dict[str, int] = {}
         self._scheduled = scheduled
-        self._scan = Scan(queue, pending=pending, scheduled=scheduled)
+        self._scan = Scan(queue, pending=pending, scheduled=scheduled, leading=leading)
         self._missing = set(selection.ids or ())  # ids not met yet
 
     @property
@@ -157,8 +160,10 @@ class PreviewResult:
 class Preview(Work):
     """Counts what an operation would touch and shows the first few."""
 
-    def __init__(self, action: Action, selection: Selection, *, sample_max: int = SAMPLE_MAX) -> None:
-        super().__init__(action, selection)
+    def __init__(
+        self, action: Action, selection: Selection, *, sample_max: int = SAMPLE_MAX, leading: int = -1
+    ) -> None:
+        super().__init__(action, selection, leading)
         self.result = PreviewResult()
         self.ended = False
         self._sample_max = sample_max
@@ -205,8 +210,10 @@ class Preview(Work):
 class Operation(Work):
     """Does one action to the selected messages that were in the queue when it was made."""
 
-    def __init__(self, host: VirtualHost, action: Action, selection: Selection, *, user: str, now: int) -> None:
-        super().__init__(action, selection)
+    def __init__(
+        self, host: VirtualHost, action: Action, selection: Selection, *, user: str, now: int, leading: int = -1
+    ) -> None:
+        super().__init__(action, selection, leading)
         self.host = host
         self.user = user
         self.done = 0

@@ -1,0 +1,121 @@
+"""``python -m benchmarks.deep``: the acceptance checks A1 to A23 that need a broker process, with a report.
+
+A miss is a result and not an error: the exit code is 1 only with ``--strict``. What has no full size (A6, A18 to A20,
+A24) is tested in ``tests/residency/acceptance``.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks.brokers import Annulet
+from benchmarks.deep import depth, kinds, looking, neighbours, report, restarts, unacknowledged
+from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
+from benchmarks.deep.run import FAILURES, Run
+from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
+
+SUITES: dict[str, Callable[[Run], None]] = {
+    "depth": depth.run_depth,
+    "restarts": restarts.run_restarts,
+    "unacknowledged": unacknowledged.run_unacknowledged,
+    "browser": looking.run_browser,
+    "isolation": neighbours.run_isolation,
+    "groups": neighbours.run_groups,
+    "priority": kinds.run_priority,
+    "purge": kinds.run_purge,
+    "large": kinds.run_large,
+    "spill": kinds.run_spill,
+    "selectors": looking.run_selectors,
+}
+
+
+IN_SMALL = "tests/residency/acceptance"
+ELSEWHERE = {
+    "A5h": ("selector on a hot property", "there are no hot properties; A5a is the bound for equality"),
+    "A6": ("every match of a consumer with credit is delivered, none twice", f"random histories in {IN_SMALL}"),
+    "A18": ("the first messages stay in memory and are served without a read", f"exact, in {IN_SMALL}"),
+    "A19": ("linked caches", f"one stretch of late messages instead of two caches; its account is exact in {IN_SMALL}"),
+    "A24": ("what went while it was being read is not delivered", f"exact, in {IN_SMALL}"),
+}
+"""What has no full size, each with the reason."""
+
+
+def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
+    """Run one suite; what fails outside of its checks is an outcome too, and the next suite runs all the same."""
+    try:
+        suite(run)
+    except FAILURES as error:
+        run.outcomes.append(Outcome(name, "the checks of this suite", failure=f"{type(error).__name__}: {error}"))
+        run.console.print(f"  {name}: {run.outcomes[-1].failure}", markup=False)
+
+
+def finish(run: Run, folder: Path) -> None:
+    """Judge the stalls of all suites together and write the report."""
+    held = Relation("99.9 % of looks at most", run.stalls.within(0.999), "ms", most=20)
+    longest = Relation("longest at most", run.stalls.within(1), "ms")
+    run.outcomes.append(Outcome("A22", "event loop held over everything above", [held, longest]))
+    drift = Outcome("A20", "account of bodies against a recount, over everything above")
+    drift.relations += [exactly(name, value, 0) for name, value in run.drifts.items()]
+    if not run.drifts:
+        drift.not_applicable = "this broker exports no such gauge; the small twin recounts after each event"
+    run.outcomes.append(drift)
+    for check, (title, reason) in ELSEWHERE.items():
+        run.outcomes.append(Outcome(check, title, not_applicable=reason))
+    report.write(run, folder)
+
+
+@click.command()
+@click.option("--count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="Messages.")
+@click.option("--body-budget", type=click.IntRange(1), default=256, show_default=True, help="Of the broker, in MiB.")
+@click.option("--only", type=click.Choice(list(SUITES)), multiple=True, help="Just these.")
+@click.option("--pure/--compiled", default=None, help="Which build.  [default: compiled if there]")
+@click.option(
+    "--data", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Folder for the brokers' data."
+)
+@click.option("--report", "report_folder", type=click.Path(file_okay=False, path_type=Path), default="deep-report")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a check misses its bounds.")
+def main(
+    count: int,
+    body_budget: int,
+    only: tuple[str, ...],
+    *,
+    pure: bool | None,
+    data: Path | None,
+    report_folder: Path,
+    strict: bool,
+) -> None:
+    """Run the checks one suite after another, each on a broker of its own."""
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    if pure is None:
+        pure = bool(Annulet("", pure=False).missing())
+    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
+        try:
+            program = build_generator(AMQP091, Path(scratch))
+        except GeneratorError as error:
+            raise click.ClickException(str(error)) from error
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        run = Run(count, body_budget * MIB, pure, program, data, console)
+        try:
+            for name, suite in SUITES.items():
+                if not only or name in only:
+                    console.print(f"deep: {name}")
+                    run_suite(name, suite, run)
+        finally:  # an interrupted run reports what it found
+            finish(run, report_folder)
+    kept = sum(outcome.verdict == "pass" for outcome in run.outcomes)
+    missed = [outcome.check for outcome in run.outcomes if outcome.verdict == "MISS"]
+    console.print(f"deep: {kept} kept, {len(missed)} missed: {' '.join(missed) or 'none'}")
+    console.print(f"deep: {report_folder / 'report.md'}")
+    if strict and missed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

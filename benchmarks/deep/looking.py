@@ -1,0 +1,147 @@
+"""A5 and A8: sparse selectors and a browser over all, while others work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from benchmarks.deep.client import Client, ClientError, content_header
+from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
+from benchmarks.deep.run import Run, stall_relations
+from benchmarks.deep.sampling import Stalls
+from benchmarks.deep.site import Site
+from benchmarks.scenarios import GeneratorError
+
+QUEUE = "looking-0"
+MATCHES = 100
+SELECTORS = {
+    "a": ("equality", "shard = 'match'", 0.5, 5.0),
+    "b": ("full decode", "shard LIKE 'mat%' AND weight * 2 > 5 AND NOT (shard = 'other' OR weight < 1)", 3.0, 150.0),
+}
+LEAD_SECONDS = 0.5
+"""Others are at work when the consumer attaches: one that waits with its login for a stall to end would not show it."""
+
+DRAINERS = 4
+ALONE_MOST = 300_000
+
+
+def sparse(count: int) -> tuple[Callable[[int], bytes], list[int]]:
+    """Return the header of each number, and the numbers that match."""
+    step = max(1, count // MATCHES)
+    match = content_header(headers={"shard": "match", "weight": 7})
+    other = content_header(headers={"shard": "other", "weight": 7})
+    chosen = range(step - 1, step * MATCHES, step)
+    return (lambda number: match if number % step == step - 1 and number < step * MATCHES else other), list(chosen)
+
+
+def note_rate(load: Callable[[], float], rates: list[float], outcome: Outcome) -> None:
+    """Run a load and note its rate; what went wrong is a failure of the check."""
+    try:
+        rates.append(load())
+    except GeneratorError as error:
+        outcome.failure = f"the others: {error}"[:300]
+
+
+def run_selectors(run: Run) -> None:
+    """Attach selective consumers to a deep queue; another queue is in use all the time."""
+    with run.site("selectors") as (site, _sampler):
+        client = Client(site.port)
+        header_of, chosen = sparse(run.count)
+        alone = run.bystander(site)
+        for letter, (title, selector, first_most, all_most) in SELECTORS.items():
+            queue = f"{QUEUE}-{letter}"
+            client.declare(queue)
+            client.publish(queue, range(run.count), header_of)
+            with run.check(f"A5{letter}", f"selector that takes {MATCHES} of {run.count:,}: {title}") as outcome:
+                before = Stalls.of(site.metrics())
+                rates: list[float] = []
+                others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
+                others.start()
+                time.sleep(LEAD_SECONDS)
+                try:
+                    first, everything, numbers = take_matches(site, queue, selector)
+                finally:
+                    others.join()
+                outcome.relations += [
+                    Relation("first after", first, "s", most=first_most),
+                    Relation("all after", everything, "s", most=all_most),
+                    exactly("not as expected", int(numbers != chosen), 0),
+                    Relation("others' rate over theirs alone", sum(rates) / alone, least=0.7),
+                    *evaluations(site, run.count),
+                    *stall_relations(site, before),
+                ]
+        client.close()
+
+
+def take_matches(site: Site, queue: str, selector: str) -> tuple[float, float, list[int]]:
+    """Return the seconds to the first match and to all, and their numbers."""
+    consumer = Client(site.port)
+    began = time.monotonic()
+    consumer.consume(queue, 2 * MATCHES, x_selector=selector)
+    first, numbers = 0.0, []
+    for found in consumer.deliveries():
+        first = first or time.monotonic() - began
+        numbers += [delivery.number for delivery in found]
+        if len(numbers) >= MATCHES:
+            break
+    everything = time.monotonic() - began
+    consumer.close()
+    if not numbers:
+        raise ClientError("no match came")
+    return first, everything, numbers
+
+
+def evaluations(site: Site, count: int) -> list[Relation]:
+    """Return how often selectors were evaluated, where the broker tells."""
+    metrics = site.metrics()
+    told = [value for name, value in metrics.items() if name.startswith("selector_evaluations_total")]
+    return [Relation("evaluations", sum(told), most=2 * count)] if told else []
+
+
+def run_browser(run: Run) -> None:
+    """Browse all while four consumers take the first half; their rate is held against that without a browser."""
+    with run.site("browser") as (site, sampler):
+        alone_count = min(ALONE_MOST, run.count)
+        run.fill(site, "quiet-", alone_count)
+        alone = run.drain(site, "quiet-", alone_count // 2, "--consumers", str(DRAINERS))
+        run.fill(site, "looking-", run.count)
+        with run.check("A8", f"browse all while {DRAINERS} consumers take half") as outcome:
+            since, resident, before = sampler.now(), site.resident(), Stalls.of(site.metrics())
+            rates: list[float] = []
+
+            def drain() -> float:
+                return run.drain(site, "looking-", run.count // 2, "--consumers", str(DRAINERS))
+
+            others = threading.Thread(target=note_rate, args=(drain, rates, outcome))
+            others.start()
+            try:
+                seen, out_of_order = browse(site, run.count)
+            finally:
+                others.join()
+            grown = (sampler.highest_since(since) - resident) / MIB
+            outcome.relations += [
+                exactly("of the half nobody takes, seen", sum(seen[run.count // 2 + 4000 :]), run.count // 2 - 4000),
+                exactly("out of order", out_of_order, 0),
+                Relation("seen of all", sum(seen)),
+                Relation("consumers' rate over that without a browser", sum(rates) / alone, least=0.8),
+                Relation("resident set grew by", grown, "MiB", most=4),
+                *stall_relations(site, before),
+            ]
+
+
+def browse(site: Site, count: int) -> tuple[bytearray, int]:
+    """Return a mark for each number that was seen, and how many were not ascending."""
+    browser = Client(site.port)
+    browser.consume(QUEUE, 0, no_ack=True, x_browse="snapshot", x_auto_close=True)
+    seen, out_of_order, last = bytearray(count), 0, -1
+    for found in browser.deliveries():
+        for delivery in found:
+            if not delivery.body:
+                browser.close()
+                return seen, out_of_order
+            number = delivery.sequence
+            out_of_order += number <= last
+            last = number
+            seen[number] = 1
+    raise ClientError(f"the browser's end did not come; it saw {sum(seen)}")

@@ -1,0 +1,169 @@
+"""A9 to A12: starting again with everything there, exact acknowledgements, and the disk given back."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+
+from benchmarks.deep.client import Client, ClientError, plain
+from benchmarks.deep.outcome import MIB, Relation, exactly
+from benchmarks.deep.run import Run, first_delivery, wait_for
+from benchmarks.deep.site import Site
+
+QUEUE = "restarts"
+SEGMENT_BYTES = 16 * MIB
+RELEASE_SECONDS = 60.0
+QUIET_SECONDS = 3.0
+ACKNOWLEDGED_EARLY_MOST = 20_000
+
+
+def run_restarts(run: Run) -> None:
+    """Fill, stop, kill under load, acknowledge every other message, kill, acknowledge all but one."""
+    with run.site("restarts") as (site, _sampler):
+        filler = Client(site.port)
+        filler.declare(QUEUE)
+        filler.publish(QUEUE, range(run.count), plain)
+        filler.close()
+        with run.check("A9", "clean restart") as outcome:
+            stopped = site.end(signal.SIGTERM)
+            started = site.start()
+            first = started + first_delivery(site, QUEUE)
+            outcome.relations += [
+                Relation("listening after", started, "s", most=3),
+                Relation("first delivery after", first, "s", most=5),
+                exactly("messages", site.queue_metric(QUEUE, "messages_pending"), run.count),
+                Relation("the stop took", stopped, "s"),
+            ]
+        present = bytearray(b"\1") * run.count
+        with run.check("A10", "kill -9 while others publish and acknowledge") as outcome:
+            confirmed = kill_under_load(run, site, present)
+            started = site.start()
+            lost, back = take_alternate(site, present, confirmed)
+            outcome.relations += [
+                Relation("listening after", started, "s", most=30),
+                exactly("confirmed and lost", lost, 0),
+                exactly("settled and back", back, 0),
+            ]
+        left = sum(present)
+        with run.check("A11", "every other message acknowledged, kill -9") as outcome:
+            site.end(signal.SIGKILL)
+            state = sum(path.stat().st_size for path in (site.data / "messages").glob("checkpoint-*"))
+            started = site.start()
+            outcome.relations += [
+                exactly("messages", site.queue_metric(QUEUE, "messages_pending"), left),
+                Relation("acknowledgement state", state / MIB, "MiB", most=max(2.0, 2.0 * run.count / 1e7)),
+                Relation("listening after", started, "s"),
+            ]
+        with run.check("A12", "all but the first acknowledged") as outcome:
+            take_all_but_first(site, outcome.relations, left)
+
+
+def kill_under_load(run: Run, site: Site, present: bytearray) -> range:
+    """Acknowledge the first, confirm that; kill while a producer is at work. Return the numbers it had confirmed."""
+    early = min(ACKNOWLEDGED_EARLY_MOST, run.count // 10)
+    consumer = Client(site.port)
+    consumer.consume(QUEUE, 1000)
+    taken = 0
+    for found in consumer.deliveries():
+        part = found[: early - taken]
+        consumer.acknowledge(part[-1].tag, multiple=True)
+        for delivery in part:
+            present[delivery.number] = 0
+        taken += len(part)
+        if taken == early:
+            break
+    consumer.close()
+    done = run.count
+    producer = Client(site.port)
+    producer.publish(QUEUE, range(done, done + 500), plain)  # a confirm covers the acknowledgements before it
+    done += 500
+    timer = threading.Timer(1.0, site.end, [signal.SIGKILL])
+    timer.start()
+    with contextlib.suppress(ClientError, OSError):  # the kill cuts it
+        while True:
+            producer.publish(QUEUE, range(done, done + 500), plain)
+            done += 500
+    timer.join()
+    return range(run.count, done)
+
+
+def take_alternate(site: Site, present: bytearray, confirmed: range) -> tuple[int, int]:
+    """Take everything, acknowledge odd numbers and what is beyond; return how many were lost, and came back."""
+    consumer = Client(site.port)
+    expected = site.queue_metric(QUEUE, "messages_pending")
+    consumer.consume(QUEUE, 0)
+    count = len(present)
+    seen, back, received, beyond = bytearray(count), 0, 0, set()
+    for found in consumer.deliveries():
+        tags = []
+        for delivery in found:
+            number = delivery.number
+            if number >= count:
+                beyond.add(number)
+                tags.append(delivery.tag)
+                continue
+            back += not present[number]
+            seen[number] = 1
+            if number % 2:
+                tags.append(delivery.tag)
+                present[number] = 0
+        consumer.acknowledge_each(tags)
+        received += len(found)
+        if received >= expected:
+            break
+    lost = sum(was and not now for was, now in zip(present, seen, strict=True)) + len(set(confirmed) - beyond)
+    producer = Client(site.port)
+    producer.declare("marker")
+    # Queued behind the acknowledgements on the other connection once these were read; its confirm covers them.
+    wait_for(lambda: site.queue_metric(QUEUE, "messages_delivering") <= sum(present), 120)
+    producer.publish("marker", range(1), plain)
+    producer.close()
+    consumer.close()
+    return lost, back
+
+
+def take_all_but_first(site: Site, relations: list[Relation], left: int) -> None:
+    """Acknowledge all but the first; wait until the log has given back its segments."""
+    consumer = Client(site.port)
+    consumer.consume(QUEUE, 2000)
+    received, first, ascending, last = 0, -1, True, -1
+    for found in consumer.deliveries():
+        for delivery in found:
+            ascending &= delivery.number > last
+            last = delivery.number
+        received += len(found)
+        if first < 0:
+            first = found[0].number
+            consumer.acknowledge_each([delivery.tag for delivery in found[1:]])
+        else:
+            consumer.acknowledge_each([delivery.tag for delivery in found])
+        if received >= left:
+            break
+    bound = 3 * SEGMENT_BYTES + MIB  # two, one that is being compacted, and what is beside records
+    began = time.monotonic()
+    producer = Client(site.port)
+    with contextlib.suppress(ClientError):  # the figure says how much is left
+        wait_for(lambda: _nudged(producer, site) <= bound, RELEASE_SECONDS)
+    relations += [
+        exactly("out of order", int(not ascending), 0),
+        Relation("log on disk", site.log_bytes() / MIB, "MiB", most=bound / MIB),
+        Relation("given back after", time.monotonic() - began, "s"),
+    ]
+    consumer.close()
+    producer.close()
+    relations.append(exactly("messages left", wait_pending(site), 1))
+
+
+def _nudged(producer: Client, site: Site) -> int:
+    """Return the log's size after another message: segments are looked at when something is written."""
+    producer.publish("marker", range(1), plain)
+    time.sleep(0.2)
+    return site.log_bytes()
+
+
+def wait_pending(site: Site) -> int:
+    """Return how many messages are pending when what was held has come back."""
+    wait_for(lambda: site.queue_metric(QUEUE, "messages_delivering") == 0, QUIET_SECONDS * 10)
+    return site.queue_metric(QUEUE, "messages_pending")

@@ -1,0 +1,138 @@
+"""What every suite of checks is given: options, a way to start sampled brokers, and where outcomes go."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.brokers import BrokerError
+from benchmarks.deep.client import Client, ClientError
+from benchmarks.deep.outcome import MIB, Outcome, Relation
+from benchmarks.deep.sampling import Sample, Sampler, Stalls
+from benchmarks.deep.site import Site
+from benchmarks.scenarios import GeneratorError, run_generator
+
+BODY_BYTES = 1024
+SECONDS_PER_MESSAGE = 0.001
+"""Before a run of a generator counts as hanging: many times what the slowest build needs."""
+
+BYSTANDER_SECONDS = 2.0
+
+FAILURES = (ClientError, GeneratorError, BrokerError, OSError, subprocess.TimeoutExpired)
+"""What a broker that does not do what it should ends in, for its clients."""
+
+
+@dataclasses.dataclass
+class Run:
+    """One run of the harness. ``count`` messages, ``budget`` bytes of bodies in memory."""
+
+    count: int
+    budget: int
+    pure: bool
+    program: Path  # the load generator of AMQP 0-9-1
+    folder: Path | None
+    console: Console
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    outcomes: list[Outcome] = dataclasses.field(default_factory=list)
+    samples: list[Sample] = dataclasses.field(default_factory=list)
+    stalls: Stalls = dataclasses.field(default_factory=Stalls)
+    drifts: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def site(self, suite: str, *, budget: int = 0) -> Iterator[tuple[Site, Sampler]]:
+        """Start a broker for a suite; its samples and stalls are kept."""
+        with Site("--body-budget", str(budget or self.budget), pure=self.pure, folder=self.folder) as site:
+            sampler = Sampler(site, suite, self.began)
+            sampler.start()
+            try:
+                yield site, sampler
+                with contextlib.suppress(OSError):  # it was killed last
+                    self.stalls.add(Stalls.of(site.metrics()))
+            finally:
+                sampler.end()
+                self.samples += sampler.samples
+                for name, value in sampler.drifts.items():
+                    self.drifts[name] = max(self.drifts.get(name, 0.0), value)
+
+    @contextlib.contextmanager
+    def check(self, check: str, title: str) -> Iterator[Outcome]:
+        """Measure one check; what goes wrong is its failure and not the end of the run."""
+        outcome = Outcome(check, title)
+        began = time.monotonic()
+        try:
+            yield outcome
+        except FAILURES as error:
+            outcome.failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        self.outcomes.append(outcome)
+        seconds = time.monotonic() - began
+        self.console.print(f"  {check} {outcome.verdict} ({seconds:.1f} s): {outcome.text()}", markup=False)
+
+    def generate(self, site: Site, queue: str, count: int, *arguments: str) -> dict[str, float]:
+        """Run the load generator on a queue (it adds ``0`` to the name) and return its figures."""
+        command = [str(self.program), "--port", str(site.port), "--pid", str(site.process_id)]
+        command += ["--size", str(BODY_BYTES), "--queue", queue, "--time", str(max(60, count)), "--idle", "60"]
+        return run_generator(
+            [*command, *arguments], f"{queue} {' '.join(arguments)}", 120 + count * SECONDS_PER_MESSAGE
+        )
+
+    def fill(self, site: Site, queue: str, count: int, *arguments: str) -> float:
+        """Publish and return the rate."""
+        confirmed = ["--consumers", "0", "--persistent", "--durable", "--confirm", "1000"]
+        return self.generate(site, queue, count, *confirmed, "--count", str(count), *arguments)["send_rate"]
+
+    def drain(self, site: Site, queue: str, count: int, *arguments: str) -> float:
+        """Consume so many and return the rate. Raises GeneratorError when fewer come."""
+        consume = ["--producers", "0", "--no-declare", "--prefetch", "1000", "--expect", str(count)]
+        drained = self.generate(site, queue, count, *consume, *arguments)
+        if drained["received"] < count:
+            raise GeneratorError(f"{queue}: {drained['received']:.0f} of {count} messages came out")
+        return drained["recv_rate"]
+
+    def bystander(self, site: Site) -> float:
+        """Return the rate of a queue that others use meanwhile: transient, taken at once."""
+        command = [str(self.program), "--port", str(site.port), "--size", str(BODY_BYTES), "--queue", "bystander-"]
+        command += ["--count", "99999999", "--time", str(BYSTANDER_SECONDS), "--prefetch", "500", "--delete"]
+        return float(run_generator(command, "bystander", 120)["recv_rate"])
+
+
+def memory_relation(sampler: Sampler, idle: int, budget: int, since: float = 0.0) -> Relation:
+    """Return A1's: the resident set over the idle one, at every sample, at most the budget and 120 MiB."""
+    grown = (sampler.highest_since(since) - idle) / MIB
+    return Relation("resident set over the idle broker's", grown, "MiB", most=budget / MIB + 120)
+
+
+def stall_relations(site: Site, before: Stalls) -> list[Relation]:
+    """Return how long the event loop was held since ``before``: 99.9 % of looks, and the class of the longest."""
+    stalls = Stalls.of(site.metrics()).since(before)
+    return [
+        Relation("event loop held, 99.9th percentile below", stalls.within(0.999), "ms", most=20),
+        Relation("longest below", stalls.within(1), "ms"),
+    ]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> float:
+    """Return the seconds until something was so, asked as often as answers come. Raises ClientError when time is up."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > seconds:
+            raise ClientError(f"not so after {seconds:.0f} s")
+    return time.monotonic() - began
+
+
+def first_delivery(site: Site, queue: str) -> float:
+    """Return the seconds from subscribing, on a connection that is open, to the first message."""
+    client = Client(site.port)
+    try:
+        began = time.monotonic()
+        client.consume(queue, 1)
+        for _ in client.deliveries():
+            return time.monotonic() - began
+    finally:
+        client.close()
+    raise ClientError("no message came")

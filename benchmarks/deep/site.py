@@ -1,0 +1,134 @@
+"""A broker process under test on a data folder of its own, which can be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from benchmarks.brokers import ROOT, BrokerError, Running, answers, free_port
+
+READY_SECONDS_MAX: Final = 900.0
+STOP_SECONDS_MAX: Final = 120.0
+POLL_SECONDS: Final = 0.005
+HTTP_SECONDS_MAX: Final = 60.0
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Site:
+    """Started on entering, killed and its folder removed on leaving. ``arguments`` go to ``annulet serve``."""
+
+    def __init__(self, *arguments: str, pure: bool, folder: Path | None = None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="annulet-deep-", dir=folder))
+        self.data = self.folder / "data"
+        self.port = 0
+        self.http_port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._arguments = arguments
+        self._environment = {
+            **os.environ,
+            "ANNULET_PURE": "1" if pure else "0",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])),
+        }
+
+    def start(self) -> float:
+        """Start; return the seconds until clients are greeted. Raises BrokerError with the end of the log."""
+        self.port, self.http_port = free_port(), free_port()
+        command = [sys.executable, "-c", "from annulet.cli.main import main; main()", "serve"]
+        command += ["--data", str(self.data), "--amqp", f"127.0.0.1:{self.port}"]
+        command += ["--http", f"127.0.0.1:{self.http_port}", "--bulk", "off", "--stomp", "off", *self._arguments]
+        log = self.folder / "log"
+        began = time.monotonic()
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command, env=self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        while not answers(self.port):
+            if self.process.poll() is not None or time.monotonic() - began > READY_SECONDS_MAX:
+                tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise BrokerError(f"not ready after {time.monotonic() - began:.0f} s:\n{tail}")
+            time.sleep(POLL_SECONDS)
+        return time.monotonic() - began
+
+    def end(self, number: signal.Signals) -> float:
+        """Send SIGTERM or SIGKILL; return the seconds until the process was gone."""
+        assert self.process is not None
+        began = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(STOP_SECONDS_MAX)
+        return time.monotonic() - began
+
+    @property
+    def running(self) -> Running:
+        """What the load generators want to know."""
+        return Running(self.port, self.process_id)
+
+    @property
+    def process_id(self) -> int:
+        """Of the process started last."""
+        assert self.process is not None
+        return self.process.pid
+
+    def resident(self) -> int:
+        """Return the resident set in bytes. Raises OSError while nothing runs."""
+        fields = Path(f"/proc/{self.process_id}/statm").read_text().split()
+        return int(fields[1]) * PAGE_BYTES
+
+    def metrics(self) -> dict[str, float]:
+        """Return every sample by its name with labels, without ``annulet_``. Raises OSError while nobody listens."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=HTTP_SECONDS_MAX)
+        try:
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+        except http.client.HTTPException as error:
+            raise OSError(str(error)) from error
+        finally:
+            connection.close()
+        samples = {}
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                samples[name.removeprefix("annulet_")] = float(value)
+        return samples
+
+    def queue_metric(self, queue: str, name: str) -> int:
+        """Return a figure of one queue, 0 when it is not there."""
+        return int(self.metrics().get(f'queue_{name}{{queue="{queue}",vhost="/"}}', 0))
+
+    def log_bytes(self) -> int:
+        """Return what the message log takes on disk."""
+        return sum(path.stat().st_size for path in (self.data / "messages").glob("*.segment"))
+
+    def drop_cache(self) -> None:
+        """Have the system forget the log's pages, so that reads come from the disk."""
+        for path in (self.data / "messages").glob("*.segment"):
+            with path.open("rb") as file:
+                os.fdatasync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def __enter__(self) -> Site:
+        try:
+            self.start()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,82 @@
+"""A7 and A14: a consumer with very many unacknowledged messages, alive and killed."""
+
+from __future__ import annotations
+
+from benchmarks.deep.client import Client, ClientError
+from benchmarks.deep.outcome import MIB, Relation, exactly
+from benchmarks.deep.run import Run, memory_relation, stall_relations, wait_for
+from benchmarks.deep.sampling import Stalls
+from benchmarks.deep.site import Site
+
+HELD_MOST = 1_000_000
+PREFETCH = 50_000
+"""Of each channel: the field has 16 bits, and 0 would be no limit."""
+
+OTHERS_MOST = 100_000
+QUEUE, ALONE = "held-0", "alone-"
+
+
+def run_unacknowledged(run: Run) -> None:
+    """Hold, compare another consumer's rate, kill the holder, take everything again."""
+    with run.site("unacknowledged") as (site, sampler):
+        idle = site.resident()
+        channels = max(1, min(HELD_MOST, run.count // 2) // PREFETCH)
+        each = min(PREFETCH, run.count // 2)
+        held, others = channels * each, min(OTHERS_MOST, run.count // 2)
+        run.fill(site, ALONE, others)
+        alone = run.drain(site, ALONE, others)
+        run.fill(site, "held-", held + others)
+        with run.check("A14", f"another consumer's rate while one holds {held:,}") as outcome:
+            holder = hold(site, channels, each)
+            rate = run.drain(site, "held-", others)
+            outcome.relations += [
+                Relation("over its rate alone", rate / alone, least=0.95),
+                memory_relation(sampler, idle, run.budget),
+            ]
+        with run.check("A7", f"the holder of {held:,} is killed") as outcome:
+            before, resident, since = Stalls.of(site.metrics()), site.resident(), sampler.now()
+            holder.abort()
+            seconds = wait_for(lambda: site.queue_metric(QUEUE, "messages_delivering") == 0, 120)
+            grown = (max(sampler.highest_since(since), site.resident()) - resident) / MIB
+            outcome.relations += [
+                Relation("all pending after", seconds * 1000, "ms", most=250),
+                *stall_relations(site, before),
+                Relation("resident set grew by", grown, "MiB", most=20),
+            ]
+            outcome.relations += take_again(site, held)
+
+
+def hold(site: Site, channels: int, each: int) -> Client:
+    """Return a client that holds so many messages on each channel."""
+    client = Client(site.port, channels)
+    for channel in range(1, channels + 1):
+        client.consume(QUEUE, each, channel=channel)
+    held = 0
+    for found in client.deliveries():
+        held += len(found)
+        if held == channels * each:
+            return client
+    raise ClientError(f"only {held} messages came")
+
+
+def take_again(site: Site, count: int) -> list[Relation]:
+    """Take them with another consumer and say how it was."""
+    client = Client(site.port)
+    client.consume(QUEUE, 2000)
+    received = out_of_order = unmarked = 0
+    last = -1
+    for found in client.deliveries():
+        for delivery in found:
+            out_of_order += delivery.sequence <= last
+            last = delivery.sequence
+            unmarked += not delivery.redelivered
+        received += len(found)
+        client.acknowledge(found[-1].tag, multiple=True)
+        if received >= count:
+            break
+    client.close()
+    return [
+        exactly("came again", received, count),
+        exactly("out of order", out_of_order, 0),
+        exactly("without the redelivered mark", unmarked, 0),
+    ]

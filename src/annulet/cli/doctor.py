@@ -1,0 +1,120 @@
+"""``annulet doctor``: what is wrong with a data directory, and what to do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from annulet.store.errors import StoreError
+from annulet.store.inspection import ERROR, NOTE, WARNING, inspect, repair
+
+if TYPE_CHECKING:
+    from annulet.store.inspection import Inspection
+
+EXIT_UNSOUND: Final = 1
+"""There is an error or a warning. click uses 2 for wrong options."""
+
+PROGRESS_SECONDS: Final = 1.0
+"""Between two lines on a terminal while a large log is read."""
+
+COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
+
+
+@click.command()
+@click.argument("data", type=click.Path(path_type=Path), default=Path("annulet-data"))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: sound, findings, figures.")
+@click.option("--repair", "wanted", is_flag=True, help="Remove temporary and orphaned files. Never a message.")
+def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
+    """Look at the data directory DATA of a stopped broker.  [default: ./annulet-data]
+
+    Exit code 0: nobody has to do anything; 1: there is an error or a warning.
+    """
+    with quiet_log():
+        found = inspect(data, int(time.time() * 1000), None if as_json else Progress())
+    removed: list[Path] = []
+    failure = ""
+    if wanted:
+        try:
+            removed = repair(found)
+        except (StoreError, OSError) as error:
+            failure = str(error)
+    if as_json:
+        click.echo(json.dumps(document(found, removed, failure), indent=2))
+    else:
+        for line in lines(found, removed, failure):
+            click.echo(line)
+    sys.exit(0 if found.sound and not failure else EXIT_UNSOUND)
+
+
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """Keep recovery from logging: what it would say is among the findings."""
+    ours = logging.getLogger("annulet")
+    level = ours.level
+    ours.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+
+
+class Progress:
+    """Says on standard error how far reading the log is, once a second, where somebody looks."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, read: int, total: int) -> None:
+        """Note that a segment was read."""
+        if sys.stderr.isatty() and time.monotonic() - self._last >= PROGRESS_SECONDS:
+            self._last = time.monotonic()
+            click.echo(f"reading segment {read} of {total}", err=True)
+
+
+def document(found: Inspection, removed: list[Path], failure: str) -> dict[str, Any]:
+    """Return what ``--json`` prints."""
+    findings = []
+    for finding in found.findings:
+        item = asdict(finding)
+        item["removable"] = [str(path) for path in finding.removable]
+        findings.append(item)
+    return {
+        "directory": str(found.directory),
+        "sound": found.sound and not failure,
+        "findings": findings,
+        "figures": found.figures,
+        "removed": [str(path) for path in removed],
+        "repair_failure": failure,
+    }
+
+
+def lines(found: Inspection, removed: list[Path], failure: str) -> list[str]:
+    """Return what is printed for people: figures, findings with their remedies, the verdict."""
+    text = []
+    for section, figures in found.figures.items():
+        if isinstance(figures, dict):
+            plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
+            text.append(
+                f"{section:<12}" + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())
+            )
+    for finding in found.findings:
+        word = click.style(f"{finding.severity:<8}", fg=COLOURS[finding.severity])
+        text.append(f"{word} {finding.code}: {finding.text}")
+        if finding.remedy:
+            text.append(f"{'':<8}   -> {finding.remedy}")
+    text += [f"removed  {path}" for path in removed]
+    if failure:
+        text.append(f"the repair failed: {failure}")
+    errors = sum(finding.severity == ERROR for finding in found.findings)
+    warnings = sum(finding.severity == WARNING for finding in found.findings)
+    text.append("sound" if found.sound and not failure else f"{errors} errors, {warnings} warnings")
+    return text

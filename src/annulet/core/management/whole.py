@@ -1,0 +1,52 @@
+"""Removing all messages of a queue that is deeper than memory: at once, without looking at any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
+
+if TYPE_CHECKING:
+    from annulet.core.management.actions import Remove
+    from annulet.core.management.selection import Selection
+    from annulet.core.virtual_host import VirtualHost
+
+
+class WholePreview(Preview):
+    """Says what is there, and shows the first few messages."""
+
+    def __init__(self, action: Remove, selection: Selection, *, sample_max: int) -> None:
+        super().__init__(action, selection, sample_max=sample_max, leading=sample_max)
+
+    def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
+        """Look at the sample; the figures are the queue's own."""
+        if not super().step(now, budget_messages):
+            return False
+        result, queue = self.result, self.action.queue
+        result.count = result.matched = queue.order.count + queue.schedule.count
+        result.bytes = queue.pending_bytes + queue.schedule.bytes
+        return True
+
+
+class WholeRemoval(Operation):
+    """Empties a queue in one step; it reports how many messages went, and no ids."""
+
+    def __init__(self, host: VirtualHost, action: Remove, selection: Selection, *, user: str, now: int) -> None:
+        super().__init__(host, action, selection, user=user, now=now, leading=0)
+        self._removal = action
+        self._there = action.queue.order.count + action.queue.schedule.count
+
+    @property
+    def total(self) -> int:
+        """How many messages there were at the start, or, when it was later, when they went."""
+        return self._there
+
+    def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
+        """Return a preview of the same action, on what is in the queue now."""
+        return WholePreview(self._removal, self.selection, sample_max=sample_max)
+
+    def _do(self, looks: int, octets: int, now: int) -> None:
+        del looks, octets
+        self.done = self.action.queue.empty(self._removal.reason, now)
+        self._there = self.seen = self.matched = self.done
+        self._end(FINISHED, now)

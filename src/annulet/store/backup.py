@@ -1,0 +1,237 @@
+"""The disk side of a backup: what is staged at one instant, and copying it to an empty directory.
+
+At the instant every file of the message log gets a second name (a hard link) in a staging directory beside the log, and
+the SQLite files are copied into it. From then on compaction and removal work on names the backup does not use, so the
+copy takes its time while the broker goes on. A segment that still takes records is copied up to where it was written at
+the instant: what is before that place never changes. The result is what ``kill -9`` at the instant would have left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from annulet import __version__
+from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX, write_durably
+from annulet.store.data_format import (
+    BACKUP_FILE,
+    FORMAT_FILE,
+    FORMAT_VERSION,
+    LOG_DIRECTORY,
+    STAGE_DIRECTORY,
+    STAGING_DIRECTORY,
+    UNFINISHED_BACKUP,
+)
+from annulet.store.errors import BackupError
+from annulet.store.files import OsFileSystem
+from annulet.store.log import OPEN_MARKER
+from annulet.store.segment import segment_number
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+COPY_BYTES: Final = 4 << 20
+"""Bytes copied between two looks at whether the backup is cancelled."""
+
+SPACE_KEPT: Final = 64 << 20
+"""Bytes that stay free on the target's disk: a broker is to be able to start on the backup."""
+
+DIRECTORY_MODE: Final = 0o700
+"""Messages and password hashes are nobody else's business."""
+
+FILE_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file of the backup: name below the directory, and how many bytes from its start belong to it."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(slots=True)
+class Staging:
+    """What was there at the instant, under names of its own in ``directory``."""
+
+    directory: Path
+    files: list[StagedFile] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files)
+
+    def add(self, name: str) -> None:
+        """Add a file that is in the directory already, as it is."""
+        self.files.append(StagedFile(name, (self.directory / name).stat().st_size))
+
+    def link_log(self, log: Path, ends: Mapping[int, int]) -> None:
+        """Give the log's files a second name. ``ends``: written bytes of segments that still take records, by number.
+
+        Nobody may write, replace or remove files of the log meanwhile. Raises :class:`BackupError` where the file
+        system has no hard links.
+        """
+        (self.directory / LOG_DIRECTORY).mkdir()
+        for name in sorted(path.name for path in log.iterdir()):
+            number = segment_number(name)
+            if name in (BALLAST_FILE, OPEN_MARKER) or name.endswith(UNFINISHED_SUFFIX):
+                continue
+            staged = f"{LOG_DIRECTORY}/{name}"
+            try:
+                os.link(log / name, self.directory / staged)
+            except OSError as error:
+                raise BackupError(
+                    f"{log / name} cannot be linked into {self.directory}: {error.strerror}; a backup of a running "
+                    "broker needs a file system with hard links: stop the broker and copy its directory"
+                ) from error
+            if number is not None and number in ends:
+                self.files.append(StagedFile(staged, ends[number]))
+            else:
+                self.add(staged)
+        (self.directory / LOG_DIRECTORY / OPEN_MARKER).touch()
+        self.add(f"{LOG_DIRECTORY}/{OPEN_MARKER}")  # a start on the backup recovers, as after a crash
+
+    def link_stages(self, stages: Path) -> None:
+        """Give rows that wait for the commit of a staged publish a second name. A stage that is complete never changes.
+
+        Others may come and go meanwhile: one that came after the instant is one that nobody commits, one that went was
+        published before it.
+        """
+        for path in sorted(stages.glob("*/*.arrow")):
+            place = self.directory / STAGE_DIRECTORY / path.parent.name
+            place.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, place / path.name)
+            except FileNotFoundError:
+                continue
+            self.add(f"{STAGE_DIRECTORY}/{path.parent.name}/{path.name}")
+
+    def remove(self) -> None:
+        """Give the second names up."""
+        shutil.rmtree(self.directory)
+
+
+def open_staging(data: Path) -> Staging:
+    """Make the staging directory of a data directory, empty."""
+    remove_staging(data)
+    directory = data / STAGING_DIRECTORY
+    directory.mkdir(mode=DIRECTORY_MODE)
+    return Staging(directory)
+
+
+def remove_staging(data: Path) -> None:
+    """Remove what an interrupted backup left. Call it with the directory's lock held."""
+    directory = data / STAGING_DIRECTORY
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+def check_target(target: Path, data: Path) -> None:
+    """Refuse what cannot take a backup of the data directory ``data``: :class:`BackupError` with the remedy."""
+    if not target.is_absolute():
+        raise BackupError(f"directory {str(target)!r} is relative; give an absolute path on the broker's machine")
+    place = target.resolve()
+    if place == data.resolve() or data.resolve() in place.parents:
+        raise BackupError(f"directory {target} is inside the data directory {data}; give one outside, on another disk")
+    if target.exists() and not target.is_dir():
+        raise BackupError(f"{target} is a file; give a directory that is empty or not there")
+    if target.exists() and any(target.iterdir()):
+        raise BackupError(f"directory {target} is not empty; give one that is empty or not there")
+    if not target.exists() and not target.parent.is_dir():
+        raise BackupError(f"there is no directory {target.parent}; make it, or give another place")
+    needed = sum(path.lstat().st_size for path in data.rglob("*") if path.is_file()) + SPACE_KEPT
+    usage = os.statvfs(target if target.exists() else target.parent)
+    free = usage.f_bavail * usage.f_frsize
+    if needed > free:
+        raise BackupError(
+            f"no room in {target}: the backup needs up to {needed} bytes, {free} are free; free some or give another"
+        )
+
+
+class BackupCopy:
+    """Copies a staging to a target. Belongs to a thread of its own; ``copied`` counts bytes for whoever looks."""
+
+    def __init__(self, staging: Staging, target: Path, at: int, cancelled: threading.Event) -> None:
+        self.copied = 0
+        self._staging = staging
+        self._target = target
+        self._at = at  # milliseconds since 1970
+        self._cancelled = cancelled
+        self._made: list[Path] = []  # in the order they were made
+
+    def run(self) -> None:
+        """Copy everything, durably. Raises ``OSError`` or :class:`BackupError`; what was made is gone then."""
+        try:
+            self._copy_all()
+        except BaseException:
+            self._undo()
+            raise
+
+    def _copy_all(self) -> None:
+        target = self._target
+        self._make_directory(target)
+        (target / UNFINISHED_BACKUP).touch(mode=FILE_MODE)
+        self._made.append(target / UNFINISHED_BACKUP)
+        for file in self._staging.files:
+            self._copy(file)
+        content = json.dumps({"format": FORMAT_VERSION, "written_by": __version__}) + "\n"
+        self._made.append(target / FORMAT_FILE)
+        files = OsFileSystem()
+        write_durably(target / FORMAT_FILE, content.encode(), files)
+        manifest = {
+            "taken_at": self._at,
+            "version": __version__,
+            "files": {file.name: file.bytes for file in self._staging.files},
+        }
+        marker = target / UNFINISHED_BACKUP
+        write_durably(marker, json.dumps(manifest, indent=1).encode(), files)
+        for directory in sorted({(target / file.name).parent for file in self._staging.files}):
+            files.sync_directory(directory)
+        if (target / STAGE_DIRECTORY).exists():
+            files.sync_directory(target / STAGE_DIRECTORY)
+        marker.rename(target / BACKUP_FILE)  # the last step: from here on it is a data directory
+        self._made.append(target / BACKUP_FILE)
+        files.sync_directory(target)
+        files.sync_directory(target.parent)
+
+    def _make_directory(self, path: Path) -> None:
+        if not path.exists():
+            path.mkdir(mode=DIRECTORY_MODE)
+            self._made.append(path)
+
+    def _copy(self, file: StagedFile) -> None:
+        source, target = self._staging.directory / file.name, self._target / file.name
+        for directory in reversed(Path(file.name).parents[:-1]):
+            self._make_directory(self._target / directory)
+        with source.open("rb") as reader:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            self._made.append(target)
+            with os.fdopen(descriptor, "wb", buffering=0) as writer:
+                left = file.bytes
+                while left > 0:
+                    if self._cancelled.is_set():
+                        raise BackupError("the backup was cancelled: the broker stops")
+                    data = reader.read(min(left, COPY_BYTES))
+                    if not data:
+                        raise BackupError(f"{source} ended {left} bytes early; look at the disk with annulet doctor")
+                    writer.write(data)
+                    left -= len(data)
+                    self.copied += len(data)
+                os.fsync(writer.fileno())
+
+    def _undo(self) -> None:
+        """Leave the target as it was found, as far as the system lets us; the marker goes last."""
+        marker = self._target / UNFINISHED_BACKUP
+        for path in sorted(self._made, key=lambda path: (path == self._target, path == marker, -len(path.parts))):
+            with suppress(OSError):  # the first error is the one to tell; the marker says that this is no backup
+                if path.is_dir():
+                    path.rmdir()
+                else:
+                    path.unlink(missing_ok=True)

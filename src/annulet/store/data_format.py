@@ -1,0 +1,115 @@
+"""The format version of a data directory: one small file that says who may open it.
+
+The format covers everything below the directory together: message log, catalogue, history, how they refer to each
+other. It is checked before any of them is opened, because a version that does not know a newer segment or record would
+take it for damage.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from annulet import __version__
+from annulet.store.checkpoint import write_durably
+from annulet.store.errors import FormatError
+from annulet.store.files import OsFileSystem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT_VERSION: Final = 1
+"""Written into :data:`FORMAT_FILE`. To be raised when an older version would misread what this one writes."""
+
+FORMAT_FILE: Final = "format.json"
+CATALOGUE_FILE: Final = "catalogue.sqlite"
+HISTORY_FILE: Final = "history.sqlite"
+LOG_DIRECTORY: Final = "messages"
+STAGE_DIRECTORY: Final = "stages"
+QUARANTINE_DIRECTORY: Final = "quarantine"
+BACKUP_FILE: Final = "backup.json"
+STAGING_DIRECTORY: Final = "backup-staging"
+"""What a data directory holds, beside the lock."""
+
+UNVERSIONED: Final = 0
+"""Format of directories written before there was a format file (Annulet 0.1 to 0.3): as format 1, without the file."""
+
+OLDEST_READ: Final = UNVERSIONED
+"""Directories of this format and newer ones are migrated at start, step by step."""
+
+UNFINISHED_BACKUP: Final = "backup.unfinished"
+"""There while a backup is copied into a directory; what is there by then is no whole broker."""
+
+FORMAT_BYTES_MAX: Final = 4096
+"""The file is some 60 bytes; more is not ours and is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFormat:
+    """What the format file says. ``written_by`` is the version of Annulet that wrote it; empty when unversioned."""
+
+    version: int
+    written_by: str
+
+
+def read_format(directory: Path) -> DataFormat | None:
+    """Return the format of a data directory; ``None`` for one that is empty or not there.
+
+    Raises :class:`FormatError` when the file cannot be understood, ``OSError`` when it cannot be read.
+    """
+    path = directory / FORMAT_FILE
+    try:
+        with path.open("rb") as file:
+            data = file.read(FORMAT_BYTES_MAX)
+    except FileNotFoundError:
+        return DataFormat(UNVERSIONED, "") if _holds_data(directory) else None
+    try:
+        content = json.loads(data)
+        version, written_by = content["format"], content["written_by"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(path) from error
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1 or not isinstance(written_by, str):
+        raise _damaged(path)
+    return DataFormat(version, written_by)
+
+
+def check_format(directory: Path) -> DataFormat | None:
+    """Return the format, ``None`` for a fresh directory. Raises :class:`FormatError` when it must not be opened."""
+    if (directory / UNFINISHED_BACKUP).exists():
+        raise FormatError(
+            f"data directory {directory} is a backup that was not finished: its messages are incomplete; "
+            "take the backup again into another directory, and remove this one"
+        )
+    found = read_format(directory)
+    if found is not None and found.version > FORMAT_VERSION:
+        raise FormatError(
+            f"data directory {directory} has format {found.version}, written by Annulet {found.written_by}; this is "
+            f"Annulet {__version__}, which opens formats {OLDEST_READ} to {FORMAT_VERSION}; start Annulet "
+            f"{found.written_by} or newer, or a backup that was taken before the upgrade"
+        )
+    return found
+
+
+def open_format(directory: Path) -> None:
+    """Check the format and make it the present one. Call it with the directory's lock held, before anything is opened.
+
+    A fresh directory gets the file. One without a version has the same content as format 1, so that its migration is
+    the file; nothing else is written. Raises :class:`FormatError` or ``OSError``.
+    """
+    found = check_format(directory)
+    if found is None or found.version < FORMAT_VERSION:
+        content = json.dumps({"format": FORMAT_VERSION, "written_by": __version__}) + "\n"
+        write_durably(directory / FORMAT_FILE, content.encode(), OsFileSystem())
+
+
+def _holds_data(directory: Path) -> bool:
+    """Say whether a version before the format file wrote here: it made the catalogue first."""
+    return (directory / CATALOGUE_FILE).exists() or (directory / LOG_DIRECTORY).exists()
+
+
+def _damaged(path: Path) -> FormatError:
+    return FormatError(
+        f"format file {path} cannot be understood; restore it from a backup, or, when no newer version of Annulet "
+        f'ever ran on this directory, write {{"format": {FORMAT_VERSION}, "written_by": "{__version__}"}} into it'
+    )

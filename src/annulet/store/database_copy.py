@@ -1,0 +1,25 @@
+"""Copying an open SQLite database page by page."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from annulet.store.errors import BackupError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def copy_database(connection: sqlite3.Connection, path: Path) -> None:
+    """Write what the connection sees to a new file. It is not synced: whoever keeps it copies and syncs it.
+
+    Holds the thread for all pages, so that nothing can change between two of them. Raises :class:`BackupError`.
+    """
+    try:
+        with closing(sqlite3.connect(path)) as copy:
+            copy.execute("PRAGMA synchronous=OFF")
+            connection.backup(copy)
+    except sqlite3.Error as error:
+        raise BackupError(f"the database cannot be copied to {path}: {error}; look at the disk") from error

@@ -1,0 +1,394 @@
+"""What is wrong with a data directory whose broker is stopped, and what to do about it.
+
+Looking changes nothing: SQLite files are checked in a copy (a reader of the original would leave files behind, which
+belong to whoever looked), the log is read by :mod:`annulet.store.log_inspection`. :func:`repair` removes what the
+findings call removable, which are files that hold no message and that a start would remove or make anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from annulet.store import catalogue, history
+from annulet.store.checkpoint import UNFINISHED_SUFFIX
+from annulet.store.data_format import (
+    BACKUP_FILE,
+    CATALOGUE_FILE,
+    FORMAT_FILE,
+    HISTORY_FILE,
+    LOG_DIRECTORY,
+    QUARANTINE_DIRECTORY,
+    STAGE_DIRECTORY,
+    STAGING_DIRECTORY,
+    UNFINISHED_BACKUP,
+    UNVERSIONED,
+    check_format,
+)
+from annulet.store.errors import DirectoryInUseError, FormatError
+from annulet.store.lock import LOCK_FILE, DirectoryLock
+from annulet.store.log_inspection import LogInspection, inspect_log
+from annulet.store.space import SEGMENT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+ERROR: Final = "error"
+"""A broker does not start, or messages are lost or will be."""
+WARNING: Final = "warning"
+"""Somebody should look: nothing is lost, or it is known and done with."""
+NOTE: Final = "note"
+"""As it should be after what happened."""
+
+FREE_BYTES_WANTED: Final = 16 * SEGMENT_BYTES
+"""256 MiB: below this a broker under load is some seconds away from refusing publishes."""
+
+FREE_BYTES_NEEDED: Final = 2 * SEGMENT_BYTES
+"""Tail and spare of the log: with less a start may not be able to take a publish."""
+
+WORLD_WRITABLE: Final = 0o002
+
+KNOWN_NAMES: Final = frozenset(
+    {
+        *(FORMAT_FILE, LOCK_FILE, CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, QUARANTINE_DIRECTORY),
+        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, STAGE_DIRECTORY, "lost+found"),
+        *(f"{name}{end}" for name in (CATALOGUE_FILE, HISTORY_FILE) for end in ("-wal", "-shm")),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say. ``code`` stays the same over versions; ``removable`` is what a repair removes."""
+
+    severity: str
+    code: str
+    text: str
+    remedy: str = ""
+    removable: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What was found. ``figures`` are plain values by section; ``sound`` means neither error nor warning."""
+
+    directory: Path
+    findings: list[Finding] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Nobody has to do anything."""
+        return all(finding.severity == NOTE for finding in self.findings)
+
+    def add(self, severity: str, code: str, text: str, remedy: str = "", removable: Iterable[Path] = ()) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(severity, code, text, remedy, tuple(removable)))
+
+
+def inspect(directory: Path, now: int, progress: Callable[[int, int], None] | None = None) -> Inspection:
+    """Look at all of a data directory; ``now`` is in milliseconds since 1970.
+
+    No broker may run on it: its lock is held meanwhile. ``progress`` is told how many segments were read, of how many.
+    """
+    found = Inspection(directory)
+    if not directory.is_dir():
+        text = f"{directory} is no directory" if directory.exists() else f"there is no directory {directory}"
+        found.add(ERROR, "no-directory", text, "name the data directory: annulet doctor DIRECTORY")
+        return found
+    lock = DirectoryLock(directory)
+    try:
+        lock.acquire_unwritten()
+        if _check_format(found):
+            queues = _check_catalogue(found)
+            _check_history(found)
+            _check_log(found, queues, now, progress)
+            _check_other_files(found)
+        _check_space(found)
+        _check_permissions(found)
+    except DirectoryInUseError as error:
+        remedy = "stop the broker, or take a backup of it with annulet backup and look at that"
+        found.add(ERROR, "in-use", str(error).partition(";")[0], remedy)
+    except OSError as error:
+        found.add(ERROR, "unreadable", f"{error.filename or directory}: {error.strerror}", "run as the broker's user")
+    finally:
+        lock.release()
+    return found
+
+
+def repair(found: Inspection) -> list[Path]:
+    """Remove what is removable and return it. Never a segment, a checkpoint, a catalogue or evidence of damage.
+
+    Raises :class:`DirectoryInUseError` when a broker was started meanwhile, ``OSError`` when a file cannot be removed.
+    """
+    removed = []
+    lock = DirectoryLock(found.directory)
+    lock.acquire_unwritten()
+    try:
+        for path in (path for finding in found.findings for path in finding.removable):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+            removed.append(path)
+    finally:
+        lock.release()
+    return removed
+
+
+def _check_format(found: Inspection) -> bool:
+    """Judge the format; return whether the rest may be looked at."""
+    directory = found.directory
+    try:
+        known = check_format(directory)
+    except FormatError as error:
+        text, _, remedy = str(error).partition("; ")
+        found.add(ERROR, "format", text, remedy)
+        return False
+    if known is None:
+        names = sorted(path.name for path in directory.iterdir() if path.name != LOCK_FILE)
+        if names:
+            text = f"{directory} is no data directory of a broker: {', '.join(names[:5])}"
+            found.add(ERROR, "no-data", text, "name the directory that annulet serve --data has")
+        else:
+            found.add(NOTE, "empty", f"{directory} is empty: a broker would start without queues and messages")
+        return False
+    found.figures["format"] = {"version": known.version, "written_by": known.written_by}
+    if known.version == UNVERSIONED:
+        found.add(NOTE, "format-unversioned", "written before there were format files; the next start writes one")
+    return True
+
+
+# ---------------------------------------------------------------------- SQLite
+
+
+def _check_catalogue(found: Inspection) -> set[int] | None:
+    """Check the catalogue; return the ids of its queues, ``None`` when it cannot be read."""
+    remedy = (
+        "restore it from a backup; moved away, the broker starts without definitions and drops all messages of queues"
+    )
+    with _checked_copy(found, CATALOGUE_FILE, "catalogue", catalogue.SCHEMA_VERSION, remedy) as connection:
+        if connection is None:
+            return None
+        counts = {
+            table: connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]  # noqa: S608 - our names
+            for table in ("virtual_hosts", "users", "exchanges", "queues", "bindings", "leases", "publish_marks")
+        }
+        found.figures["catalogue"].update(counts)
+        queues = {queue_id for (queue_id,) in connection.execute("SELECT id FROM queues")}
+        stray = connection.execute(
+            "SELECT COUNT(*) FROM leases WHERE queue_id NOT IN (SELECT id FROM queues)"
+        ).fetchone()[0]
+        if stray:
+            text = f"{stray} leases are of queues that are not in the catalogue"
+            found.add(WARNING, "leases-of-unknown-queues", text, "drop them: their queries have nothing left to read")
+        return queues
+
+
+def _check_history(found: Inspection) -> None:
+    remedy = (
+        "restore it from a backup, or move it away: losses, duplicate ids, delivery counts, pauses are then forgotten"
+    )
+    with _checked_copy(found, HISTORY_FILE, "history", history.SCHEMA_VERSION, remedy) as connection:
+        if connection is not None:
+            rows = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
+            found.figures["history"]["audit"] = rows[0]
+
+
+@contextmanager
+def _checked_copy(
+    found: Inspection, name: str, section: str, newest: int, remedy: str
+) -> Iterator[sqlite3.Connection | None]:
+    """Give a connection to a copy of an SQLite file that passed all checks; ``None``, and a finding, where it did not.
+
+    ``newest`` is the highest schema version this version of Annulet knows.
+    """
+    path = found.directory / name
+    if not path.exists():
+        text = f"there is no {path.name}: the next start makes an empty one"
+        found.add(WARNING, f"{section}-missing", text, remedy)
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="annulet-doctor-") as place:
+        copy = Path(place) / name
+        for end in ("", "-wal"):
+            part = path.with_name(name + end)
+            if part.exists():
+                shutil.copyfile(part, copy.with_name(name + end))
+        with closing(sqlite3.connect(copy)) as connection:
+            yield connection if _is_sound(found, connection, path, section, newest, remedy) else None
+
+
+def _is_sound(
+    found: Inspection, connection: sqlite3.Connection, path: Path, section: str, newest: int, remedy: str
+) -> bool:
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        wrong = [row[0] for row in connection.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
+    except sqlite3.DatabaseError as error:
+        version, wrong = 0, [str(error)]
+    found.figures[section] = {"schema": version, "bytes": path.stat().st_size}
+    if wrong:
+        found.add(ERROR, f"{section}-damaged", f"{path.name} is damaged: {'; '.join(wrong)[:300]}", remedy)
+    elif version > newest:
+        text = f"{path.name} has schema version {version}, this version of Annulet knows {newest}"
+        found.add(ERROR, f"{section}-newer", text, "start the newer version again")
+    return not wrong and 0 < version <= newest
+
+
+# ---------------------------------------------------------------------- the log
+
+
+def _check_log(
+    found: Inspection, queues: set[int] | None, now: int, progress: Callable[[int, int], None] | None
+) -> None:
+    directory = found.directory / LOG_DIRECTORY
+    if not directory.is_dir():
+        found.add(WARNING, "log-missing", f"there is no {directory}", "restore it from a backup if there were messages")
+        return
+    log = inspect_log(directory, now, progress)
+    report = log.report
+    found.figures["log"] = {
+        "segments": len(log.segments),
+        "dead_segments": log.dead_segments,
+        "bytes": sum(segment.bytes for segment in log.segments),
+        "records": sum(segment.records for segment in log.segments),
+        "live_messages": report.live_records,
+        "lost_messages": report.lost_records,
+        "damaged_places": report.corrupt_records,
+        "torn_tails": report.torn_tails,
+        "checkpoints": log.checkpoints,
+        "closed": log.closed,
+    }
+    found.figures["segments"] = [
+        {
+            "number": segment.number,
+            "bytes": segment.bytes,
+            "records": segment.records,
+            "messages": segment.messages,
+            "live": segment.live,
+            "damaged_bytes": segment.damaged_bytes,
+        }
+        for segment in log.segments
+    ]
+    _judge_damages(found, log)
+    _judge_queues(found, log, queues)
+    _judge_names(found, log, directory)
+    if log.future:
+        text = f"{log.future} messages were accepted up to {log.ahead // 1000} s later than now: the clock went back"
+        found.add(WARNING, "clock", text, "set the clock; they expire and fall due that much later")
+    if not log.closed:
+        found.add(NOTE, "not-closed", "the last stop was not clean: the next start recovers, and marks redelivered")
+
+
+def _judge_damages(found: Inspection, log: LogInspection) -> None:
+    report = log.report
+    corrupt = [str(damage) for damage in log.damages if damage.kind != "torn"]
+    if corrupt:
+        shown = "; ".join(corrupt[:5]) + ("; ..." if len(corrupt) > 5 else "")
+        remedy = "start the broker: it serves all other messages and keeps the damaged bytes in quarantine/"
+        if report.lost_records:
+            found.add(ERROR, "log-lost", f"{report.lost_records} live messages cannot be read: {shown}", remedy)
+        else:
+            found.add(WARNING, "log-damaged", f"damage that costs no live message: {shown}", remedy)
+    elif report.lost_records:
+        text = f"{report.lost_records} live messages are in no segment"
+        found.add(ERROR, "log-lost", text, "restore a backup if they matter; the broker starts without them")
+    if report.checkpoint_fallback:
+        text = "the newest checkpoint is damaged: an older one is used, or all segments are read"
+        found.add(WARNING, "checkpoint-damaged", text, "start the broker: it writes a new one")
+    if report.uncertain_transactions:
+        text = f"no checkpoint is left; {report.uncertain_transactions} transactions count although no commit was found"
+        found.add(WARNING, "transactions-uncertain", text, "compare with the senders, or restore a backup")
+    if report.torn_tails:
+        found.add(NOTE, "torn", "a crash interrupted the last write; nothing confirmed was in it")
+
+
+def _judge_queues(found: Inspection, log: LogInspection, queues: set[int] | None) -> None:
+    if queues is None:
+        return
+    unknown = {queue_id: count for queue_id, count in log.live_by_queue.items() if queue_id not in queues}
+    if unknown:
+        total = sum(unknown.values())
+        text = f"{total} messages are of {len(unknown)} queues that are not in the catalogue"
+        remedy = "restore the catalogue of before, or start: they are dropped"
+        found.add(WARNING, "messages-of-unknown-queues", text, remedy)
+    found.figures["log"]["live_by_queue"] = {str(queue): count for queue, count in sorted(log.live_by_queue.items())}
+
+
+def _judge_names(found: Inspection, log: LogInspection, directory: Path) -> None:
+    if log.temporary:
+        text = f"{len(log.temporary)} unfinished files: {', '.join(log.temporary[:5])}"
+        remedy = "the next start removes them, or annulet doctor --repair"
+        found.add(NOTE, "temporary", text, remedy, [directory / name for name in log.temporary])
+    if log.orphan_indexes:
+        text = f"{len(log.orphan_indexes)} indexes of segments that are gone: {', '.join(log.orphan_indexes[:5])}"
+        found.add(
+            NOTE, "orphan-index", text, "annulet doctor --repair", [directory / name for name in log.orphan_indexes]
+        )
+    if log.unknown:
+        text = f"files in {directory} that no broker made: {', '.join(log.unknown[:5])}"
+        found.add(WARNING, "unknown-files", text, "move them away")
+
+
+# ---------------------------------------------------------------------- everything else
+
+
+def _check_other_files(found: Inspection) -> None:
+    directory = found.directory
+    names = sorted(path.name for path in directory.iterdir())
+    temporary = [directory / name for name in names if name.endswith(UNFINISHED_SUFFIX) and name != UNFINISHED_BACKUP]
+    temporary += [directory / name for name in names if name == STAGING_DIRECTORY]
+    if temporary:
+        text = f"left by an interrupted write or backup: {', '.join(path.name for path in temporary)}"
+        found.add(NOTE, "temporary", text, "the next start removes them, or annulet doctor --repair", temporary)
+    unknown = [name for name in names if name not in KNOWN_NAMES and not name.endswith(UNFINISHED_SUFFIX)]
+    if unknown:
+        found.add(WARNING, "unknown-files", f"files that no broker made: {', '.join(unknown[:5])}", "move them away")
+    quarantine = directory / QUARANTINE_DIRECTORY
+    kept = sorted(path for path in quarantine.iterdir() if path.suffix == ".json") if quarantine.is_dir() else []
+    size = sum(path.stat().st_size for path in quarantine.iterdir()) if kept else 0
+    found.figures["quarantine"] = {"records": len(kept), "bytes": size}
+    if kept:
+        text = f"{len(kept)} damaged records are kept in {quarantine}"
+        found.add(WARNING, "quarantine", text, "look at the disk and at the records, then remove the files")
+
+
+def _check_space(found: Inspection) -> None:
+    usage = os.statvfs(found.directory)
+    free = usage.f_bavail * usage.f_frsize
+    used = sum(path.lstat().st_size for path in found.directory.rglob("*") if path.is_file())
+    found.figures["disk"] = {"free_bytes": free, "total_bytes": usage.f_blocks * usage.f_frsize, "used_bytes": used}
+    if free < FREE_BYTES_WANTED:
+        severity = ERROR if free < FREE_BYTES_NEEDED else WARNING
+        text = f"{free >> 20} MiB are free on the disk, {FREE_BYTES_WANTED >> 20} MiB is what a broker under load wants"
+        found.add(severity, "disk-space", text, "free space, or let consumers catch up; publishes are refused at none")
+    if usage.f_files and not usage.f_favail:
+        found.add(ERROR, "disk-files", "the file system has no file left to give", "remove files on that disk")
+
+
+def _check_permissions(found: Inspection) -> None:
+    owner = found.directory.stat().st_uid
+    for path in _with_all_below(found.directory):
+        status = path.lstat()
+        if status.st_uid != owner:
+            text = f"{path} belongs to user id {status.st_uid}, the directory to {owner}: the broker may not write it"
+            found.add(WARNING, "owner", text, f"chown {owner} {path}")
+        if status.st_mode & WORLD_WRITABLE and not path.is_symlink():
+            found.add(WARNING, "permissions", f"everybody may write {path}", f"chmod o-w {path}")
+        wanted = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
+        if not os.access(path, wanted):
+            found.add(
+                ERROR, "permissions", f"{path} cannot be read and written by this user", "run as the broker's user"
+            )
+
+
+def _with_all_below(directory: Path) -> Iterator[Path]:
+    yield directory
+    yield from directory.rglob("*")

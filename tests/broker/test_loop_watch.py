@@ -1,0 +1,67 @@
+"""The watch over the event loop, on a loop whose time the test makes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from annulet.broker.loop_watch import STALL_BOUNDS, WATCH_SECONDS, LoopWatch
+
+
+class Loop(asyncio.BaseEventLoop):
+    """Keeps what is due and calls it when told, at the time it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.due: list[tuple[float, Any, tuple[Any, ...]]] = []
+        self.cancelled = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Any, *arguments: Any, context: Any = None) -> Any:
+        del context
+        self.due.append((when, callback, arguments))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def fire(self, late: float) -> None:
+        when, callback, arguments = self.due.pop()
+        self.now = when + late
+        callback(*arguments)
+
+    def __del__(self, warn: Any = None) -> None:
+        del warn  # there is nothing to close
+
+
+def test_lateness_falls_into_its_class() -> None:
+    loop, watch = Loop(), LoopWatch()
+    watch.start(loop)
+    assert loop.due[0][0] == pytest.approx(100 + WATCH_SECONDS)
+    for late in (0.0, 0.0009, 0.03, 99.0):
+        loop.fire(late)
+    counts = [0] * (len(STALL_BOUNDS) + 1)
+    counts[0], counts[STALL_BOUNDS.index(0.05)], counts[-1] = 2, 1, 1
+    assert watch.counts == counts
+    assert watch.longest == pytest.approx(99.0)
+    assert watch.total == pytest.approx(99.0309)
+
+
+def test_a_bound_belongs_to_its_class() -> None:
+    watch = LoopWatch()
+    for bound in STALL_BOUNDS:
+        watch.note(bound)
+    assert watch.counts == [1] * len(STALL_BOUNDS) + [0]
+
+
+def test_a_stopped_watch_looks_no_more() -> None:
+    loop, watch = Loop(), LoopWatch()
+    watch.stop()
+    watch.start(loop)
+    watch.stop()
+    watch.stop()
+    assert loop.cancelled == 1

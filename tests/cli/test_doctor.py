@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from annulet.cli.doctor import EXIT_UNSOUND, Progress
+from annulet.cli.main import main
+from annulet.store.segment import segment_name
+from tests.store.data_directories import COUNT, fill
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", *arguments])
+
+
+async def test_a_sound_directory_a_damaged_one_and_a_repair(tmp_path: Path) -> None:
+    await fill(tmp_path / "data")
+    data = str(tmp_path / "data")
+    result = run(data)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[-1] == "sound"
+    assert f"live messages {COUNT}" in result.output
+
+    temporary = tmp_path / "data" / "messages" / "spare-1.unfinished"
+    temporary.touch()
+    assert temporary.name in run(data).output
+    result = run(data, "--repair")
+    assert (result.exit_code, temporary.exists()) == (0, False)
+    assert f"removed  {temporary}" in result.output
+
+    segment = tmp_path / "data" / "messages" / segment_name(1)
+    content = bytearray(segment.read_bytes())
+    content[500] ^= 1
+    segment.write_bytes(content)
+    result = run(data)
+    assert result.exit_code == EXIT_UNSOUND
+    assert "error    log-lost: 1 live messages cannot be read" in result.output
+    assert "   -> start the broker: it serves all other messages" in result.output
+    assert result.output.splitlines()[-1] == "1 errors, 0 warnings"
+    document = json.loads(run(data, "--json").stdout)
+    assert document["sound"] is False
+    assert [finding["code"] for finding in document["findings"]] == ["log-lost"]
+    assert document["figures"]["segments"][0]["damaged_bytes"] > 1000
+
+
+def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "none"), "--json", "--repair")
+    assert result.exit_code == EXIT_UNSOUND
+    document = json.loads(result.stdout)
+    assert [finding["code"] for finding in document["findings"]] == ["no-directory"]
+    assert document["removed"] == []
+
+
+def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    progress._last = 0.0
+    progress(1, 2)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,63 @@
+"""Very many dead letters: sent in slices, in their order, and none before who decides about it changes."""
+
+from __future__ import annotations
+
+from annulet.core.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
+from tests.core.helpers import NOW, SlicingEffects, pending
+from tests.core.test_dead_letters import Bench, letter
+
+
+def test_very_many_are_sent_in_slices_and_in_their_order() -> None:
+    effects = SlicingEffects()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    count = FORWARDED_AT_ONCE + 3 * FORWARDED_PER_SLICE
+    bench.drop(queue, *(letter(str(number), record=number + 1) for number in range(count)))
+    assert dead.order.count == FORWARDED_AT_ONCE
+    assert bench.letters.records_of(queue) == list(range(FORWARDED_AT_ONCE + 1, count + 1))
+    assert bench.letters.records_of(dead) == []
+    effects.turn()
+    bench.drop(queue, letter("last", record=count + 1))  # behind the others, and no flush between slices
+    assert dead.order.count == FORWARDED_AT_ONCE + FORWARDED_PER_SLICE
+    assert effects.turns() == 3
+    assert pending(dead) == [*map(str, range(count)), "last"]
+    assert [record for _, record in effects.settled] == list(range(1, count + 2))
+    bench.drop(queue, letter("alone"))
+    assert (pending(dead)[-1], effects.works, bench.letters.waiting) == ("alone", [], False)
+
+
+def test_a_queue_that_goes_or_changes_has_all_of_it_sent_first() -> None:
+    effects = SlicingEffects()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    for act in (lambda: queue.update(queue.settings, NOW), lambda: queue.delete(NOW)):
+        before = dead.order.count
+        bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
+        act()
+        assert dead.order.count == before + FORWARDED_AT_ONCE + 1
+        assert effects.turns() == 1
+
+
+def test_a_defect_in_a_slice_leaves_the_next_flush_its_work() -> None:
+    effects = SlicingEffects()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
+    effects.works.pop().abandon(NOW)
+    bench.drop(queue, letter("next"))
+    assert dead.order.count == FORWARDED_AT_ONCE + 2
+
+
+class Bracketed(SlicingEffects):
+    """Inside a transaction."""
+
+    def bracketed(self) -> bool:
+        return True
+
+
+def test_in_a_transaction_all_is_sent_before_it_ends() -> None:
+    effects = Bracketed()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
+    assert (dead.order.count, effects.works) == (FORWARDED_AT_ONCE + 1, [])

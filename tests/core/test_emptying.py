@@ -1,0 +1,196 @@
+"""A purge of any depth: empty at once for everybody, exact counters, the newest losses on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core import emptying
+from annulet.core.invariants import check_invariants
+from annulet.core.ledger import LossLedger
+from annulet.core.message import Message
+from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
+from tests.residency.doubles import Disk, durable_queue, pages_of
+
+PURGED, DELETED = RemovalReason.PURGED, RemovalReason.DELETED
+
+
+class LogEffects(SlicingEffects):
+    """``knows``: the log takes all records at once."""
+
+    def __init__(self, *, knows: bool = False) -> None:
+        super().__init__()
+        self.knows = knows
+
+    def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
+        assert gone.records == [entry.message.record for entry in gone.entries]
+        return self.knows
+
+
+def test_a_deep_queue_is_empty_when_the_call_returns():
+    effects = LogEffects()
+    queue = queue_of(effects)
+    for number in range(AT_ONCE_MAX + 1):
+        effects.store(make_message("m"), [queue.enqueue(make_message(str(number)), NOW)])
+    queue.enqueue(make_message("later", deliver_at=NOW + 5), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 2
+    check_invariants(queue)
+    statistics = queue.statistics()
+    assert (statistics.message_count, statistics.pending_bytes) == (0, 0)
+    assert queue.counters.removed[PURGED] == AT_ONCE_MAX + 2
+    assert effects.losses == []
+    assert effects.turns() > AT_ONCE_MAX // 500
+    assert len(effects.losses) == AT_ONCE_MAX + 2
+    assert [record.sequence for record in queue.ledger.query()] == list(range(1, AT_ONCE_MAX + 3))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
+    effects = LogEffects(knows=knows)
+    queue = queue_of(effects)
+    count = 2 * emptying.RELEASED_PER_SLICE + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number)), NOW)
+    queue.ledger = LossLedger(10)
+    assert queue.purge(NOW) == count
+    assert effects.turns() == (1 if knows else count // SLICE_MESSAGES + 1) + 1 + 3
+    assert [record.sequence for record in queue.ledger.query()] == list(range(count - 9, count + 1))
+    assert queue.ledger.total == count
+
+
+def test_few_messages_go_one_by_one():
+    effects = LogEffects()
+    queue = queue_of(effects)
+    send(queue, "a", "b")
+    assert queue.purge(NOW) == 2
+    assert effects.works == []
+    assert queue.ledger.total == 2
+
+
+def test_a_queue_with_lanes_goes_one_by_one():
+    effects = LogEffects()
+    queue = queue_of(effects, group_mode="sticky")
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 1
+    assert effects.works == []
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"last_value_key": "k"}, {"message_ttl": 1000}, {"priorities": 5}, {"max_length": 99999}]
+)
+def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
+    effects = LogEffects(knows=True)
+    queue = queue_of(effects, **settings)
+    send(queue, *"abcde")
+    assert emptying.empty(queue, PURGED, NOW) == 5
+    assert (queue.key_count, queue.next_due_at()) == (0, 0)
+    check_invariants(queue)
+    send(queue, *"ab")
+    effects.turns()
+    assert queue.order.count == 2
+    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.keys is not None else "")
+    check_invariants(queue)
+
+
+def test_what_is_in_delivery_stays_and_comes_back():
+    effects = LogEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue, messages=2)
+    send(queue, *"abcd")
+    assert emptying.empty(queue, PURGED, NOW) == 2
+    session.recover(NOW)
+    effects.turns()
+    assert len(queue.delivering) == 2
+    assert queue.counters.removed[PURGED] == 2
+    check_invariants(queue)
+
+
+def test_a_deleted_queue_lets_go_of_deliveries():
+    effects = LogEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue)
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.delete(NOW) == 0
+    assert (len(queue.delivering), queue.delivering_bytes) == (0, 0)
+    assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
+    effects.turns()
+    assert queue.ledger.total == AT_ONCE_MAX + 1
+    session.acknowledge(1, NOW)  # what the client did not know yet
+    assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
+
+
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, PagedFifoOrder]:
+    queue = durable_queue()
+    queue.effects = effects
+    queue.ledger = LossLedger(ledger)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 3
+    for _ in range(count):
+        message = Message(b"", b"%010d" % queue.next_sequence, make_message("x").origin, durable=True)
+        disk.store(queue, message, queue.next_sequence)
+        queue.enqueue(message, NOW)
+    return queue, order
+
+
+@given(
+    count=st.integers(1, 40),
+    paged=st.integers(0, 40),
+    late=st.integers(0, 5),
+    ledger=st.integers(0, 60),
+    knows=st.booleans(),
+    damage=st.sets(st.integers(1, 40), max_size=3),
+    failing=st.booleans(),
+)
+def test_rows_and_entries_go_together(
+    count: int, paged: int, late: int, ledger: int, knows: bool, damage: set[int], failing: bool
+):
+    disk, effects = Disk(), LogEffects(knows=knows)
+    queue, order = deep(disk, effects, count, ledger)
+    order.page_out(1 << 60, paged)
+    for _ in range(late):
+        message = Message(b"", b"%010d" % queue.next_sequence, make_message("x").origin, durable=True)
+        disk.store(queue, message, queue.next_sequence)
+        queue.enqueue(message, NOW)
+    disk.damaged, disk.failing = damage, failing
+    rows = order.paged_count()
+    assert emptying.empty(queue, PURGED, NOW) == count + late
+    disk_free_check(queue, count + late)
+    effects.turns()
+    assert queue.ledger.total == count + late
+    recorded = [record.sequence for record in queue.ledger.query()]
+    assert recorded == sorted(recorded)
+    assert len(recorded) == len(set(recorded)) <= ledger
+    if not damage or failing or not rows:
+        assert recorded == list(range(1, count + late + 1))[-ledger:] if ledger else not recorded
+
+
+def disk_free_check(queue: Queue, count: int) -> None:
+    statistics = queue.statistics()
+    assert (statistics.message_count, statistics.pending_bytes, statistics.messages_paged) == (0, 0, 0)
+    assert queue.counters.removed[PURGED] == count
+    check_invariants(queue)
+
+
+def test_arrivals_during_the_work_are_no_part_of_it():
+    disk, effects = Disk(), LogEffects()
+    queue, order = deep(disk, effects, 20, 100)
+    assert order.page_out(1 << 60, 10) == 10
+    emptying.empty(queue, PURGED, NOW)
+    effects.turn()
+    (new,) = send(queue, "new")
+    effects.turns()
+    assert [entry.sequence for entry in queue.order.entries()] == [new.sequence]
+    assert queue.order.first() is new
+    sizes = [record.size for record in queue.ledger.query()]
+    assert sizes == [10] * 20

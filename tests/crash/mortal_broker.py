@@ -1,0 +1,339 @@
+"""A program that runs brokers which die at marked points, each in a process of its own.
+
+It imports everything once and forks for each broker. A line of JSON on standard input starts one (:class:`Order`), and
+lines of JSON on standard output say what the broker's clients tried, what they were promised, and with what it ended.
+The clients live in the broker's process and call what connections, leases and staged publishes call, so that a round
+takes a fraction of a second: what is under test is the way from there to the disk and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import sqlite3
+import sys
+import traceback
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from annulet.broker import recovery
+from annulet.bulk.adoption import LeaseRequest
+from annulet.bulk.encoding import WriteDefaults
+from annulet.bulk.errors import BulkError
+from annulet.bulk.publisher import CommitRequest
+from annulet.bulk.stages import StageKey, StageStore
+from annulet.core.errors import CoreError
+from annulet.core.message import Message, Origin
+from annulet.store import maintenance
+from annulet.store.backup import BackupCopy, Staging
+from annulet.store.catalogue import Catalogue
+from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
+from annulet.store.history import History
+from annulet.store.log import MessageLog
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from tests.bulk.helpers import Bench, bench
+from tests.cheap_passwords import use_cheap_passwords
+from tests.crash.volatile_files import Fault, VolatileFiles
+
+SEGMENT = 16 << 10
+CHECKPOINT_BYTES = 64 << 10
+"""Small, so that a round of some hundred messages meets checkpoints, compaction and removal."""
+
+PADDING = bytes(range(256)) * 3
+HOUR = 3_600_000
+QUEUES: dict[str, dict[str, Any]] = {
+    "work": {},
+    "moved": {},
+    "ring": {"x-ring-size": 5},
+    "last": {"x-last-value-key": "key"},
+    "later": {},
+    "staged": {},
+    "leased": {},
+}
+KEYS = 3
+ROUND = (
+    "publish",
+    "lease",
+    "ring",
+    "settle",
+    "staged",
+    "ring",
+    "move",
+    "ring",
+    "last",
+    "ring",
+    "later",
+    "ring",
+    "settle",
+)
+"""Steps in turns. Most of what is written dies in the ring, so that segments are rewritten and removed."""
+DEFECT = 70
+"""Exit code of a broker that ended by an error no client is told; the traceback is in its log."""
+
+
+class Order(NamedTuple):
+    """One broker: data directory, seed of the clients, what goes wrong."""
+
+    data: str
+    seed: int
+    first: int  # numbers and batches below were used in rounds before
+    steps: int
+    plan: list[str]  # the steps, in turns
+    fault: list[Any]
+
+
+def body_of(number: int) -> bytes:
+    return b"%08d" % number + PADDING
+
+
+def number_of(body: bytes) -> int:
+    assert body[8:] == PADDING, "a body was damaged"
+    return int(body[:8])
+
+
+def lease_request(*, fresh: bool, position: int = 0) -> LeaseRequest:
+    return LeaseRequest("/", "lease", "leased", "owner", fresh=fresh, position=position)
+
+
+async def commit_stage(here: Bench, batch: int, name: str) -> dict[str, int]:
+    request = CommitRequest("/", "query", batch, (name,), WriteDefaults(address="staged"), True, "tester@here")
+    return await here.service.publisher.commit(request, lambda _: True)
+
+
+class Clients:
+    """What clients do to one broker. Each step says what it tries, does it, waits for the promise and says so."""
+
+    def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
+        self.here = here
+        self.tell = tell
+        self.data = order.data
+        self.chance = random.Random(order.seed)
+        self.numbers = itertools.count(order.first)
+        self.batches = itertools.count(order.first)
+        self.position = -1  # of the lease; -1: not opened in this run
+        self.acknowledged = 0
+        self.generation = 0
+
+    def take(self, count: int) -> list[int]:
+        return list(itertools.islice(self.numbers, count))
+
+    def send(self, queue: str, number: int, **headers: Any) -> Message:
+        here = self.here
+        basic = BasicProperties()
+        basic.delivery_mode = 2
+        basic.headers = headers
+        now = here.broker.clock()
+        origin = Origin("", queue, "test", VIEW)
+        message = Message(encode_properties(basic), body_of(number), origin, durable=True, accepted_at=now)
+        message.deliver_at = VIEW.deliver_at(message)
+        if not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
+            raise DiskFullError("refused")
+        here.host.publish(message, here.host.route("", queue), now)
+        return message
+
+    async def step(self, name: str) -> None:
+        """Do one step; what the broker refuses is told."""
+        try:
+            await getattr(self, name)()
+        except (StoreError, CoreError, BulkError, OSError) as error:
+            self.tell("refused", name, str(error))
+
+    async def publish(self) -> None:
+        numbers = self.take(self.chance.randint(1, 6))
+        self.tell("try", "publish", numbers)
+        for number in numbers:
+            self.send("work", number)
+        await self.here.broker.commit.durable()
+        self.tell("done", "publish", numbers)
+
+    async def settle(self) -> None:
+        queue = self.here.host.queues["work"]
+        entries = queue.acquire(self.chance.randint(1, 5), -1, self.here.broker.clock())
+        numbers = [number_of(entry.message.body) for entry in entries]
+        self.tell("try", "settle", numbers)
+        for entry in entries:
+            queue.acknowledge(entry)
+        await self.here.broker.commit.durable()
+        self.tell("done", "settle", numbers)
+
+    async def move(self) -> None:
+        """A transaction: some go from one queue, others come to another one, all or nothing."""
+        queue, effects = self.here.host.queues["work"], self.here.host.effects
+        entries = queue.acquire(2, -1, self.here.broker.clock())
+        facts = [self.take(3), [number_of(entry.message.body) for entry in entries]]
+        self.tell("try", "move", facts)
+        effects.begin_transaction()
+        try:
+            for number in facts[0]:
+                self.send("moved", number)
+            for entry in entries:
+                queue.acknowledge(entry)
+        except StoreError:
+            effects.abort_transaction()
+            raise
+        effects.end_transaction()
+        await self.here.broker.commit.durable()
+        self.tell("done", "move", facts)
+
+    async def ring(self) -> None:
+        numbers = self.take(self.chance.randint(1, 9))
+        self.tell("try", "ring", numbers)
+        for number in numbers:
+            self.send("ring", number)
+        await self.here.broker.commit.durable()
+        self.tell("done", "ring", numbers)
+
+    async def last(self) -> None:
+        numbers = self.take(self.chance.randint(1, 4))
+        self.tell("try", "last", numbers)
+        for number in numbers:
+            self.send("last", number, key=number % KEYS)
+        await self.here.broker.commit.durable()
+        self.tell("done", "last", numbers)
+
+    async def later(self) -> None:
+        (number,) = self.take(1)
+        self.tell("try", "later", [number, 0])
+        due = self.send("later", number, **{"x-delay": HOUR + number}).deliver_at
+        await self.here.broker.commit.durable()
+        self.tell("done", "later", [number, due])
+
+    async def staged(self) -> None:
+        numbers, batch = self.take(3), next(self.batches)
+        name = f"{batch}-0-0-{uuid.uuid4().hex}"
+        self.tell("try", "stage", [batch, name, numbers])
+        rows = pa.record_batch({"body": pa.array([body_of(number) for number in numbers], pa.binary())})
+        await asyncio.to_thread(self.here.service.stages.write, StageKey("query", name), rows.schema, [rows])
+        self.tell("done", "stage", [batch, name, numbers])
+        self.tell("try", "commit", [batch, name, numbers])
+        await commit_stage(self.here, batch, name)
+        self.tell("done", "commit", [batch, name, numbers])
+
+    async def lease(self) -> None:
+        """What Spark does: plan a batch, read it, and acknowledge the one before."""
+        here, leases = self.here, self.here.service.leases
+        if self.position < 0:
+            self.generation = (await leases.open(lease_request(fresh=True)))["generation"]
+            self.position = self.acknowledged = 0
+        numbers = self.take(3)
+        self.tell("try", "lease", numbers)
+        for number in numbers:
+            self.send("leased", number)
+        await here.broker.commit.durable()
+        self.tell("try", "acknowledge", self.position)  # who asks for more has done what was before
+        end = await leases.extend("/", "lease", self.generation, self.position)
+        rows = leases.fetch("/", "lease", "owner", self.position, end, fail_on_data_loss=True)
+        self.tell("done", "lease", [self.position, end, [number_of(row.message.body) for row in rows]])
+        await leases.acknowledge("/", "lease", self.generation, self.position)
+        await here.broker.commit.durable()
+        self.tell("done", "acknowledge", self.position)
+        self.position = end
+
+    async def backup(self) -> None:
+        target = Path(self.data).with_name(f"backup-{next(self.numbers)}")
+        self.tell("try", "backup", str(target))
+        backups = self.here.broker.backups
+        backup = await backups.start(target)
+        await backups.wait()
+        if backup.error:
+            raise BackupError(backup.error)
+        self.tell("done", "backup", str(target))
+
+
+async def run(order: Order, tell: Callable[..., None]) -> None:
+    """Run a broker and its clients to the end, be it the fault or the last step."""
+    async with bench(Path(order.data)) as here:
+        for name, arguments in QUEUES.items():
+            if name not in here.host.queues:
+                here.declare(name, arguments=arguments)
+        tell("ready")
+        clients = Clients(here, order, tell)
+        for number in range(order.steps):
+            await clients.step(order.plan[number % len(order.plan)])
+            if here.broker.commit.failed:
+                tell("failed")
+                return
+            await here.broker.commit.maintain()
+    tell("stopped")
+
+
+def mark(files: VolatileFiles, owner: type, name: str, point: str, error: type[Exception] = OSError) -> None:
+    """Make a method a marked point. A rollback is none: SQLite ends a transaction whatever the disk says."""
+    original = getattr(owner, name)
+
+    def marked(*arguments: Any, **options: Any) -> Any:
+        if "ROLLBACK" in arguments:
+            return original(*arguments, **options)
+        with files.point(point, error):
+            return original(*arguments, **options)
+
+    setattr(owner, name, marked)
+
+
+def live(order: Order, reports: int) -> None:
+    """The life of one broker, in a process of its own."""
+
+    def tell(*line: Any) -> None:
+        os.write(reports, json.dumps(line).encode() + b"\n")
+
+    files = VolatileFiles(
+        Path(order.data).with_name("attic"), order.seed, Fault(*order.fault), lambda point: tell("point", point)
+    )
+
+    class VolatileLog(MessageLog):
+        @classmethod
+        def open(cls, directory: Path | str, **options: Any) -> MessageLog:
+            return MessageLog.open(directory, files=files, segment_bytes=SEGMENT, **options)
+
+    recovery.MessageLog = VolatileLog  # type: ignore[misc]
+    maintenance.CHECKPOINT_BYTES = CHECKPOINT_BYTES  # type: ignore[misc]
+    mark(files, MessageLog, "write", "window written")
+    mark(files, MessageLog, "complete", "window completed")
+    mark(files, Catalogue, "set_publish_mark", "publish mark", CatalogueError)
+    mark(files, Catalogue, "add_lease_range", "lease range", CatalogueError)
+    mark(files, Catalogue, "_change", "catalogue change", CatalogueError)
+    mark(files, History, "write", "history write", sqlite3.OperationalError)
+    mark(files, Staging, "link_log", "backup linked")
+    mark(files, BackupCopy, "_copy", "backup copied")
+    mark(files, StageStore, "write", "stage written")
+    mark(files, StageStore, "drop", "stage dropped")
+    try:
+        asyncio.run(run(order, tell))
+    except (StoreError, OSError) as error:
+        tell("ended", f"{type(error).__name__}: {error}")
+
+
+def main() -> None:
+    """Take orders until standard input ends."""
+    use_cheap_passwords()
+    reports = os.dup(1)
+    for line in sys.stdin:
+        order = Order(*json.loads(line))
+        child = os.fork()
+        if child == 0:
+            code = 0
+            try:
+                log = os.open(f"{order.data}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                os.dup2(log, 1)
+                os.dup2(log, 2)
+                live(order, reports)
+            except BaseException:  # noqa: BLE001 - it is told by the exit code
+                traceback.print_exc()
+                code = DEFECT
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        os.write(reports, json.dumps(["exit", os.waitstatus_to_exitcode(status)]).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

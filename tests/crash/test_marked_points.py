@@ -1,0 +1,232 @@
+"""Death, torn writes, lost unsynced bytes, and errors of the disk at every marked point of a whole broker.
+
+The twin in the ordinary suite dies at the points that matter most. The long test goes through all points that a life
+without faults meets, several times each, and lets every operation fail with EIO and ENOSPC, once and for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from annulet.store.data_format import BACKUP_FILE, UNFINISHED_BACKUP, check_format
+from annulet.store.errors import FormatError
+from annulet.store.inspection import ERROR, WARNING, inspect
+from tests.bulk.helpers import bench
+from tests.crash.mortal_broker import DEFECT, ROUND, Order
+from tests.crash.promises import Promises
+from tests.crash.volatile_files import KILL, Fault
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KILLED = -9
+STEPS = 60
+STEPS_OF_TWIN = 26
+DEATHS = 60
+
+TWIN = (
+    ("sync segment", 9),
+    ("rename segment", 3),
+    ("rename checkpoint", 1),
+    ("history write", 5),
+    ("publish mark", 1),
+    ("lease range", 1),
+)
+"""Points the ordinary suite dies at, and at which occurrence."""
+
+
+class MortalBrokers:
+    """Runs brokers, one at a time, and hears what they promise."""
+
+    def __init__(self) -> None:
+        source = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.mortal_broker"], cwd=ROOT, text=True,
+            env={**os.environ, "PYTHONPATH": source}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def live(self, order: Order, promises: Promises) -> int:
+        """Run one broker; return its exit code, ``KILLED`` when it died by the fault."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+        for text in process.stdout:
+            line = json.loads(text)
+            if line[0] == "exit":
+                return int(line[1])
+            promises.hear(line)
+        raise AssertionError("the program that runs brokers ended")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[MortalBrokers]:
+    brokers = MortalBrokers()
+    yield brokers
+    brokers.close()
+
+
+def round_of(
+    brokers: MortalBrokers,
+    data: Path,
+    fault: Fault,
+    seed: int,
+    steps: int = STEPS,
+    *,
+    plan: tuple[str, ...] = ROUND,
+    must_die: bool = True,
+    promises: Promises | None = None,
+) -> Promises:
+    """Let a broker live and meet the fault, start another one on what is left, and check what it finds.
+
+    ``promises`` of rounds before on the same directory hold too.
+    """
+    promises = promises or Promises()
+    data.parent.mkdir(exist_ok=True)
+    code = brokers.live(Order(str(data), seed, promises.next_number, steps, list(plan), list(fault)), promises)
+    log = data.with_name(f"{data.name}.log")
+    assert code != DEFECT, log.read_text()
+    assert code in (0, KILLED)
+    found = inspect(data, int(time.time() * 1000))
+    wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
+    look_at_backups(promises)
+    if ["ready"] in promises.ended or promises.next_number:
+        assert fault.kind != KILL or not wrong, wrong
+        asyncio.run(look(data, promises, refused=promises.refusals > 0 or fault.kind != KILL))
+    else:  # it never came so far as to take anything
+        asyncio.run(look_at_nothing(data))
+    if fault.kind == KILL and fault.point and must_die:
+        assert code == KILLED, f"{fault} was not met"
+    return promises
+
+
+def look_at_backups(promises: Promises) -> None:
+    """A finished backup keeps what was promised when it was taken; one that died is refused, or is whole."""
+    for name, promised in promises.backups.items():
+        directory = Path(name)
+        if promised is not None:
+            found = inspect(directory, int(time.time() * 1000))
+            assert found.sound, found.findings
+            asyncio.run(look(directory, promised, refused=promises.refusals > 0))
+        elif (directory / UNFINISHED_BACKUP).exists():
+            with pytest.raises(FormatError, match="not finished"):
+                check_format(directory)
+        elif directory.exists():
+            assert not any(directory.iterdir()) or check_format(directory) is not None
+    promises.backups = {}
+
+
+async def look(data: Path, promises: Promises, *, refused: bool) -> None:
+    async with bench(data) as here:
+        await promises.verify(here, refused=refused)
+        assert here.broker.log.report.corrupt_records == 0
+        assert here.broker.log.report.lost_records == 0
+        await promises.settle_accounts(here)
+
+
+async def look_at_nothing(data: Path) -> None:
+    async with bench(data) as here:
+        assert all(queue.order.count == 0 for queue in here.host.queues.values())
+
+
+@pytest.mark.parametrize(("point", "occurrence"), TWIN, ids=[point.replace(" ", "-") for point, _ in TWIN])
+def test_every_promise_is_kept_after_death_at(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, point: str, occurrence: int
+) -> None:
+    round_of(brokers, tmp_path / "data", Fault(point, occurrence), moments.getrandbits(32), STEPS_OF_TWIN)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_every_promise_is_kept_after_death_at_every_marked_point(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    census = round_of(brokers, tmp_path / "census", Fault(), 7)
+    assert len(census.points) > 25, census.points
+    for point in census.points:
+        for occurrence in (1, 2, 3, moments.randint(4, 30)):
+            data = tmp_path / f"{point.replace(' ', '-')}-{occurrence}"
+            seed = moments.getrandbits(32)
+            print(f"{point} {occurrence} seed {seed}")
+            fault = Fault(point, occurrence)
+            round_of(brokers, data, fault, seed, must_die=False)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
+@pytest.mark.parametrize("kind", ["EIO", "ENOSPC"])
+def test_every_promise_is_kept_when_the_disk_refuses(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
+) -> None:
+    census = round_of(brokers, tmp_path / "census", Fault(), 7)
+    operations = [point for point in census.points if point.split()[0] in OPERATIONS or point in DATABASE_POINTS]
+    assert len(operations) > 20, operations
+    for point in operations:
+        for occurrence in (1, moments.randint(2, 12)):
+            data = tmp_path / f"{point.replace(' ', '-')}-{occurrence}"
+            seed = moments.getrandbits(32)
+            print(f"{point} {occurrence} seed {seed}")
+            round_of(brokers, data, Fault(point, occurrence, kind, for_ever), seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_deaths_of_one_directory(brokers: MortalBrokers, tmp_path: Path, moments: random.Random) -> None:
+    """Each start recovers what the one before left of its own recovery."""
+    points = round_of(brokers, tmp_path / "census", Fault(), 7).points
+    promises = Promises()
+    for _ in range(DEATHS):
+        fault, seed = Fault(moments.choice(points), moments.randint(1, 12)), moments.getrandbits(32)
+        print(f"{fault.point} {fault.occurrence} seed {seed}")
+        round_of(brokers, tmp_path / "data", fault, seed, must_die=False, promises=promises)
+
+
+DATABASE_POINTS = {"catalogue change", "publish mark", "lease range", "history write", "stage written", "stage dropped"}
+OPERATIONS = {"create", "open", "read", "write", "sync", "allocate", "truncate", "rename", "remove", "list"}
+
+
+def test_a_broker_that_dies_while_it_copies_itself(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    """The first backup is whole and the second one dies in the middle: neither costs the broker a promise."""
+    plan = ("publish", "lease", "ring", "settle", "staged", "move", "later", "backup")
+    files = 6  # of a backup at least: two databases, the log, its marker
+    fault = Fault("backup copied", files + moments.randint(4, 8))
+    round_of(brokers, tmp_path / "data", fault, moments.getrandbits(32), STEPS_OF_TWIN, plan=plan)
+    assert len(list(tmp_path.glob(f"backup-*/{BACKUP_FILE}"))) >= 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_backups_under_death_and_refusal(brokers: MortalBrokers, tmp_path: Path, moments: random.Random) -> None:
+    plan = (*ROUND[:6], "backup", *ROUND[6:])
+    for number in range(DEATHS):
+        kind = moments.choice([KILL, KILL, "EIO", "ENOSPC"])
+        fault = Fault(moments.choice(["backup copied", "backup linked"]), moments.randint(1, 30), kind)
+        seed = moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        round_of(brokers, tmp_path / str(number) / "data", fault, seed, plan=plan, must_die=False)
+
+
+def test_every_promise_is_kept_when_a_sync_fails(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    promises = round_of(brokers, tmp_path / "data", Fault("sync segment", 6, "EIO"), moments.getrandbits(32))
+    assert promises.failures == 1, "after a failed sync only a restart knows what is on disk"

@@ -1,0 +1,228 @@
+"""Files below the real store that a power loss treats as a disk does, with faults at marked points.
+
+What is written is in memory until it is synced; a created, renamed or removed name is until its directory is. Death at
+a marked point leaves of the unsynced sectors and names what chance decides, and then kills the process (SIGKILL).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from annulet.store.checkpoint import UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.segment import segment_number
+
+SECTOR = 64
+"""Bytes that reach the disk together: small, so that few records already cross boundaries."""
+
+KILL = "kill"
+"""Die, before or after the operation as chance decides. The other faults are names of errno."""
+
+
+class Fault(NamedTuple):
+    """At the ``occurrence``-th time (from 1) a point is met, and with ``for_ever`` every time after it."""
+
+    point: str = ""
+    occurrence: int = 0
+    kind: str = KILL
+    for_ever: bool = False
+
+
+class Node:
+    """A file: what programs see, what the disk has, and the writes between the two."""
+
+    def __init__(self, path: Path, descriptor: int, content: bytes) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.data = bytearray(content)
+        self.durable = bytearray(content)
+        self.pending: list[tuple[int, bytes]] = []
+
+    def persist(self, content: bytearray) -> None:
+        """Put the content on the real disk."""
+        os.ftruncate(self.descriptor, len(content))
+        os.pwrite(self.descriptor, content, 0)
+
+
+class VolatileFile:
+    def __init__(self, node: Node, files: VolatileFiles) -> None:
+        self.node = node
+        self.files = files
+
+    def write(self, buffers: Sequence[bytes], offset: int) -> None:
+        with self.files.operation("write", self.node.path):
+            data = b"".join(buffers)
+            self.node.data.extend(bytes(max(0, offset + len(data) - len(self.node.data))))
+            self.node.data[offset : offset + len(data)] = data
+            self.node.pending.append((offset, data))
+
+    def read(self, offset: int, length: int) -> bytes:
+        with self.files.operation("read", self.node.path):
+            return bytes(self.node.data[offset : offset + length])
+
+    def prefetch(self, offset: int, length: int) -> None:
+        pass
+
+    def size(self) -> int:
+        return len(self.node.data)
+
+    def allocate(self, size: int) -> None:
+        with self.files.operation("allocate", self.node.path):
+            self.node.data.extend(bytes(max(0, size - len(self.node.data))))
+
+    def truncate(self, size: int) -> None:
+        with self.files.operation("truncate", self.node.path):
+            del self.node.data[size:]
+
+    def sync(self) -> None:
+        with self.files.operation("sync", self.node.path):
+            self.node.durable = bytearray(self.node.data)
+            self.node.pending.clear()
+            self.node.persist(self.node.durable)
+
+    def close(self) -> None:
+        """The node stays: its unsynced content is the system's."""
+
+
+class VolatileFiles:
+    """Implements the store's ``FileSystem``. ``note`` is told each point when it is met for the first time."""
+
+    def __init__(self, attic: Path, seed: int, fault: Fault, note: Callable[[str], None]) -> None:
+        self.chance = random.Random(seed)
+        self.fault = fault
+        self.met: Counter[str] = Counter()
+        self._note = note
+        self._attic = attic  # files that lost their name, in case they get it back
+        self._attic.mkdir(parents=True, exist_ok=True)
+        self._nodes: dict[Path, Node] = {}
+        self._all: list[Node] = []
+        self._undo: list[Callable[[], None]] = []  # of names since their directory was synced
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------ faults
+
+    @contextmanager
+    def operation(self, name: str, path: Path) -> Iterator[None]:
+        """One operation of the file system is a marked point: what is done to which kind of file."""
+        with self.point(f"{name} {kind_of(path.name)}"):
+            yield
+
+    @contextmanager
+    def point(self, point: str, error: type[Exception] = OSError) -> Iterator[None]:
+        """Whatever is inside the block happens, does not happen, or is the last thing to happen.
+
+        ``error`` is what its caller knows the disk's refusal by.
+        """
+        with self._lock:
+            self.met[point] += 1
+            if self.met[point] == 1:
+                self._note(point)
+            fault = self.fault
+            due = point == fault.point and (
+                self.met[point] == fault.occurrence or (fault.for_ever and self.met[point] > fault.occurrence)
+            )
+            before = self.chance.random() < 0.5
+            if due and fault.kind != KILL:
+                number = getattr(errno, fault.kind)
+                raise OSError(number, os.strerror(number)) if error is OSError else error(os.strerror(number))
+            if due and before:
+                self.die()
+            yield
+            if due:
+                self.die()
+
+    def die(self) -> None:
+        """Lose power."""
+        if self.chance.random() < 0.5:
+            for undo in reversed(self._undo):
+                undo()
+        for node in self._all:
+            if node.pending or len(node.data) != len(node.durable):
+                self._tear(node)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _tear(self, node: Node) -> None:
+        content = node.durable
+        for offset, written in node.pending:
+            start, end = offset, offset + len(written)
+            while start < end:
+                stop = min(end, (start // SECTOR + 1) * SECTOR)
+                if self.chance.random() < 0.5:
+                    content.extend(bytes(max(0, stop - len(content))))
+                    content[start:stop] = written[start - offset : stop - offset]
+                start = stop
+        node.persist(content)
+
+    # ------------------------------------------------------------------ names
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def names(self, directory: Path) -> list[str]:
+        with self.operation("list", directory):
+            return [path.name for path in directory.iterdir()]
+
+    def open(self, path: Path, *, create: bool = False) -> VolatileFile:
+        with self.operation("create" if create else "open", path):
+            if create:
+                self._take_name(path)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+                self._enter(Node(path, descriptor, b""))
+                self._undo.append(lambda: path.unlink(missing_ok=True))
+            elif path not in self._nodes:
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                self._enter(Node(path, descriptor, path.read_bytes()))
+            return VolatileFile(self._nodes[path], self)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with self.operation("rename", target):
+            self._take_name(target)
+            source.rename(target)
+            if source in self._nodes:
+                self._nodes[target] = self._nodes.pop(source)
+                self._nodes[target].path = target
+            self._undo.append(lambda: target.rename(source))
+
+    def remove(self, path: Path) -> None:
+        with self.operation("remove", path):
+            self._take_name(path)
+
+    def sync_directory(self, directory: Path) -> None:
+        with self.operation("sync", directory):
+            self._undo.clear()
+
+    def identity(self) -> int:
+        return int.from_bytes(os.urandom(4), "little")
+
+    def _enter(self, node: Node) -> None:
+        self._nodes[node.path] = node
+        self._all.append(node)
+
+    def _take_name(self, path: Path) -> None:
+        """Remove a name; the file goes to the attic until the directory is synced."""
+        self._nodes.pop(path, None)
+        if not path.exists():
+            return
+        kept = self._attic / f"{len(self._all)}-{len(self._undo)}-{self.chance.getrandbits(64):x}"
+        path.rename(kept)
+        self._undo.append(lambda: kept.rename(path))
+
+
+def kind_of(name: str) -> str:
+    """Say what a file is to the store."""
+    if name.endswith(UNFINISHED_SUFFIX):
+        rest = name.removesuffix(UNFINISHED_SUFFIX)
+        return "spare" if rest.startswith("spare") else f"unfinished {kind_of(rest)}"
+    if segment_number(name) is not None:
+        return "segment"
+    if checkpoint_number(name) is not None:
+        return "checkpoint"
+    return name.rpartition(".")[2] if "." in name else name

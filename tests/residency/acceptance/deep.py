@@ -1,0 +1,241 @@
+"""A broker in the test's event loop whose budget is far below what its queues hold, and what is asked of it each time.
+
+The check numbers (A1 ...) of the tests beside this file are those of ``python -m benchmarks.deep``, which runs the same
+checks with ten million messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pamqp import commands
+from pamqp.body import ContentBody
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.core.entry import PENDING
+from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paging import ENTRY_BYTES
+from annulet.core.queue import Queue
+from annulet.residency.budget import MIB
+from annulet.residency.figures import PagingFigures
+from annulet.store.files import OsFile
+from annulet.testing.clock import VirtualClock
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from tests.broker.amqp091.peer import Peer, turns
+from tests.broker.conftest import leave
+
+QUEUE, BASIC = commands.Queue, commands.Basic
+SIZE = 1024
+WINDOW = 500
+"""Messages that become durable together."""
+
+
+def refuse(file: OsFile, offset: int, length: int) -> bytes:
+    """Stand in for :meth:`OsFile.read` on a disk that gives nothing."""
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def body_of(number: int, size: int = SIZE) -> bytes:
+    return (b"%012d" % number).ljust(size, b".")
+
+
+def number_of(body: bytes) -> int:
+    return int(body[:12])
+
+
+def size_of(message: Message) -> int:
+    """Return the body's length without bringing it into memory, where a message can tell."""
+    return message.size if hasattr(message, "size") else len(message.body)
+
+
+PATIENCE = 10.0
+"""Seconds for what is done in slices on a busy machine; who waits goes on as soon as it is done."""
+
+
+class Deep:
+    """A running broker. Messages are numbered; their bodies begin with the number."""
+
+    def __init__(self, broker: Broker, clock: VirtualClock) -> None:
+        self.broker = broker
+        self.clock = clock
+
+    async def declare(self, name: str, **arguments: Any) -> Queue:
+        """Declare a durable queue."""
+        peer = await Peer(self.broker).open(1)
+        given = {key.replace("_", "-"): value for key, value in arguments.items()}
+        await peer.send(1, QUEUE.Declare(queue=name, durable=True, arguments=given))
+        peer.connection.abort()
+        await turns()
+        return self.queue(name)
+
+    def queue(self, name: str = "q") -> Queue:
+        return self.broker.hosts["/"].queues[name]
+
+    async def publish(
+        self,
+        numbers: Iterable[int],
+        name: str = "q",
+        *,
+        size: int = SIZE,
+        durable: bool = True,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: int = 0,
+        **headers: Any,
+    ) -> None:
+        """Publish and return when all is on disk, and in memory no more than may be; the account is checked."""
+        properties = BasicProperties()
+        properties.headers = {key.replace("_", "-"): value for key, value in headers.items()}
+        header = encode_properties(properties)
+        origin = Origin("", name, "guest@test", VIEW)
+        host, now = self.broker.hosts["/"], self.broker.clock()
+        targets = host.route("", name)
+        for place, number in enumerate(numbers):
+            message = Message(
+                header, body_of(number, size), origin,
+                durable=durable, priority=priority, expires_at=expires_at, accepted_at=now,
+            )  # fmt: skip
+            host.publish(message, targets, now)
+            if place % WINDOW == WINDOW - 1:
+                await self.written()
+        await self.written()
+
+    async def written(self) -> None:
+        """Return when everything is on disk and paging has come to rest. The account is checked."""
+        await self.broker.commit.durable()
+        pager = self.broker.pager
+        assert pager is not None
+        while pager.run():
+            await turns(2)
+        await turns(2)
+        self.check()
+
+    async def settled(self) -> None:
+        """Return when all that may page has done so: a queue that had nothing durable is asked again with a tick."""
+        await self.written()
+        self.tick()
+        await self.written()
+
+    def tick(self) -> None:
+        """Let the pager look again: at queues that shrank, at the disk."""
+        assert self.broker.pager is not None
+        self.broker.pager.tick(self.broker.clock())
+
+    @property
+    def paging(self) -> PagingFigures:
+        assert self.broker.pager is not None
+        return self.broker.pager.figures
+
+    def check(self) -> None:
+        """Every message is somewhere and the bytes are those of what is there: the account never drifts."""
+        for queue in self.broker.hosts["/"].queues.values():
+            figures = queue.statistics()
+            there = figures.pending_count + figures.scheduled_count + figures.delivering_count
+            assert figures.messages_added == there + sum(figures.removed.values()), "each is there or went for a reason"
+            order = queue.order
+            if not isinstance(order, PagedFifoOrder):
+                continue
+            entries = [entry for entry in order.in_memory() if entry.state == PENDING]
+            assert len(entries) + figures.messages_paged == figures.pending_count
+            size = sum(size_of(entry.message) for entry in entries)
+            assert size + order.paged_bytes() == figures.pending_bytes
+
+    async def live_records(self) -> int:
+        """Return how many records the log holds that are not settled, after its upkeep."""
+        await self.written()
+        await self.broker.commit.maintain()
+        return self.broker.log.statistics().live_records
+
+    def cost(self, name: str = "q") -> int:
+        """Return the bytes that pending messages of a plain queue take in memory."""
+        order = self.queue(name).order
+        assert isinstance(order, PagedFifoOrder)
+        return sum(size_of(entry.message) + ENTRY_BYTES for entry in order.in_memory() if entry.state == PENDING)
+
+    async def consumer(self, name: str = "q", prefetch: int = 100, **arguments: Any) -> Consumer:
+        """Attach a consumer on a connection of its own."""
+        peer = await Peer(self.broker).open(1)
+        given = {key.replace("_", "-"): value for key, value in arguments.items()}
+        await peer.send(1, BASIC.Qos(prefetch_count=prefetch), BASIC.Consume(queue=name, arguments=given))
+        return Consumer(peer)
+
+    async def drained(self, name: str = "q") -> list[int]:
+        """Take and acknowledge everything; return the numbers as they came."""
+        consumer = await self.consumer(name, 300)
+        found: list[int] = []
+        while got := await consumer.take():
+            found += [number for number, _, _ in got]
+            await consumer.acknowledge_all()
+        await self.broker.commit.durable()
+        await consumer.leave()
+        self.check()
+        return found
+
+
+class Consumer:
+    """One consumer. ``take`` looks at what came since: (number, tag, redelivered)."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.last = 0
+
+    async def take(self) -> list[tuple[int, int, bool]]:
+        found: list[tuple[int, int, bool]] = []
+        method, parts = BASIC.Deliver(), 0
+        for item in await self.peer.take():
+            if isinstance(item, BASIC.Deliver):
+                method, parts = item, 0
+            elif isinstance(item, ContentBody):
+                if not parts:
+                    found.append((number_of(item.value), method.delivery_tag, method.redelivered))
+                parts += 1
+        if found:
+            self.last = found[-1][1]
+        return found
+
+    async def numbers(self) -> list[int]:
+        return [number for number, _, _ in await self.take()]
+
+    async def all(self, count: int) -> list[int]:
+        """Take without acknowledging until so many came, and look whether more do. What is slow gets ten seconds."""
+        found = await self.numbers()
+        deadline = time.monotonic() + PATIENCE
+        while len(found) < count and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+            found += await self.numbers()
+        await turns(20)
+        return found + await self.numbers()
+
+    async def acknowledge(self, tags: Sequence[int]) -> None:
+        await self.peer.send(1, *[BASIC.Ack(tag) for tag in tags])
+
+    async def acknowledge_all(self) -> None:
+        await self.peer.send(1, BASIC.Ack(self.last, multiple=True))
+
+    async def refuse(self, tags: Sequence[int]) -> None:
+        """Give back."""
+        await self.peer.send(1, *[BASIC.Nack(tag, requeue=True) for tag in tags])
+
+    async def leave(self) -> None:
+        """Go as a client does whose process was killed."""
+        self.peer.connection.abort()
+        await turns(20)
+
+
+@contextlib.asynccontextmanager
+async def deep_broker(directory: Path, *, budget: int = MIB, clock: VirtualClock | None = None) -> AsyncIterator[Deep]:
+    """Start a broker on a directory; its clients are cut at the end, and it is stopped cleanly."""
+    clock = clock or VirtualClock()
+    async with testing.broker(http=False, data_dir=directory, clock=clock, body_budget_bytes=budget) as running:
+        try:
+            yield Deep(running.broker, clock)
+        finally:
+            leave(running.broker)

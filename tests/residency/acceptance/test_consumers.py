@@ -1,0 +1,205 @@
+"""A5 to A8, A13 to A15, A24: many kinds of consumers on queues that are mostly on disk."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.store.files import OsFile
+from tests.residency.acceptance.deep import Consumer, Deep, refuse
+
+COUNT = 1800
+
+
+async def test_a5_a_sparse_selector_gets_all_its_matches_in_order_and_the_rest_stays(deep: Deep) -> None:
+    step = 200
+    for number in range(0, COUNT, step):
+        await deep.publish(range(number, number + step - 1), shard="other", weight=1)
+        await deep.publish([number + step - 1], shard="match", weight=7)
+    matching = list(range(step - 1, COUNT, step))
+    for selector in ("shard = 'match'", "shard LIKE 'mat%' AND weight * 2 > 5"):
+        consumer = await deep.consumer(prefetch=1000, x_selector=selector)
+        assert await consumer.all(len(matching)) == matching
+        deep.check()
+        await consumer.leave()
+    consumer = await deep.consumer(prefetch=1000, x_selector="shard = 'match'")
+    assert await consumer.all(len(matching)) == matching
+    await consumer.acknowledge_all()
+    await consumer.leave()
+    assert await deep.drained() == [number for number in range(COUNT) if number not in set(matching)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a6_whoever_has_credit_gets_every_message_it_matches_once(deep: Deep, seed: int) -> None:
+    """Random contents, selectors, credits and returns; the model is who holds what and what is gone."""
+    moments = random.Random(seed)
+    count = 1200
+    kinds = [moments.randrange(4) for _ in range(count)]
+    for start in range(0, count, 200):
+        by_kind: dict[int, list[int]] = {}
+        for number in range(start, start + 200):
+            by_kind.setdefault(kinds[number], []).append(number)
+        for kind, numbers in by_kind.items():
+            await deep.publish(numbers, kind=kind)
+    gone: set[int] = set()
+    for _ in range(3):
+        wanted = sorted(moments.sample(range(4), moments.randint(1, 3)))
+        consumers = {kind: await deep.consumer(prefetch=moments.randint(5, 400), x_selector=f"kind = {kind}")
+                     for kind in wanted}  # fmt: skip
+        for _ in range(4):
+            for kind, consumer in consumers.items():
+                await some_come_and_some_go(consumer, kind, kinds, gone, moments)
+                deep.check()
+        for consumer in consumers.values():
+            await consumer.leave()
+    for kind in range(4):
+        consumer = await deep.consumer(prefetch=count, x_selector=f"kind = {kind}")
+        there = [number for number in range(count) if kinds[number] == kind and number not in gone]
+        assert sorted(await consumer.all(len(there))) == there, f"seed {seed}"
+        await consumer.leave()
+    assert sorted(await deep.drained()) == [number for number in range(count) if number not in gone]
+
+
+async def some_come_and_some_go(
+    consumer: Consumer, kind: int, kinds: list[int], gone: set[int], moments: random.Random
+) -> None:
+    """Look at what came, acknowledge some, give some back, keep the rest."""
+    found = await consumer.take()
+    numbers = [number for number, _, _ in found]
+    assert all(kinds[number] == kind for number in numbers)
+    assert not gone & set(numbers)
+    assert len(set(numbers)) == len(numbers)
+    back = []
+    for number, tag, _ in found:
+        fate = moments.random()
+        if fate < 0.6:
+            await consumer.acknowledge([tag])
+            gone.add(number)
+        elif fate < 0.7:
+            back.append(tag)
+    await consumer.refuse(back)
+
+
+async def test_a7_what_a_killed_consumer_held_comes_again_in_order_and_marked(deep: Deep) -> None:
+    await deep.publish(range(COUNT))
+    held = COUNT - 500
+    consumer = await deep.consumer(prefetch=held)
+    assert await consumer.all(held) == list(range(held))
+    loads = deep.paging.loads
+    await consumer.leave()
+    figures = deep.queue().statistics()
+    assert (figures.pending_count, figures.delivering_count) == (COUNT, 0)
+    assert deep.paging.loads == loads, "a return reads nothing"
+    deep.check()
+    following = await deep.consumer(prefetch=COUNT)
+    found = []
+    while got := await following.take():
+        found += got
+    assert [number for number, _, _ in found] == list(range(COUNT))
+    assert [redelivered for _, _, redelivered in found] == [True] * held + [False] * (COUNT - held)
+    await following.leave()
+
+
+async def test_a8_a_browser_sees_all_there_was_but_what_went_before_its_turn(deep: Deep) -> None:
+    await deep.publish(range(COUNT))
+    holder = await deep.consumer(prefetch=200)
+    assert await holder.numbers() == list(range(200))
+    taker = await deep.consumer(prefetch=100)
+    browser = await deep.consumer(prefetch=300, x_browse="snapshot")
+    seen, taken = [], []
+    while got := await browser.numbers():
+        taken += await taker.numbers()
+        await taker.acknowledge_all()
+        seen += got
+        await browser.acknowledge_all()
+        if len(seen) == 300:
+            await deep.publish(range(COUNT, COUNT + 100))
+    assert seen == sorted(seen)
+    assert set(seen) <= set(range(COUNT)), "nothing that came later"
+    assert set(range(COUNT)) - set(seen) <= set(taken)
+    assert set(range(200)) <= set(seen), "what others hold is there"
+    for consumer in (holder, taker, browser):
+        await consumer.leave()
+    left = [number for number in range(COUNT + 100) if number not in set(taken)]
+    assert [number for number in await deep.drained() if number not in set(taken)] == left
+
+
+async def test_a13_a_queue_that_nobody_takes_from_costs_others_nothing(deep: Deep) -> None:
+    for name in ("slow", "fast"):
+        await deep.declare(name)
+    await deep.publish(range(COUNT))
+    paged_out = deep.paging.paged_out
+    slow, fast = await deep.consumer("slow", 1), await deep.consumer("fast", 50)
+    found = []
+    for start in range(0, 1000, 50):
+        await deep.publish([start], "slow")
+        await deep.publish(range(start, start + 50), "fast")
+        found += await fast.numbers()
+        await fast.acknowledge_all()
+    assert found == list(range(1000))
+    assert await slow.numbers() == [0]
+    assert (deep.paging.loads, deep.paging.paged_out) == (0, paged_out), "they never went to disk"
+    await fast.leave()
+    await slow.leave()
+    assert await deep.drained("slow") == list(range(0, 1000, 50))
+    assert await deep.drained() == list(range(COUNT))
+
+
+async def test_a14_credit_that_one_consumer_has_used_up_is_no_limit_for_another(deep: Deep) -> None:
+    await deep.publish(range(COUNT))
+    held = 1500
+    holder = await deep.consumer(prefetch=held)
+    assert await holder.all(held) == list(range(held))
+    assert await deep.drained() == list(range(held, COUNT))
+    assert await holder.numbers() == []
+    await holder.leave()
+    assert await deep.drained() == list(range(held))
+
+
+@pytest.mark.parametrize("mode", ["sticky", "shared"])
+async def test_a15_groups_behind_one_whose_owner_stalls_go_on(deep: Deep, mode: str) -> None:
+    await deep.declare("groups", x_group_mode=mode)
+    half, groups = 1200, 20
+    await deep.publish(range(half), "groups", group_id="stalled")
+    owner = await deep.consumer("groups", 1)
+    assert await owner.numbers() == [0]
+    for group in range(groups):
+        await deep.publish(range(half + group, 2 * half, groups), "groups", group_id=f"g{group}")
+    other = await deep.consumer("groups", 100)
+    found = []
+    while got := await other.numbers():
+        found += got
+        await other.acknowledge_all()
+        deep.check()
+    assert sorted(found) == list(range(half, 2 * half))
+    for group in range(groups):
+        of_group = [number for number in found if number % groups == (half + group) % groups]
+        assert of_group == sorted(of_group)
+    await owner.leave()
+    await other.leave()
+    assert await deep.drained("groups") == list(range(half))
+
+
+async def test_a24_what_was_purged_while_the_disk_was_asked_is_not_delivered(
+    deep: Deep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that the disk refuses is the one moment in which something is wanted and not there yet."""
+    await deep.publish(range(COUNT))
+    await deep.settled()
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFile, "read", refuse)
+        consumer = await deep.consumer(prefetch=COUNT)
+        assert await consumer.all(KEEP_MESSAGES) == list(range(KEEP_MESSAGES))
+        assert deep.queue().purge(deep.broker.clock()) == COUNT - KEEP_MESSAGES
+    await deep.written()
+    deep.tick()
+    assert await consumer.numbers() == []
+    await consumer.acknowledge_all()
+    await consumer.leave()
+    await deep.written()
+    assert deep.queue().statistics().message_count == 0
+    assert await deep.live_records() == 0
+    await deep.publish(range(COUNT, COUNT + 5))
+    assert await deep.drained() == list(range(COUNT, COUNT + 5))

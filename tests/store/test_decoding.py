@@ -1,0 +1,52 @@
+"""Records as they are written become messages; what is anything else is left to who looks closer."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.message import Message
+from annulet.store.decoding import FIXED_BYTES, decode_run
+from annulet.store.records import encode_control, encode_message, encode_origin
+from tests.store.log_tools import ORIGIN, message
+
+SEED = 77
+
+
+def record(body: bytes, targets: list[tuple[int, int]], ordinal: int, seed: int = SEED) -> bytes:
+    written = message(body, accepted_at=ordinal)
+    return encode_message(written, encode_origin(ORIGIN), targets, ordinal, 1, 0, seed) + body
+
+
+def test_what_a_row_says_is_decoded_and_nothing_else() -> None:
+    parts = [
+        record(b"one", [(3, 1)], 0),
+        record(b"another queue's", [(4, 2)], 1),
+        record(b"another sequence", [(3, 9)], 2),
+        record(b"two queues", [(3, 4), (4, 1)], 3),
+        record(b"another ordinal", [(3, 5)], 99),
+        record(b"another file", [(3, 6)], 5, seed=1),
+        encode_control(2, bytes(100), 1, 0, SEED),
+        record(b"", [(3, 8)], 7),
+        record(b"cut off", [(3, 9)], 8)[:-1],
+    ]
+    places, end = [], 1000
+    for part in parts:
+        places.append(end)
+        end += len(part)
+    found: list[Message | None] = []
+    others = decode_run(
+        b"".join(parts), places, SEED, 3, list(range(9)), list(range(1, 10)), [ORIGIN] * 9, found
+    )  # fmt: skip
+    assert others == [1, 2, 3, 4, 5, 6, 8]
+    assert [None if made is None else made.body for made in found] == [b"one", *[None] * 6, b"", None]
+    first = found[0]
+    assert first is not None
+    assert (first.header, first.origin, first.record, first.accepted_at) == (b"header", ORIGIN, 0, 0)
+    assert (first.durable, first.expires_at, first.deliver_at) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])
+def test_too_few_bytes_for_any_record(length: int) -> None:
+    found: list[Message | None] = []
+    assert decode_run(bytes(length), [5], SEED, 3, [0], [1], [ORIGIN], found) == [0]
+    assert found == [None]
