@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import DAMAGED, REFUSED, let_go
+from annulet.core.browsing import BrowseOrder
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
@@ -35,8 +36,12 @@ class Copies:
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
 
     def attach(self, consumer: Consumer) -> None:
-        """Give a consumer its list. O(n): a point-in-time view has to remember what was there."""
+        """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""
         queue = self._queue
+        pages = queue.order.pages_behind()
+        if pages is not None and consumer.settings.browse:
+            consumer.unseen = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
+            return
         unseen = queue.ranker.new_list()
         for entry in sorted([*queue.order.entries(), *queue.delivering]):
             unseen.append(entry)
@@ -49,6 +54,9 @@ class Copies:
             unseen = consumer.unseen
             if unseen is None or consumer.settings.browse == BROWSE_SNAPSHOT:
                 continue
+            if isinstance(unseen, BrowseOrder):
+                unseen.arrived(entry)
+                continue
             unseen.reinsert(entry)
             if unseen.count > 2 * (queue.order.count + len(queue.delivering)) + PRUNE_MINIMUM:
                 self._prune(consumer)
@@ -56,8 +64,28 @@ class Copies:
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Let ``entry`` stand for ``former`` with those who have not seen that yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():
-            if consumer.unseen is not None and former in consumer.unseen.held():
-                consumer.unseen.reinsert(entry)
+            unseen = consumer.unseen
+            if isinstance(unseen, BrowseOrder):
+                unseen.revised(former, entry)
+            elif unseen is not None and former in unseen.held():
+                unseen.reinsert(entry)
+
+    def may_page(self) -> bool:
+        """Say whether nobody's list holds entries that may become rows."""
+        return all(isinstance(consumer.unseen, BrowseOrder) for consumer in self._queue.consumers.readers())
+
+    def paged(self) -> None:
+        """Note that entries have become rows: others stand for them when they are read."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder):
+                consumer.unseen.paged()
+
+    def read_on(self, now: int) -> None:
+        """Let each browser of a deep queue read its next rows, and hand them out."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder) and consumer.ready:
+                consumer.unseen.read_on()
+        self.serve(now, consumers_too=False)
 
     def came_back(self, entry: QueueEntry) -> None:
         """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""
@@ -72,7 +100,7 @@ class Copies:
         for consumer in queue.consumers.readers():
             if consumer.settings.browse or (consumers_too and queue.consumers.is_live(consumer)):
                 self._serve_one(consumer, now)
-                if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.first() is None:
+                if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.exhausted():
                     finished.append(consumer)
         for consumer in finished:  # not before: the end of one serves all that are left
             queue.end_consumer(consumer, now)
@@ -99,8 +127,10 @@ class Copies:
         unseen = consumer.unseen
         assert unseen is not None
         while True:
+            if not consumer.ready:
+                return
             entry = unseen.first()
-            if entry is None or not consumer.ready:
+            if entry is None:
                 return
             expires_at = queue.expires_at(entry)
             if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:
