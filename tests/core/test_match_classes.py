@@ -32,7 +32,7 @@ class CountingView(TableView):
     def application_property(self, message: Message, name: str) -> PropertyValue:
         number = int(message.body)
         self.asked[number, name] = self.asked.get((number, name), 0) + 1
-        return number % 3 if name == "three" else number % 7
+        return number % 3 if name in ("three", "third") else number % 7
 
 
 class Deep:
@@ -86,6 +86,7 @@ class Deep:
 SELECTORS: dict[str, Callable[[int], bool]] = {
     "": lambda number: True,
     "three = 1": lambda number: number % 3 == 1,
+    "third = 1": lambda number: number % 3 == 1,  # another class with the same matches
     "seven = 2": lambda number: number % 7 == 2,
 }
 
@@ -290,6 +291,16 @@ def test_nobody_overtakes_what_may_still_be_found() -> None:
     deep.queue.wake(NOW)
     deep.take_turns()
     assert numbers(second) == list(range(1, 301, 3))
+
+
+def test_what_another_class_found_is_handed_out_as_the_frontier_passes_it() -> None:
+    deep, first, second = Deep(300), RecordingSession("first"), RecordingSession("second")
+    first.consume(deep.queue, selector="seven = 2")
+    deep.take_turns()
+    first.close(NOW)
+    second.consume(deep.queue, selector="seven = 2 or seven = 9")
+    deep.take_turns()
+    assert numbers(second) == list(range(2, 301, 7)), "all of it stood in the lanes: the walk itself found nothing"
 
 
 def test_what_came_back_waits_for_nothing_when_only_younger_ones_are_unread() -> None:
