@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
+from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
+from tests.core.test_emptying import LogEffects
 from tests.core.test_match_classes import ALL, Deep, numbers
 
 
@@ -213,3 +217,41 @@ def test_one_who_follows_and_has_no_credit_keeps_few_arrivals() -> None:
     deep.take_turns()
     deep.publish(3)
     assert numbers(session) == list(range(1, 501 + 3 * ARRIVALS_MAX + 3))
+
+
+def test_what_was_purged_is_not_shown_although_the_log_still_has_it() -> None:
+    deep, session, follower = deep_queue(3500), RecordingSession(), RecordingSession("follower")
+    queue = deep.queue
+    queue.effects = LogEffects(knows=True)
+    holder = queue.acquire(1000, -1, NOW)
+    session.consume(queue, browse=BROWSE_SNAPSHOT, messages=500)
+    follower.consume(queue, browse=BROWSE_FOLLOW, messages=500)
+    deep.take_turns()
+    assert queue.purge(NOW) == 2500
+    deep.publish(700)
+    assert deep.page_out(ALL) > 600
+    for reader in (session, follower):
+        (consumer,) = reader.consumers.values()
+        consumer.window.messages_max = 5000
+    queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 1001)), "what others hold is there"
+    assert numbers(follower) == [*range(1, 1001), *range(3501, 4201)]
+    queue.return_entries(holder, NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 1001))
+
+
+def test_what_a_browser_has_read_expires_where_it_stands_and_once() -> None:
+    deep, session = deep_queue(3000), RecordingSession()
+    queue = deep.queue
+    consumer = session.consume(queue, browse=BROWSE_SNAPSHOT, messages=100)
+    deep.take_turns()
+    queue.update(replace(queue.settings, message_ttl=1000), NOW)
+    consumer.window.messages_max = 5000
+    queue.wake(NOW + 1000)
+    deep.take_turns()
+    queue.tick(NOW + 1000)
+    assert removed(queue, RemovalReason.EXPIRED) == 3000
+    assert (queue.order.count, queue.pending_bytes) == (0, 0)
+    assert numbers(session) == list(range(1, 101))

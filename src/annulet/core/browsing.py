@@ -35,6 +35,7 @@ class BrowseOrder(Order):
         self._read: deque[QueueEntry] = deque()
         self._walk: RowWalk | None = None
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
+        self._end = 0  # what the walk shows has lower sequences
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
         self._note(0)
 
@@ -73,6 +74,21 @@ class BrowseOrder(Order):
             self._unnoted = first = min(going)
             self._entries = [entry for entry in self._entries if entry.sequence < first or _fell_due(entry)]
             heapify(self._entries)
+
+    def emptied(self) -> None:
+        """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
+        following = self.next_sequence()
+        self._read.clear()
+        self._walk = None
+        self._waiting = False
+        if following:
+            for entry in self._queue.delivering:
+                if following <= entry.sequence < self._end and may_be_noted_as_row(entry):
+                    heappush(self._entries, entry)
+
+    def has_read(self, entry: QueueEntry) -> bool:
+        """Say whether the next entry is nobody's, made of a row for this browser."""
+        return bool(self._read) and self._read[0] is entry
 
     def next_sequence(self) -> int:
         """Return the sequence of the next row, 0 when there is none."""
@@ -158,8 +174,12 @@ class BrowseOrder(Order):
         there = [entry for entry in there if entry.sequence < bound]
         self._entries += [entry for entry in there if not may_be_noted_as_row(entry)]
         heapify(self._entries)
-        walk = self._pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)], sequence)
+        pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
+        if pages is None:
+            pages = self._pages.renewed()
+        walk = pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)], sequence)
         self._walk = walk if walk.sequence else None
+        self._end = bound
         self._unnoted = bound if self._follow and (self._walk is not None or bound < end) else 0
 
 

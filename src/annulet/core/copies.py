@@ -80,6 +80,12 @@ class Copies:
             if isinstance(consumer.unseen, BrowseOrder):
                 consumer.unseen.paged()
 
+    def emptied(self) -> None:
+        """Note that everything pending is gone."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder):
+                consumer.unseen.emptied()
+
     def read_on(self, now: int) -> None:
         """Let each browser of a deep queue read its next rows, and hand them out."""
         for consumer in self._queue.consumers.readers():
@@ -134,6 +140,9 @@ class Copies:
                 return
             expires_at = queue.expires_at(entry)
             if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:
+                if isinstance(unseen, BrowseOrder) and unseen.has_read(entry):
+                    unseen.take_first()  # the queue's own entry expires where it stands
+                    continue
                 queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             if entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
                 unseen.take_first()
