@@ -18,6 +18,7 @@ from annulet.core.settings import BROWSE_SNAPSHOT
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
 
 PRUNE_MINIMUM: Final = 64
@@ -138,13 +139,8 @@ class Copies:
             entry = unseen.first()
             if entry is None:
                 return
-            expires_at = queue.expires_at(entry)
-            if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:
-                if isinstance(unseen, BrowseOrder) and unseen.has_read(entry):
-                    unseen.take_first()  # the queue's own entry expires where it stands
-                    continue
-                queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-            if entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
+            expired = entry.state == PENDING and self._expires(entry, unseen, now)
+            if expired or entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
                 unseen.take_first()
                 if entry.state == SCHEDULED:
                     self._pass_over(consumer, entry)
@@ -161,6 +157,18 @@ class Copies:
                     continue
             unseen.take_first()
             self._hand_over(consumer, entry)
+
+    def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
+        """Say whether the time of a pending entry has passed, and have it removed then.
+
+        One that a browser has read is nobody's: the queue's own expires where it stands.
+        """
+        queue = self._queue
+        if entry is queue.arriving or not 0 < queue.expires_at(entry) <= now:
+            return False
+        if not isinstance(unseen, BrowseOrder) or not unseen.has_read(entry):
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+        return True
 
     def _pass_over(self, consumer: Consumer, entry: QueueEntry) -> None:
         self._passed.setdefault(entry, []).append(consumer)
