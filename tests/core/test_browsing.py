@@ -17,6 +17,7 @@ from annulet.residency import walk as walk_module
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
 from tests.core.test_emptying import LogEffects
 from tests.core.test_match_classes import ALL, Deep, numbers
+from tests.residency.doubles import bodies_of
 
 
 class Settling(RecordingEffects):
@@ -255,3 +256,18 @@ def test_what_a_browser_has_read_expires_where_it_stands_and_once() -> None:
     assert removed(queue, RemovalReason.EXPIRED) == 3000
     assert (queue.order.count, queue.pending_bytes) == (0, 0)
     assert numbers(session) == list(range(1, 101))
+
+
+def test_bodies_that_are_on_disk_only_are_shown_and_stay_there() -> None:
+    deep, session = deep_queue(500), RecordingSession()
+    deep.publish(300, expires_at=NOW + 5000)
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, messages=0)
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    away = bodies.count
+    assert away >= 300
+    consumer.window.messages_max = 5000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 801))
+    assert bodies.count == away

@@ -8,8 +8,10 @@ from annulet.core.management.scan import Scan
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
+from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 from tests.core.test_match_classes import ALL, Deep, numbers
+from tests.residency.doubles import bodies_of
 
 
 def with_selector(count: int, selector: str = "seven = 9") -> tuple[Deep, DeepLanes]:
@@ -105,3 +107,41 @@ def test_the_stock_takes_over_when_nobody_selects_any_more() -> None:
     assert order.count == 497
     assert lanes.count == 0
     assert [entry.sequence for entry in order.entries()] == [n for n in range(1, 501) if n not in (2, 9, 16)]
+
+
+def test_bodies_that_left_come_back_for_who_takes_from_lanes_and_stock() -> None:
+    deep = Deep(1000, keep=50)
+    choosy, everybody = RecordingSession("choosy"), RecordingSession("everybody")
+    choosy.consume(deep.queue, selector="seven = 2", messages=20)
+    deep.take_turns()
+    held = numbers(choosy)
+    assert held == list(range(2, 140, 7))
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    assert bodies.count > 80
+    deep.disk.failing = True
+    everybody.consume(deep.queue)
+    assert numbers(everybody) == [], "nobody overtakes what the disk does not give"
+    deep.disk.failing = False
+    deep.pages.retry()
+    bodies.retry()
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(everybody) == [number for number in range(1, 1001) if number not in held]
+    assert drift_of(deep.queue) == 0
+    choosy.close(NOW)
+    assert sorted(numbers(everybody)) == list(range(1, 1001))
+    assert (bodies.count, drift_of(deep.queue)) == (0, 0)
+
+
+def test_a_damaged_body_at_the_front_of_the_stock_is_passed_over() -> None:
+    deep, lanes = with_selector(600)
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    first = lanes.first()
+    assert first is not None
+    deep.disk.damaged.add(first.message.record)
+    everybody = RecordingSession("everybody")
+    everybody.consume(deep.queue)
+    assert numbers(everybody) == list(range(2, 601))
+    assert (lanes.count, drift_of(deep.queue)) == (0, 0)

@@ -54,10 +54,10 @@ class Deep:
         assert queue is self.queue
         self.asking = True
 
-    def publish(self, count: int = 1) -> None:
+    def publish(self, count: int = 1, *, expires_at: int = 0) -> None:
         for _ in range(count):
             sequence = self.queue.next_sequence
-            message = make_message(b"%*d" % (self.size, sequence))
+            message = make_message(b"%*d" % (self.size, sequence), expires_at=expires_at)
             message.origin = self.origin
             self.disk.store(self.queue, message, sequence)
             self.queue.enqueue(message, NOW)
