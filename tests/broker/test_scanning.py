@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from annulet.broker.scanning import IDLE_SECONDS, SHARE, TURN_SECONDS, Scanning
 
 
 class Looker:
     """A queue that has so many looks to take, of 1 ms each."""
+
+    name = "q"
 
     def __init__(self, world: World, looks: int) -> None:
         self.world = world
@@ -86,3 +90,17 @@ def test_a_closed_one_gives_no_turn() -> None:
     world.scanning.close()
     assert (world.called, world.log) == ([], [])
     world.scanning.close()
+
+
+def test_a_defect_that_meets_one_queue_does_not_end_the_turns_of_others() -> None:
+    world = World()
+    broken, other = Looker(world, 5), Looker(world, 3)
+    broken.name = "broken"
+    broken.world = None  # type: ignore[assignment]
+    world.scanning.ask(broken)  # type: ignore[arg-type]
+    world.scanning.ask(other)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        while world.called:
+            world.step()
+    assert world.log == [other] * 3
+    assert [(line["log_level"], line["queue"]) for line in logs] == [("error", "broken")]

@@ -37,6 +37,15 @@ def test_it_counts_and_names_what_is_in_lanes_and_stock() -> None:
     assert lanes.paged_count() == 0
 
 
+def test_what_a_class_admitted_is_weighed_unless_it_is_enough() -> None:
+    deep, lanes = with_selector(1000, "seven = 2")
+    (match_class,) = deep.queue.matchers.classes()
+    count, size = lanes.matched(match_class.bit, 1000)
+    assert 30 < count < 256
+    assert size == 10 * count
+    assert lanes.matched(match_class.bit, count) == (count, 0)
+
+
 def test_a_look_at_the_first_messages_brings_in_no_more() -> None:
     deep, lanes = with_selector(1000)
     before = lanes.paged_count()

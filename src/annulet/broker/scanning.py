@@ -88,8 +88,12 @@ class Scanning:
         start = self._seconds()
         now = self._clock()
         more = True
-        while more and self._seconds() - start < TURN_SECONDS:
-            more = queue.scan(now)
+        try:
+            while more and self._seconds() - start < TURN_SECONDS:
+                more = queue.scan(now)
+        except Exception:  # a defect that meets one queue must not end the turns of the others
+            logger.exception("defect in a look at a deep backlog", queue=queue.name)
+            more = False
         if more:
             self._asking[queue] = None
         self._turn_ended = self._seconds()

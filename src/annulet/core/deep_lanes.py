@@ -141,14 +141,16 @@ class DeepLanes(Lanes):
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 
-    def matched(self, bit: int) -> tuple[int, int]:
-        """Return how many entries in lanes a match class has said yes to, and the bytes of their bodies."""
-        count = size = 0
-        for lane in self._lanes.values():
-            if lane.evaluated & bit and not lane.blocked & bit:
-                count += lane.order.count
-                size += sum([entry.message.size for entry in lane.order.in_memory()])
-        return count, size
+    def matched(self, bit: int, enough: int) -> tuple[int, int]:
+        """Return how many entries in lanes a match class has said yes to, and the bytes of their bodies.
+
+        0 bytes where there are ``enough`` entries: asked at each dispatch, it must not look at all that came back.
+        """
+        admitted = [lane for lane in self._lanes.values() if lane.evaluated & bit and not lane.blocked & bit]
+        count = sum([lane.order.count for lane in admitted])
+        if count >= enough:
+            return count, 0
+        return count, sum([entry.message.size for lane in admitted for entry in lane.order.in_memory()])
 
     def waits(self, former: int, match_class: MatchClass) -> bool:
         """Say whether something in the lanes was kept from a class by its frontier, which stood at ``former``."""

@@ -106,8 +106,9 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
         return []
     walks: list[Walk] = []
     for bit, match_class in _classes_waiting(queue).items():
-        messages, size = lanes.matched(bit)
-        room = queue.matchers.found_messages - messages
+        enough = queue.matchers.found_messages
+        messages, size = lanes.matched(bit, enough)
+        room = enough - messages
         if room > 0 and size < FOUND_BYTES:
             walks.append(Walk(match_class, room, FOUND_BYTES - size))
     return walks
