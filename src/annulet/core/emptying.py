@@ -33,8 +33,6 @@ def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
     order.clear()
     queue.pending_bytes = 0
     entries += queue.schedule.take_all()
-    if queue.copies is not None:
-        queue.copies.emptied()
     return _let_go(queue, entries, pages, size, reason, now)
 
 

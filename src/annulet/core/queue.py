@@ -276,8 +276,12 @@ class Queue(Holdings):
         order = self.order
         plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, PagedFifoOrder))
         if many and (plain or isinstance(order, DeepLanes)):
-            return emptying.empty(self, reason, now)
-        return super().remove_all(reason, now)
+            count = emptying.empty(self, reason, now)
+        else:
+            count = super().remove_all(reason, now)
+        if self.copies is not None:
+            self.copies.emptied()
+        return count
 
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
