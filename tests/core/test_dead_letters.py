@@ -20,7 +20,6 @@ from annulet.core.settings import QueueSettings
 from annulet.core.virtual_host import VirtualHost
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, pending
-from tests.residency.doubles import Disk, bodies_of
 
 DEAD_LETTERED = RemovalReason.DEAD_LETTERED
 EXPIRED = RemovalReason.EXPIRED
@@ -471,29 +470,3 @@ def test_what_recovery_drops_is_sent_when_its_target_is_whole() -> None:
     letters.release(NOW)
     assert pending(dropped) == ["before", "old"]
     assert [entry.sequence for entry in dropped.order.entries()] == [1, 2]
-
-
-def test_letters_whose_bodies_the_disk_does_not_give_wait_and_damaged_ones_stay_in_the_log():
-    bench, disk = Bench(), Disk()
-    target = bench.target("dead")
-    queue = bench.source(dead_letter_address="dead")
-    queue.queue_id = 7
-    messages = [letter(body) for body in ("one", "two", "three")]
-    for message in messages:
-        queue.enqueue(message, NOW)
-        disk.store(queue, message, queue.next_sequence - 1)
-    bodies = bodies_of(queue, disk)
-    bodies.let_all_go(1 << 60)
-    bench.effects.removed = lambda *_: None  # it reads each body to record it
-    disk.failing = True
-    for entry in queue.order.entries():
-        queue.remove_pending(entry, DEAD_LETTERED, NOW, 0)
-    queue.finish(NOW)
-    assert (pending(target), bench.letters.waiting, bench.effects.settled) == ([], True, [])
-    disk.failing = False
-    disk.damaged = {messages[1].record}
-    bodies.retry()
-    queue.wake(NOW)
-    assert pending(target) == ["one", "three"]
-    assert (bench.letters.failures, bench.letters.waiting) == (1, False)
-    assert bench.effects.settled == [("q", messages[0].record), ("q", messages[2].record)]

@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core import paged_order
+from annulet.core.bodies import send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.message import Origin
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, front_room, paged_order_of
 from annulet.core.paging import EntryPages
 from annulet.core.reasons import RemovalReason
+from annulet.core.restoring import restore_rows
 from annulet.residency import pages as pages_module
+from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, make_message
-from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
 ALL = 1 << 60
 
@@ -395,3 +398,19 @@ def test_late_messages_become_rows_before_those_found_at_start():
     order.restore_rows(*columns(entries[20:]), redelivered=False)
     assert (order.count, order.paged_count()) == (40, 34), "the one that may expire stays in memory"
     assert taken(order) == list(range(1, 41))
+
+
+def test_late_messages_that_become_rows_at_start_hold_no_bodies():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 40)
+    for entry in entries[:20]:
+        queue.insert(entry, arrival=True)
+    bodies = bodies_of(queue, disk)
+    send_away(entries[9], bodies)
+    entries[10].message.near += 1  # another queue has it
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 5
+    restore_rows(queue, order, *columns(entries[20:]), redelivered=False)
+    assert (bodies.count, bodies.bytes, drift_of(queue)) == (0, 0, 0)
+    assert entries[10].message.near == 1

@@ -290,6 +290,48 @@ def test_arrivals_and_deliveries_become_candidates_and_are_forgotten_when_gone()
     assert len(bodies._candidates) <= 1100
 
 
+def test_what_is_delivered_again_and_again_is_one_candidate():
+    queue, disk = durable_queue(), Disk()
+    bodies = bodies_of(queue, disk)
+    filled(queue, disk, 1)
+    for _ in range(5000):
+        (entry,) = queue.acquire(1, -1, NOW)
+        queue.return_entries([entry], NOW)
+    assert len(bodies._candidates) <= 2100
+
+
+def test_a_pass_that_nobody_ends_holds_nothing_that_is_gone():
+    queue, disk, _, bodies = priority_queue(2000)
+    bodies.begin(50)
+    bodies.step(ALL, 100)
+    queue.remove_all(RemovalReason.PURGED, NOW)
+    for _ in range(5000):
+        (entry,) = filled(queue, disk, 1)
+        bodies.note(entry)
+        queue.remove(entry, RemovalReason.PURGED, NOW)
+    assert len(bodies._candidates) + len(bodies._scanning) <= 3100
+
+
+def test_a_drained_queue_holds_nothing_that_is_gone():
+    queue, _, _, bodies = priority_queue(20)
+    bodies.tidy()
+    assert len(bodies._candidates) == 20
+    bodies.begin(50)
+    queue.remove_all(RemovalReason.PURGED, NOW)
+    bodies.tidy()
+    assert (bodies._candidates, bodies._scanning, bodies._front) == ([], [], set())
+
+
+def test_a_pass_that_is_ended_begins_anew():
+    _, _, entries, bodies = priority_queue(20)
+    bodies.begin(50)
+    bodies.step(ALL, 3)
+    bodies.end()
+    assert not bodies.passing
+    run_pass(bodies, 10_000)
+    assert away(entries) == list(range(5, 21))
+
+
 def test_a_queue_that_was_not_told_of_its_messages_finds_them():
     queue, disk = durable_queue(priorities=10), Disk()
     bodies = bodies_of(queue, disk)

@@ -215,11 +215,16 @@ class Pager:
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
         self._audit()
+        exceeded = self.budget.exceeded()
         for queue, bodies in list(self._bodies.items()):
             if queue.deleted:
                 del self._bodies[queue]
                 self._drifts.pop(queue, None)
-            elif bodies.stalled:
+                continue
+            if not exceeded:
+                bodies.end()
+            bodies.tidy()
+            if bodies.stalled:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()
                 queue.wake(now)

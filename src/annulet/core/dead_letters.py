@@ -237,7 +237,7 @@ class DeadLetters(Forwarder):
                 self.failures += 1
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
                 sent = False
-                if entry.message.record:
+                if entry.message.record and not queue.deleted:
                     queue.unsent.append(entry.message.record)
                 else:
                     self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
@@ -333,10 +333,13 @@ class DeadLetters(Forwarder):
 
 
 def _readable(batch: Batch) -> bool:
-    """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent."""
+    """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent.
+
+    So does what the disk refuses of a deleted queue, whose records are about to go: it would hold up all others.
+    """
     bodies = batch.queue.bodies
     messages = [entry.message for entry in islice(batch.entries, LOOK_MESSAGES)]
-    return bodies is None or bodies.look(messages) != REFUSED
+    return bodies is None or bodies.look(messages) != REFUSED or batch.queue.deleted
 
 
 def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:

@@ -49,7 +49,7 @@ def dispatch_plain(queue: Queue, now: int) -> None:
     consumers = queue.consumers
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
-        entry = queue.first_unexpired(now, AT_ONCE_MAX if queue.expires_alone else -1)
+        entry = queue.first_unexpired(now, AT_ONCE_MAX if queue.expiry is not None and queue.expires_alone else -1)
         if entry is None:
             if queue.order.count and queue.expires_alone and queue.has_expired(now):
                 queue.expire_later(now)

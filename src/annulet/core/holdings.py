@@ -284,7 +284,7 @@ class Holdings:
             if self.forwarder.takes(entry.queue, reason):
                 self.forwarder.add(entry.queue, entry, reason, now)
                 return
-        if entry.message.record:
+        if message.record:
             self.effects.settle(entry.queue, entry)
 
     def bring(self, entry: QueueEntry) -> bool:

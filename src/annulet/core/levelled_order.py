@@ -42,26 +42,37 @@ class LevelledOrder(Order):
         while self._upto:
             level = levels[self._upto - 1]
             before = level.count
-            entry = level.first()
-            self.count += level.count - before  # damaged rows are no more
-            if level.count:
-                return entry
+            if before:
+                entry = level.first()
+                self.count += level.count - before  # damaged rows are no more
+                if level.count:
+                    return entry
             self._upto -= 1
         return None
 
     def take_first(self) -> QueueEntry | None:
         """Remove and return the next entry, ``None`` when there is none."""
-        if self.first() is None:
-            return None
-        self.count -= 1
-        return self.levels[self._upto - 1].take_first()
+        levels = self.levels
+        while self._upto:
+            level = levels[self._upto - 1]
+            before = level.count
+            if before:
+                entry = level.take_first()
+                self.count += level.count - before  # as in first
+                if entry is not None or level.count:
+                    return entry
+            self._upto -= 1
+        return None
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         rank = entry.rank
         assert rank is not None
         self.count -= 1
-        self.levels[-rank[0]].discard(entry)
+        level = self.levels[-rank[0]]
+        level.discard(entry)
+        if not level.count:
+            level.clear()  # nobody looks into an empty level, which may hold removed entries
 
     def clear(self) -> None:
         """Forget all entries."""

@@ -293,12 +293,7 @@ class PagedFifoOrder(FifoOrder):
             late.extendleft(reversed(entries))
             moved = 0
         else:
-            self.pages.add(entries, kept)
-            for entry, stays in zip(entries, kept, strict=True):
-                if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
-                    let_go(entry)
-            if self._queue.copies is not None:
-                self._queue.copies.paged()
+            self._add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
 
@@ -322,9 +317,18 @@ class PagedFifoOrder(FifoOrder):
         if self._late:
             self._removed -= len(self._late) - len(late)
             self._late.clear()
-            self.pages.add(late, bytearray([0 if may_be_row(entry) else 1 for entry in late]))
+            self._add_to_pages(late, bytearray([0 if may_be_row(entry) else 1 for entry in late]))
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered)
         self.count += len(sizes)
+
+    def _add_to_pages(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
+        self.pages.add(entries, kept)
+        for entry, stays in zip(entries, kept, strict=True):
+            if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
+                let_go(entry)
+        if self._queue.copies is not None:
+            self._queue.copies.paged()
 
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""

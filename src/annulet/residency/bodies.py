@@ -194,12 +194,25 @@ class StoredBodies(QueueBodies):
         self.grown = len(self._candidates)
 
     def _add(self, entry: QueueEntry) -> None:
-        candidates = self._candidates
-        candidates.append(entry)
+        self._candidates.append(entry)
         self.grown += 1
-        if len(candidates) > self._sweep_at and not self._scanning:
-            self._candidates = [held for held in candidates if held.state != REMOVED and not held.away]
-            self._sweep_at = 2 * len(self._candidates) + SWEEP_LEAST
+        if len(self._candidates) + len(self._scanning) > self._sweep_at:
+            self._sweep()
+
+    def tidy(self) -> None:
+        """Forget candidates that left or were removed, where these are most: what is removed is in no account.
+
+        Called again and again: a queue that nothing comes to any more would keep all it ever had.
+        """
+        if len(self._candidates) + len(self._scanning) > 2 * self.in_memory:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        self._candidates = _in_memory_once(self._candidates)
+        self._scanning = _in_memory_once(self._scanning)
+        self._sweep_at = 2 * (len(self._candidates) + len(self._scanning)) + SWEEP_LEAST
+        if not self._scanning:
+            self._front = set()
 
     # ------------------------------------------------------------------ out
 
@@ -240,6 +253,12 @@ class StoredBodies(QueueBodies):
         if not scanning:
             self._front = set()
         return len(looked)
+
+    def end(self) -> None:
+        """End a pass under way, which nobody needs any more: where it began the front was another one."""
+        self._candidates += self._scanning
+        self._scanning = []
+        self._front = set()
 
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
@@ -399,6 +418,11 @@ class StoredBodies(QueueBodies):
 def _may_leave(entry: QueueEntry) -> bool:
     """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
     return entry.state != DELIVERING or entry.consumer is not None
+
+
+def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
+    return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
 
 
 def position_of(entry: QueueEntry) -> Position:

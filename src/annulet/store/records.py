@@ -146,9 +146,7 @@ def decode_origin(data: bytes) -> tuple[str, str, str, str]:
 
 def message_size(message: Message, origin: bytes, targets: int) -> int:
     """Return the length of a message record in bytes."""
-    return (
-        HEADER.size + MESSAGE_FIXED.size + TARGET.size * targets + len(origin) + len(message.header) + len(message.body)
-    )
+    return HEADER.size + MESSAGE_FIXED.size + TARGET.size * targets + len(origin) + len(message.header) + message.size
 
 
 def encode_message(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -108,8 +109,12 @@ async def test_a8_a_browser_sees_all_there_was_but_what_went_before_its_turn(dee
     assert await holder.numbers() == list(range(200))
     taker = await deep.consumer(prefetch=100)
     browser = await deep.consumer(prefetch=300, x_browse="snapshot")
+    (reader,) = deep.queue().consumers.readers()
     seen, taken, later = [], [], False
-    while got := await browser.numbers():
+    while (got := await browser.numbers()) or not reader.unseen.exhausted():
+        if not got:
+            await asyncio.sleep(0.001)  # it waits for its turn
+            continue
         taken += await taker.numbers()
         await taker.acknowledge_all()
         seen += got
