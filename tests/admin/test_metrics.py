@@ -68,6 +68,8 @@ async def test_what_a_host_and_its_queues_have_beside_messages(site: Site) -> No
     assert samples[key("annulet_queue_messages_paged", **labels)] == 2
     assert samples[key("annulet_queue_groups", **labels)] == 2
     assert samples[key("annulet_queue_matchers", **labels)] == 0
+    assert samples[key("annulet_queue_scan_remaining", **labels)] == 0
+    assert samples[key("annulet_queue_selector_evaluations_total", **labels)] == 0
     assert samples[key("annulet_queue_messages_browsed_total", **labels)] == 0
     assert samples[key("annulet_vhost_duplicate_ids", vhost="/")] == 1
     assert samples[key("annulet_vhost_dead_letters_unroutable_total", vhost="/")] == 0
@@ -87,6 +89,7 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_memory_bodies_bytes")] == samples[key("annulet_queues_paging")] == 0
     assert samples[key("annulet_sliced_work")] == 0
     assert samples[key("annulet_paging_messages_unreadable_total")] == 0
+    assert samples[key("annulet_paging_messages_selected_total")] == 0
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0
 

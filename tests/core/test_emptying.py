@@ -17,6 +17,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
+from tests.core.test_match_classes import Deep, numbers
 from tests.residency.doubles import Disk, durable_queue, pages_of
 
 PURGED, DELETED = RemovalReason.PURGED, RemovalReason.DELETED
@@ -81,6 +82,32 @@ def test_a_queue_with_lanes_goes_one_by_one():
         queue.enqueue(make_message(str(number)), NOW)
     assert queue.purge(NOW) == AT_ONCE_MAX + 1
     assert effects.works == []
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_deep_queue_with_a_selector_is_empty_when_the_call_returns(knows: bool):
+    deep, session = Deep(2 * AT_ONCE_MAX), RecordingSession()
+    queue, effects = deep.queue, LogEffects(knows=knows)
+    queue.effects = effects
+    session.consume(queue, selector="seven = 2", messages=3)
+    deep.take_turns()
+    queue.ledger = LossLedger(1000)
+    reads = len(deep.disk.reads)
+    assert queue.purge(NOW) == 2 * AT_ONCE_MAX - 3
+    assert len(deep.disk.reads) == reads
+    check_invariants(queue)
+    assert (queue.order.count, queue.pending_bytes, queue.counters.removed[PURGED]) == (0, 0, 2 * AT_ONCE_MAX - 3)
+    deep.publish(700)
+    assert deep.page_out(1 << 60) > 600
+    effects.turns()
+    assert queue.ledger.total == 2 * AT_ONCE_MAX - 3
+    assert len(list(queue.ledger.query())) == 1000
+    for tag in (1, 2, 3):
+        session.acknowledge(tag, NOW)
+    deep.take_turns()
+    first = 2 * AT_ONCE_MAX + 1
+    assert numbers(session)[3:] == [number for number in range(first, first + 700) if number % 7 == 2][:3]
     check_invariants(queue)
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from annulet.core.matching import RETIRED_MAX
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
+
+from annulet.core.identifiers import lookup_for
+from annulet.core.matching import RETIRED_MAX, needles_of
+from annulet.core.message import Message, Origin
+from annulet.selector.selector import compile_selector
+from annulet.wire.amqp091.properties import VIEW
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of, send
 
 
@@ -97,3 +107,30 @@ def test_selectors_are_asked_again_about_a_message_whose_priority_changed():
     assert session.received == []
     queue.reprioritise(entry, 9, NOW)
     assert session.received == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "needles"),
+    [
+        ("region = 'north'", [b"north"]), ("a > 1 AND region = 'north' AND b = 'no'", [b"north", b"no"]),
+        ("name = 'Jürg'", ["Jürg".encode()]), ("region <> 'north'", []), ("region = 'north' OR a = 1", []),
+        ("NOT region = 'north'", []), ("region = 7", []), ("JMSType = 'north'", []), ("amqp.subject = 'north'", []),
+        ("m.region = 'north'", []), ("region LIKE 'n%'", []), ("region = ''", []),
+        ("convert_string_expressions: region = '7'", []),
+    ],
+)  # fmt: skip
+def test_a_needle_is_named_only_where_nothing_matches_without_it(text, needles):
+    assert needles_of(compile_selector(text)) == needles
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=20) | st.integers(-9, 9), max_size=4))
+def test_every_message_that_matches_has_the_needle_in_its_header(headers):
+    header = ContentHeader(properties=Basic.Properties(headers=headers)).marshal()[12:]
+    message = Message(header, b"", Origin("", "q", "guest@test", VIEW))
+    for name, value in headers.items():
+        if isinstance(value, str) and "\0" not in name:
+            quoted = value.replace("'", "''")
+            named = name.replace('"', '""')
+            selector = compile_selector(f"\"{named}\" = '{quoted}'")
+            if selector.matches(lookup_for(message)):
+                assert all(needle in header for needle in needles_of(selector))

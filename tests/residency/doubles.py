@@ -21,6 +21,8 @@ class Disk:
     def __init__(self) -> None:
         self.stored: dict[int, LoggedMessage] = {}
         self.damaged: set[int] = set()
+        self.settled: set[int] = set()
+        self.unwritten_from = 1 << 60
         self.failing = False
         self.error = errno.EIO
         self.reads: list[int] = []
@@ -45,6 +47,13 @@ class Disk:
             raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))
         return [None if record in self.damaged else self.stored.get(record) for record in records]
+
+    def holds(self, record: int, queue_id: int) -> bool:
+        return record not in self.settled and queue_id in [target for target, _ in self.stored[record].targets]
+
+    @property
+    def written_below(self) -> int:
+        return self.unwritten_from
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
@@ -93,8 +102,10 @@ def plenty() -> int:
     return 1 << 40
 
 
-def pages_of(queue: Queue, disk: Disk, room: Callable[[], int] = plenty) -> QueuePages:
-    return QueuePages(queue, disk, PagingFigures(), room)
+def pages_of(
+    queue: Queue, disk: Disk, room: Callable[[], int] = plenty, ask_turn: Callable[[Queue], None] | None = None
+) -> QueuePages:
+    return QueuePages(queue, disk, PagingFigures(), room, ask_turn)
 
 
 def bodies_of(queue: Queue, disk: Disk) -> StoredBodies:

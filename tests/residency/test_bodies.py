@@ -9,6 +9,7 @@ import pytest
 
 from annulet.core.entry import DELIVERING
 from annulet.core.errors import ContentUnavailable
+from annulet.core.groups import GroupTable
 from annulet.core.reasons import RemovalReason
 from annulet.residency import bodies as bodies_module
 from annulet.residency.bodies import SAMPLE, BodyStore
@@ -271,7 +272,7 @@ def test_plain_waiting_messages_are_left_to_rows():
     bodies.keep_messages = 4
     run_pass(bodies, 10_000)
     assert away(entries) == [8]
-    queue.use_lanes(None, None)  # a selector came: nothing becomes a row any more
+    queue.use_lanes(GroupTable(queue.settings), None)  # nothing becomes a row any more
     run_pass(bodies, 10_000)
     assert away(entries) == list(range(5, 21))
 

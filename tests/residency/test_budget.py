@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from annulet.core.groups import GroupTable
 from annulet.core.paged_order import paged_order_of
 from annulet.core.paging import ENTRY_BYTES
 from annulet.residency.budget import (
@@ -99,7 +100,7 @@ def test_only_queues_that_may_be_over_the_floor_are_worth_a_look():
 
 def test_what_stays_an_entry_costs_its_body_only_and_nothing_when_that_is_away():
     queue, disk = loaded_queue(2000, 1024)
-    queue.use_lanes(None, None)
+    queue.use_lanes(GroupTable(queue.settings), None)
     assert cost_of(queue) == 2000 * (1024 + BODY_BYTES)
     session = RecordingSession()
     session.consume(queue, messages=500)

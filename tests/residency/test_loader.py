@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from annulet.core.message import Origin
-from annulet.residency.loader import entries_of
+from annulet.residency.loader import entries_of, with_needles
 from annulet.residency.page import ORIGINS_MAX, Page
+from tests.core.helpers import TableView
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 
@@ -52,3 +53,27 @@ def test_damaged_and_foreign_records_give_no_entry():
     found, size = loaded(entries, disk, queue)
     assert [entry.sequence for entry in found] == [2, 4]
     assert size == 20
+
+
+def test_needles_leave_out_what_cannot_match_and_keep_what_is_unknown():
+    verbatim, other = TableView({}), TableView({})
+    verbatim.verbatim_texts = True
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 6)
+    for entry, header, view in zip(
+        entries,
+        (b"north", b"south", b"south", b"west", b"", b"south"),
+        (verbatim,) * 3 + (verbatim, other, verbatim),
+        strict=True,
+    ):
+        entry.message.header = header
+        entry.message.origin = Origin("", "q", "guest@test", view)
+        disk.store(queue, entry.message, entry.sequence)
+    page = Page.of(entries, bytearray([0, 0, 1, 0, 0, 0]))
+    rows = page.peek(6)
+    stored = disk.read([record for record in rows.records if record])
+    stored[-1] = None  # damaged: it has to be noticed
+    left, kept = with_needles(rows, stored, [[b"nor", b"th"], [b"we"], [b"so", b"north"]])
+    assert left.sequences == [entries[place].sequence for place in (0, 2, 3, 4, 5)]
+    assert [None if found is None else found.header for found in kept] == [b"north", b"west", b"", None]
+    assert len(left) == len(left.kept) == len(left.origins) == len(left.partial) == len(left.redelivered)

@@ -199,3 +199,39 @@ def test_a_page_of_rows_keeps_as_many_origins_whole_as_any():
     rows = page.peek(count)
     assert rows.partial == [number % len(ORIGINS) >= ORIGINS_MAX for number in range(count)]
     assert rows.origins[len(ORIGINS)] is ORIGINS[0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 1, 2]), st.sampled_from([1, 1, 3]), st.sampled_from([0, 0, 0, 1])),
+        min_size=1,
+        max_size=40,
+    ),
+    st.data(),
+)
+def test_items_go_from_the_middle(steps, data):
+    sequence, record, entries, kept = 5, 1 << 24, [], bytearray()
+    for sequence_step, record_step, keep in steps:
+        sequence, record = sequence + sequence_step, record + record_step
+        entries.append(entry_of(sequence, record))
+        kept.append(keep)
+    page = Page.of(entries, kept)
+    page.take(page.peek(data.draw(st.integers(0, len(entries) - 1))))
+    before = page.copy()
+    left = [(one.sequence, 0 if keep else one.message.record) for one, keep in zip(entries, kept, strict=True)]
+    left = left[len(entries) - page.items :]
+    whole = list(left)
+    while len(left) > 1 and data.draw(st.booleans()):
+        gone = left.pop(data.draw(st.integers(0, len(left) - 1)))
+        page.remove(gone[0])
+        assert (page.first_sequence, page.last_sequence, page.items) == (left[0][0], left[-1][0], len(left))
+        assert page.rows == len([record for _, record in left if record])
+        start = data.draw(st.integers(0, left[-1][0]))
+        found = page.peek_from(start, 3)
+        assert list(zip(found.sequences, found.records, strict=True)) == [one for one in left if one[0] >= start][:3]
+        assert all(
+            (entry is not None) is (record == 0) for entry, record in zip(found.kept, found.records, strict=True)
+        )
+    found = before.read_from(whole[0][0], 100)
+    assert list(zip(found.sequences, found.records, strict=True)) == whole, "a copy is not touched"
+    assert [found[:2] for found in drain(page, 3)] == left

@@ -184,3 +184,18 @@ def test_rows_are_spread_over_pages_with_the_bytes_of_each():
         found += [(entry.sequence, entry.redelivered) for entry in loaded]
     assert found == [(number, number > 300) for number in range(1, count + 1)]
     assert pages.bytes == 0
+
+
+def test_looks_have_the_disk_read_ahead_once_for_several():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    count = LOAD_MESSAGES * (PREFETCH_LOADS + 3)
+    pages.add(stored_entries(queue, disk, count), bytearray(count))
+    sequence = 1
+    for _ in range(PREFETCH_LOADS):
+        looked = pages.look(sequence, [])
+        assert looked is not None
+        assert [entry.sequence for entry in looked] == list(range(sequence, sequence + LOAD_MESSAGES))
+        sequence = pages.looked_upto
+    assert disk.prefetched == list(range(LOAD_MESSAGES + 1, LOAD_MESSAGES * (PREFETCH_LOADS + 1) + 1))
+    assert (pages.rows, pages.items) == (count, count)

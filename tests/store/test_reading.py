@@ -62,6 +62,18 @@ def test_a_message_of_several_queues_comes_with_all_of_them() -> None:
     log.close()
 
 
+def test_a_record_is_held_until_its_queue_is_done_with_it() -> None:
+    log = opened(SimulatedFiles())
+    both, one = (log.append(message(b"x"), targets) for targets in ([(3, 1), (4, 7)], [(3, 2)]))
+    assert log.holds(one, 3), "not written yet, so nobody knows better"
+    flush(log)
+    assert [log.holds(both, queue) for queue in (3, 4, 5)] == [True, True, False]
+    log.settle(both, 3)
+    log.settle(one, 3)
+    assert [log.holds(both, queue) for queue in (3, 4, 5)] == [False, True, False]
+    assert not log.holds(one, 3)
+
+
 @pytest.mark.parametrize("size", [10, 2000, 12_000])
 def test_rows_are_made_into_messages_as_they_are_read(size: int) -> None:
     files = SimulatedFiles()

@@ -75,6 +75,7 @@ QUEUE_GAUGES: Final = (
     ("keys", "key_count", "Distinct keys of a queue that keeps messages per key"),
     ("groups", "group_count", "Message groups that are assigned or have something in the queue"),
     ("matchers", "matcher_count", "Distinct selectors and exclusions of its consumers, those remembered included"),
+    ("scan_remaining", "scan_remaining", "Messages that the selector furthest behind has not looked at, about"),
 )
 """Name behind ``annulet_queue_``, field of the statistics, help."""
 
@@ -84,6 +85,7 @@ QUEUE_COUNTERS: Final = (
     ("messages_delivered", "messages_delivered", "Hand-overs to consumers, redeliveries too"),
     ("messages_returned", "messages_returned", "Deliveries that came back"),
     ("messages_browsed", "messages_browsed", "Copies handed to browsers"),
+    ("selector_evaluations", "selector_evaluations", "Questions that consumers' selectors asked about messages"),
 )
 
 
@@ -212,6 +214,9 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_messages_paged_out": ("Waiting messages whose bodies left the memory", figures.paged_out),
         "paging_messages_loaded": ("Messages read back from the log to be delivered", figures.loaded),
         "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
+        "paging_scans": ("Reads for selectors, some hundred messages each", figures.scans),
+        "paging_messages_scanned": ("Messages these brought", figures.scanned),
+        "paging_messages_selected": ("Of these, the ones that matched and stay in memory", figures.selected),
         "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
         "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
         "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),

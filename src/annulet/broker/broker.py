@@ -193,7 +193,8 @@ class Broker:
         self.commit.on_failure = self._log_failed
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
-            self.pager = Pager(self.log, self.loop, self.configuration.body_budget_bytes, self.memory.left)
+            budget = self.configuration.body_budget_bytes
+            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock)
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
@@ -255,6 +256,8 @@ class Broker:
 
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
+        if self.pager is not None:
+            self.pager.scanning.close()
         try:
             await self.commit.close()
             if self._restored:

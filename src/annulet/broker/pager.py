@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.scanning import Scanning
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.residency.bodies import GROWTH_LEAST, BodyStore, StoredBodies
 from annulet.residency.budget import BodyBudget, drift_of, worth_noting
@@ -69,7 +71,15 @@ class StallWarnings:
 class Pager:
     """Notes, measures, pages. Belongs to the event loop."""
 
-    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, budget_bytes: int, room: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        budget_bytes: int,
+        room: Callable[[], int],
+        clock: Callable[[], int],
+    ) -> None:
+        self.scanning = Scanning(loop, clock)
         self.budget = BodyBudget(budget_bytes)
         self.figures = PagingFigures()
         self.store = BodyStore(log, self.figures, room, self._brought_back)
@@ -184,23 +194,26 @@ class Pager:
         return bodies
 
     def _pages_of(self, queue: Queue) -> QueuePages:
-        order = queue.order
+        order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
         if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):
             return order.pages
-        return QueuePages(queue, self._log, self.figures, self._room)
+        return QueuePages(queue, self._log, self.figures, self._room, self.scanning.ask)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         self.budget.measure_all()
         self._stuck.clear()
         for queue, pages in list(self._paging.items()):
-            if queue.deleted or not pages.items:
+            if queue.deleted or (not pages.items and queue.copies is None):
                 del self._paging[queue]
                 self._warnings.forget(queue)
-            elif pages.stalled:
+                continue
+            if pages.stalled:
                 self._warnings.refused(queue, now)
                 pages.retry()
                 queue.wake(now)
+            if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
+                self.scanning.ask(queue)
         self._audit()
         exceeded = self.budget.exceeded()
         for queue, bodies in list(self._bodies.items()):

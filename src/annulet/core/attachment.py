@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
+    from annulet.core.lanes import Lanes
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
 
 
 def attach(queue: Queue, consumer: Consumer, now: int) -> None:
     """Attach a consumer, let a rebalance begin, serve it."""
     settings = consumer.settings
-    queue.matchers.admit(consumer, no_local=settings.no_local or queue.settings.no_local)
+    since = first = 0
     if settings.replay_period >= 0:
+        since = now - settings.replay_period
         first = queue.next_sequence if settings.replay_period == 0 else 0
-        queue.matchers.admit_since(consumer, now - settings.replay_period, first)
+    no_local = settings.no_local or queue.settings.no_local
+    queue.matchers.admit(consumer, no_local=no_local, since=since, first_sequence=first)
     if settings.browse or queue.settings.non_destructive:
         queue.use_copies().attach(consumer)
     elif consumer.required and queue.lanes is None:
@@ -48,7 +53,7 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     if lanes is not None and lanes.groups is not None:
         for group in lanes.groups.dismiss(consumer):
             lanes.reshelve(group.lanes)
-    forgotten = queue.matchers.dismiss(consumer)
+    forgotten = queue.matchers.dismiss(consumer, now)
     if forgotten:
         _forget(queue, forgotten)
     _leave_lanes(queue)
@@ -78,10 +83,33 @@ def _leave_lanes(queue: Queue) -> None:
     lanes = queue.lanes
     if lanes is None or lanes.groups is not None or lanes.fairness is not None:
         return
-    if lanes.count or queue.delivering or queue.schedule.count:
-        return
     if any(consumer.required | consumer.refused for consumer in queue.consumers if not consumer.copies):
         return
+    order: Order | None = None
+    if lanes.count or queue.delivering or queue.schedule.count:
+        order = _order_behind(queue, lanes)
+        if order is None:
+            return
     queue.lanes = None
-    queue.order = queue.ranker.new_order()
+    queue.order = queue.ranker.new_order() if order is None else order
     queue.simplify()
+
+
+def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
+    """Return one order of all there is where most of it stands behind the lanes; ``None`` where that has to wait."""
+    if not isinstance(lanes, DeepLanes) or not lanes.paged_count() or len(queue.matchers):
+        return None
+    for entry in [*queue.delivering, *queue.schedule.entries()]:
+        entry.lane = None
+        entry.evaluated = entry.blocked = 0
+    return lanes.release_all()
+
+
+def retire(queue: Queue, now: int) -> None:
+    """Forget match classes that nobody has asked for long where messages are on disk, and lanes that nobody needs."""
+    if not isinstance(queue.lanes, DeepLanes) or not queue.order.paged_count():
+        return
+    forgotten = queue.matchers.retire(now)
+    if forgotten:
+        _forget(queue, forgotten)
+    _leave_lanes(queue)

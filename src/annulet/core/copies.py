@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import DAMAGED, REFUSED, let_go
+from annulet.core.browsing import BrowseOrder
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
@@ -17,6 +18,7 @@ from annulet.core.settings import BROWSE_SNAPSHOT
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
 
 PRUNE_MINIMUM: Final = 64
@@ -35,8 +37,12 @@ class Copies:
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
 
     def attach(self, consumer: Consumer) -> None:
-        """Give a consumer its list. O(n): a point-in-time view has to remember what was there."""
+        """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""
         queue = self._queue
+        pages = queue.order.pages_behind()
+        if pages is not None and consumer.settings.browse:
+            consumer.unseen = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
+            return
         unseen = queue.ranker.new_list()
         for entry in sorted([*queue.order.entries(), *queue.delivering]):
             unseen.append(entry)
@@ -49,6 +55,9 @@ class Copies:
             unseen = consumer.unseen
             if unseen is None or consumer.settings.browse == BROWSE_SNAPSHOT:
                 continue
+            if isinstance(unseen, BrowseOrder):
+                unseen.arrived(entry)
+                continue
             unseen.reinsert(entry)
             if unseen.count > 2 * (queue.order.count + len(queue.delivering)) + PRUNE_MINIMUM:
                 self._prune(consumer)
@@ -56,8 +65,34 @@ class Copies:
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Let ``entry`` stand for ``former`` with those who have not seen that yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():
-            if consumer.unseen is not None and former in consumer.unseen.held():
-                consumer.unseen.reinsert(entry)
+            unseen = consumer.unseen
+            if isinstance(unseen, BrowseOrder):
+                unseen.revised(former, entry)
+            elif unseen is not None and former in unseen.held():
+                unseen.reinsert(entry)
+
+    def may_page(self) -> bool:
+        """Say whether nobody's list holds entries that may become rows."""
+        return all(isinstance(consumer.unseen, BrowseOrder) for consumer in self._queue.consumers.readers())
+
+    def paged(self) -> None:
+        """Note that entries have become rows: others stand for them when they are read."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder):
+                consumer.unseen.paged()
+
+    def emptied(self) -> None:
+        """Note that everything pending is gone."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder):
+                consumer.unseen.emptied()
+
+    def read_on(self, now: int) -> None:
+        """Let each browser of a deep queue read its next rows, and hand them out."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder) and consumer.ready:
+                consumer.unseen.read_on()
+        self.serve(now, consumers_too=False)
 
     def came_back(self, entry: QueueEntry) -> None:
         """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""
@@ -72,7 +107,7 @@ class Copies:
         for consumer in queue.consumers.readers():
             if consumer.settings.browse or (consumers_too and queue.consumers.is_live(consumer)):
                 self._serve_one(consumer, now)
-                if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.first() is None:
+                if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.exhausted():
                     finished.append(consumer)
         for consumer in finished:  # not before: the end of one serves all that are left
             queue.end_consumer(consumer, now)
@@ -99,13 +134,13 @@ class Copies:
         unseen = consumer.unseen
         assert unseen is not None
         while True:
-            entry = unseen.first()
-            if entry is None or not consumer.ready:
+            if not consumer.ready:
                 return
-            expires_at = queue.expires_at(entry)
-            if entry.state == PENDING and 0 < expires_at <= now and entry is not queue.arriving:
-                queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-            if entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
+            entry = unseen.first()
+            if entry is None:
+                return
+            expired = entry.state == PENDING and self._expires(entry, unseen, now)
+            if expired or entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
                 unseen.take_first()
                 if entry.state == SCHEDULED:
                     self._pass_over(consumer, entry)
@@ -122,6 +157,18 @@ class Copies:
                     continue
             unseen.take_first()
             self._hand_over(consumer, entry)
+
+    def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
+        """Say whether the time of a pending entry has passed, and have it removed then.
+
+        One that a browser has read is nobody's: the queue's own expires where it stands.
+        """
+        queue = self._queue
+        if entry is queue.arriving or not 0 < queue.expires_at(entry) <= now:
+            return False
+        if not isinstance(unseen, BrowseOrder) or not unseen.has_read(entry):
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+        return True
 
     def _pass_over(self, consumer: Consumer, entry: QueueEntry) -> None:
         self._passed.setdefault(entry, []).append(consumer)

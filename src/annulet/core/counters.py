@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from annulet.core.match_classes import remaining
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class QueueStatistics:
     key_count: int  # distinct keys of a keep-per-key queue with a message in it
     group_count: int  # message groups that are assigned or have something in the queue
     matcher_count: int  # distinct selectors and exclusions that its consumers ask for, those remembered included
+    selector_evaluations: int  # questions asked about messages for them since the broker started
+    scan_remaining: int  # sequences that the selector furthest behind has not looked at in a deep backlog
     first_sequence: int  # of the oldest pending message, 0 when none
     next_sequence: int
 
@@ -129,6 +132,8 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         key_count=queue.key_count,
         group_count=0 if queue.lanes is None or queue.lanes.groups is None else len(queue.lanes.groups.groups),
         matcher_count=len(queue.matchers),
+        selector_evaluations=queue.matchers.evaluations,
+        scan_remaining=remaining(queue),
         first_sequence=queue.order.first_sequence(),
         next_sequence=queue.next_sequence,
     )

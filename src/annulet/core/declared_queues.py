@@ -292,11 +292,11 @@ class DeclaredQueues(Publishing):
             )
 
     def check_reader(self, queue: Queue, settings: ConsumerSettings) -> None:
-        """Check that a consumer may look at all there is in a queue, if it has to.
+        """Check that a consumer may look at all there is in a queue, if it has to and cannot do so where it is.
 
         Raises :class:`PreconditionFailed` when that is deeper than memory.
         """
-        if settings.looks_at_all:
+        if settings.looks_at_all and queue.order.pages_behind() is None:
             queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core import match_classes
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
@@ -32,7 +34,12 @@ def dispatch(queue: Queue, now: int) -> None:
     if lanes is None:
         dispatch_plain(queue, now)
     else:
+        deep = lanes if isinstance(lanes, DeepLanes) else None
+        if deep is not None:  # before those who take everything, so that turns are kept where nothing has to be read
+            match_classes.serve_arrivals(queue, deep)
         dispatch_lanes(queue, lanes, now)
+        while deep is not None and match_classes.serve_arrivals(queue, deep):
+            dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # what a browser had no room for may be gone, and the one behind it fit
         queue.copies.serve(now, consumers_too=False)
 
@@ -64,8 +71,11 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
     served = False  # something was handed over since the first of them began to wait
+    deep = lanes if isinstance(lanes, DeepLanes) else None
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
+        if deep is not None and consumers:
+            consumers = _serve_stock(queue, deep, consumers, now)
         entry = _candidate(lanes, consumers) if consumers else None
         if entry is None:
             if not served:
@@ -117,6 +127,9 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
     for consumer in consumers:
         if owner is not None and consumer is not owner:
             continue
+        if _may_be_overtaking(queue, consumer, entry):
+            short.append(consumer)
+            continue
         if not queue.matchers.ask(consumer, entry):
             continue
         if consumer.allows(size):
@@ -124,6 +137,55 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
         short.append(consumer)
     waiting.update(short)
     return None
+
+
+def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> bool:
+    """Say whether something older that a consumer's selector looks for may still be found in a deep backlog."""
+    lanes = queue.lanes
+    if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
+        return False
+    match_class = queue.matchers.class_of(consumer)
+    if match_class is None or entry.place < match_class.frontier:
+        return False
+    return entry.place >= lanes.stock.first_place()
+
+
+def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
+    """Hand out the stock's first to those who take everything, as long as nothing in the lanes stands before it.
+
+    Returns who may have something of the lanes.
+    """
+    stock = lanes.stock
+    taking = [consumer for consumer in consumers if not consumer.required]
+    if stock is None or not stock.count or not taking:
+        return consumers
+    in_lanes = _candidate(lanes, taking)
+    in_flight_max = queue.settings.in_flight_max
+    while stock.count:
+        if in_lanes is not None and in_lanes.place < stock.first_place():
+            return consumers
+        entry = stock.first()
+        lanes.recount()
+        if entry is None:  # the disk does not give it now; nobody overtakes it
+            return [consumer for consumer in consumers if consumer.required]
+        if in_lanes is not None and in_lanes.place < entry.place:
+            return consumers
+        if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            continue
+        if 0 <= in_flight_max <= len(queue.delivering):
+            return []
+        consumer = queue.consumers.choose_of(taking, entry.message.size)
+        if consumer is None:
+            return [consumer for consumer in consumers if consumer.required]
+        if entry.away:
+            if not queue.bring(entry):  # nobody overtakes it either
+                return [consumer for consumer in consumers if consumer.required]
+            if entry.state != PENDING:
+                continue
+        queue.take_first(entry)
+        hand_over(queue, consumer, entry, now)
+    return [consumer for consumer in consumers if consumer.ready]
 
 
 def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:

@@ -88,6 +88,23 @@ class CompetingDispatch:
                     return consumer
         return None
 
+    def choose_of(self, some: list[Consumer], size: int) -> Consumer | None:
+        """Return who of ``some``, by :meth:`in_turn`, gets a message of ``size`` body bytes; ``None`` if nobody may.
+
+        The turn advances, so ask again with the same list: it goes round by itself.
+        """
+        for index, consumer in enumerate(some):
+            if consumer.allows(size):
+                self.served(consumer)
+                if len(some) == 1:
+                    return consumer
+                following = index + 1
+                while following < len(some) and some[following].priority == consumer.priority:
+                    following += 1
+                some[index:following] = [*some[index + 1 : following], consumer]
+                return consumer
+        return None
+
     def in_turn(self) -> list[Consumer]:
         """Return the live consumers in the order in which they are asked."""
         if self.live_max >= 0:

@@ -25,7 +25,7 @@ RELEASED_PER_SLICE: Final = 5000
 
 
 def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
-    """Remove all that is pending and scheduled in a queue without lanes. Returns how many."""
+    """Remove all that is pending and scheduled in a queue without lanes, or with deep ones. Returns how many."""
     order = queue.order
     entries = order.in_memory()
     size = queue.pending_bytes + queue.schedule.bytes

@@ -102,6 +102,11 @@ class QueueEntry:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
 
 
+def sequence_of(entry: QueueEntry) -> int:
+    """Sort key: the order of arrival."""
+    return entry.sequence
+
+
 class DeliveryCopy(QueueEntry):
     """What a browser or a consumer of a non-destructive queue holds: the entry itself stays in the queue."""
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, let_go
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import CompetingDispatch, live_max_of
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
 from annulet.core.expiry import ExpiryIndex, expires_at, gives_time
@@ -412,7 +413,10 @@ class Holdings:
 
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on: not everybody may have everything any more."""
-        lanes = Lanes(self.ranker, groups, fairness)
+        if groups is None and fairness is None and not self.ranker.ranks:
+            lanes: Lanes = DeepLanes(self.ranker, self.matchers)
+        else:
+            lanes = Lanes(self.ranker, groups, fairness)
         if self.order.count:
             lanes.adopt(self.order)
         self.lanes = lanes
@@ -487,8 +491,3 @@ class Holdings:
                 settings=self.settings,
             )
         )
-
-
-def sequence_of(entry: QueueEntry) -> int:
-    """Sort key: the order of arrival."""
-    return entry.sequence

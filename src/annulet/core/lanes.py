@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.fairness import FairKey, Fairness
     from annulet.core.groups import Group, GroupTable
+    from annulet.core.paged_order import PagedFifoOrder
+    from annulet.core.paging import EntryPages
+    from annulet.core.queue import Queue
     from annulet.core.ranks import Ranker
 
 LaneKey: TypeAlias = "tuple[Group | None, FairKey | None, int, int]"
@@ -32,6 +35,7 @@ class Lanes(Order):
         super().__init__()
         self.groups = groups
         self.fairness = fairness
+        self.plain = groups is None and fairness is None  # only selectors and refusals decide who may have what
         self._ranker = ranker
         self._lanes: dict[LaneKey, Lane] = {}
         self._shelves: dict[ShelfKey, Shelf] = {}
@@ -48,6 +52,10 @@ class Lanes(Order):
 
     def first(self) -> QueueEntry | None:
         """Return the first of all entries, whoever may have it."""
+        return self.first_in_lanes()
+
+    def first_in_lanes(self) -> QueueEntry | None:
+        """Return the first of the entries that have a lane."""
         best: QueueEntry | None = None
         for shelf in self._shelves.values():
             lane = shelf.first()
@@ -83,6 +91,9 @@ class Lanes(Order):
 
     def clear(self) -> None:
         """Forget all entries."""
+        self._clear_lanes()
+
+    def _clear_lanes(self) -> None:
         for lane in list(self._lanes.values()):
             while lane.order.count:
                 lane.order.take_first()
@@ -91,10 +102,13 @@ class Lanes(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries by rank and place."""
+        return sorted(self._entries_in_lanes())
+
+    def _entries_in_lanes(self) -> list[QueueEntry]:
         merged: list[QueueEntry] = []
         for lane in self._lanes.values():
             merged.extend(lane.order.entries())
-        return sorted(merged)
+        return merged
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them."""
@@ -116,6 +130,11 @@ class Lanes(Order):
         for lane in lanes:
             found += lane.order.upcoming(max(1, count // len(lanes)))
         return sorted(found)
+
+    def paged_part(self, queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
+        """Return the order that may have rows on disk, made with ``pages`` if need be; ``None`` when none may."""
+        del queue, pages
+        return None
 
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number."""
@@ -173,7 +192,8 @@ class Lanes(Order):
     def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that an entry, already out of its lane, is in delivery."""
         lane = entry.lane
-        assert lane is not None
+        if lane is None:  # it never stood in one: groups and fair keys have nothing to do with it
+            return
         group = lane.group
         if group is not None and self.groups is not None and self.groups.taken(group, consumer, entry):
             self.reshelve(group.lanes)
@@ -220,18 +240,26 @@ class Lanes(Order):
             self._note_head(lane)
 
     def forget(self, bits: int) -> None:
-        """Forget the answers of retired matchers. O(n)."""
-        entries = self.entries()
+        """Forget the answers of retired match classes. O(n) of what has a lane."""
+        entries = sorted(self._entries_in_lanes())
         keys = [] if self.fairness is None else self.fairness.in_turn()
         for key in keys:
             key.pending += 1  # nothing leaves: the keys keep their turns
-        self.clear()
+        self._clear_lanes()
         for entry in entries:
             entry.evaluated &= ~bits
             entry.blocked &= ~bits
             self._put(entry, arrival=False)
         for key in keys:
             key.pending -= 1
+
+    def _reset(self) -> None:
+        """Forget all lanes, whatever is in them; entries that come back find theirs anew."""
+        for lane in self._lanes.values():
+            self.count -= lane.order.count
+            lane.dropped = True
+        self._lanes = {}
+        self._shelves = {}
 
     def _note_turn(self, key: FairKey) -> None:
         """Tell the shelves of a fair key its turn."""

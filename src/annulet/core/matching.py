@@ -1,31 +1,41 @@
 """Which consumer may have which message, asked once per message and question.
 
-Each distinct question (a selector, "not published by this connection", "not before") of a queue's consumers is a
-matcher with one bit. An entry remembers in ``evaluated`` which matchers were asked about it and in ``blocked`` which
-said no. A consumer that refused messages for itself (AMQP 1.0 ``undeliverable-here``) has its own bit, which is set
-in ``blocked`` only.
+Each distinct question (a selector, "not published by this connection", "not before", or several of these together)
+of a queue's consumers is a match class with one bit. An entry remembers in ``evaluated`` which classes were asked about
+it and in ``blocked`` which said no. A consumer that refused messages for itself (AMQP 1.0 ``undeliverable-here``) has
+its own bit, which is set in ``blocked`` only. What is on disk remembers nothing: there the class's frontier tells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.identifiers import lookup_for
+from annulet.core.identifiers import ANNOTATION_PREFIX, HEADER_IDENTIFIERS, lookup_for
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.selector.selector import Selector
 
-RETIRED_MAX: Final = 16
-"""Matchers without a consumer that are remembered, so that a consumer who comes back finds its answers. Beyond it the
-queue forgets their answers, which costs one pass over its entries."""
+RETIRED_MAX: Final = 64
+"""Match classes without a consumer that are remembered, so that a consumer who comes back finds its answers (design
+S6). Beyond it the queue forgets their answers, which costs one pass over its entries."""
+
+RETIRED_MILLISECONDS: Final = 60_000
+"""How long they are remembered where messages are on disk (design S6): what they found stays in memory meanwhile."""
+
+FOUND_MESSAGES: Final = 256
+"""Messages found for a class in a deep backlog that wait in memory before its walk pauses: what one look can bring."""
 
 
-class Matcher:
-    """One question about messages: exactly one of selector, connection and since."""
+class MatchClass:
+    """One question about messages: what selector, connection and since, as far as there are any, say together.
 
-    __slots__ = ("bit", "connection", "first_sequence", "selector", "since", "users")
+    ``frontier``: of what a deep queue keeps behind its lanes (:attr:`annulet.core.lanes.Lanes.stock`) nothing with a
+    lower sequence is for this class.
+    """
+
+    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "needles", "selector", "since", "users")
 
     def __init__(self, bit: int, selector: Selector | None, connection: object | None) -> None:
         self.bit = bit  # a power of two
@@ -34,75 +44,104 @@ class Matcher:
         self.since = 0  # replay period: messages accepted before this (milliseconds since 1970) are not admitted
         self.first_sequence = 0  # ... nor those below this sequence
         self.users = 0  # consumers that ask
+        self.left_at = 0  # when the last of them went, milliseconds since 1970
+        self.frontier = 0
+        self.needles = needles_of(selector)
 
     def admits(self, entry: QueueEntry) -> bool:
         """Answer for one entry."""
-        if self.selector is not None:
-            return self.selector.matches(lookup_for(entry.message))
-        if self.connection is not None:
-            return entry.message.origin.connection is not self.connection
-        return entry.message.accepted_at >= self.since and entry.sequence >= self.first_sequence
+        message = entry.message
+        if self.connection is not None and message.origin.connection is self.connection:
+            return False
+        if message.accepted_at < self.since or entry.sequence < self.first_sequence:
+            return False
+        return self.selector is None or self.selector.matches(lookup_for(message))
+
+
+def needles_of(selector: Selector | None) -> list[bytes]:
+    """Return octets that all stand in the header of a message that matches; none when there are none to name.
+
+    That holds for messages whose view says so: :attr:`annulet.core.message.ContentView.verbatim_texts` (design S3).
+    """
+    return [
+        text.encode("utf-8", "surrogatepass")
+        for name, text in ([] if selector is None else selector.required_texts)
+        if text and name not in HEADER_IDENTIFIERS and not name.startswith(ANNOTATION_PREFIX)
+    ]
 
 
 class Matchers:
-    """All matchers of one queue."""
+    """All match classes of one queue."""
 
-    __slots__ = ("_by_bit", "_connections", "_free", "_highest", "_selectors", "evaluations")
+    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations", "found_messages")
 
     def __init__(self) -> None:
-        self._selectors: dict[Selector, Matcher] = {}
-        self._connections: dict[object, Matcher] = {}
-        self._by_bit: dict[int, Matcher] = {}
+        self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
+        self._by_bit: dict[int, MatchClass] = {}
         self._free: list[int] = []
         self._highest = 1
+        self.found_messages = FOUND_MESSAGES
         self.evaluations = 0  # questions asked so far: what the cost tests count
 
     def __len__(self) -> int:
         return len(self._by_bit)
 
-    def admit(self, consumer: Consumer, *, no_local: bool) -> None:
-        """Give a consumer the bits of what it asks for."""
+    def admit(self, consumer: Consumer, *, no_local: bool, since: int = 0, first_sequence: int = 0) -> None:
+        """Give a consumer the bit of what it asks for, none when it takes everything.
+
+        ``since`` and ``first_sequence``: it gets only what was accepted from then on (Broker-J's replay period).
+        """
         consumer.required = 0
-        if consumer.selector is not None:
-            selected = self._selectors.get(consumer.selector)
-            if selected is None:
-                selected = self._new(consumer.selector, None)
-                self._selectors[consumer.selector] = selected
-            selected.users += 1
-            consumer.required |= selected.bit
-        connection = consumer.session.connection_identity
-        if no_local and connection is not None:
-            local = self._connections.get(connection)
-            if local is None:
-                local = self._new(None, connection)
-                self._connections[connection] = local
-            local.users += 1
-            consumer.required |= local.bit
+        connection = consumer.session.connection_identity if no_local else None
+        if since or first_sequence:
+            found = self._new(consumer.selector, connection)
+            found.since = since
+            found.first_sequence = first_sequence
+        elif consumer.selector is None and connection is None:
+            return
+        else:
+            place = (consumer.selector, connection)
+            known = self._shared.get(place)
+            found = self._new(consumer.selector, connection) if known is None else known
+            self._shared[place] = found
+        found.users += 1
+        consumer.required = found.bit
 
-    def admit_since(self, consumer: Consumer, since: int, first_sequence: int) -> None:
-        """Let a consumer have only what was accepted from a time and sequence on (Broker-J's replay period)."""
-        matcher = self._new(None, None)
-        matcher.since = since
-        matcher.first_sequence = first_sequence
-        matcher.users = 1
-        consumer.required |= matcher.bit
-
-    def dismiss(self, consumer: Consumer) -> int:
+    def dismiss(self, consumer: Consumer, now: int) -> int:
         """Take a consumer's bits back. Returns the bits whose answers the queue's entries must now forget, often 0."""
-        for bit in self._bits_of(consumer.required):
-            self._by_bit[bit].users -= 1
-        consumer.required = 0
+        if consumer.required:
+            match_class = self._by_bit[consumer.required]
+            match_class.users -= 1
+            match_class.left_at = now
+            consumer.required = 0
         forget = 0
         if consumer.refused:
             forget |= consumer.refused
             self._free.append(consumer.refused)
             consumer.refused = 0
-        retired = [matcher for matcher in self._by_bit.values() if matcher.users == 0]
-        if len(retired) > RETIRED_MAX:
-            for matcher in retired:
-                self._drop(matcher)
-                forget |= matcher.bit
-        return forget
+        retired = [match_class for match_class in self._by_bit.values() if match_class.users == 0]
+        return forget | self._drop_all(retired) if len(retired) > RETIRED_MAX else forget
+
+    def retire(self, now: int) -> int:
+        """Forget the classes that nobody has asked for long. Returns their bits, which the entries must now forget."""
+        over = now - RETIRED_MILLISECONDS
+        return self._drop_all([held for held in self._by_bit.values() if held.users == 0 and held.left_at <= over])
+
+    def classes(self) -> list[MatchClass]:
+        """Return all classes, those included that are only remembered."""
+        return list(self._by_bit.values())
+
+    def class_of(self, consumer: Consumer) -> MatchClass | None:
+        """Return a consumer's class; ``None`` for one that takes everything."""
+        return self._by_bit[consumer.required] if consumer.required else None
+
+    def blocked_below(self, sequence: int) -> int:
+        """Return the bits of the classes whose frontier is above ``sequence``: what stands there is not for them."""
+        bits = 0
+        for bit, match_class in self._by_bit.items():
+            if match_class.frontier > sequence:
+                bits |= bit
+        return bits
 
     def refusal_bit(self, consumer: Consumer) -> int:
         """Return the bit that marks what ``consumer`` shall not get again."""
@@ -115,40 +154,42 @@ class Matchers:
         required = consumer.required
         if entry.blocked & (required | consumer.refused):
             return False
-        missing = required & ~entry.evaluated
-        if not missing:
+        if not required & ~entry.evaluated:
             return True
-        for bit in self._bits_of(missing):
-            entry.evaluated |= bit
-            self.evaluations += 1
-            if not self._by_bit[bit].admits(entry):
-                entry.blocked |= bit
-        return not entry.blocked & required
+        entry.evaluated |= required
+        self.evaluations += 1
+        if self._by_bit[required].admits(entry):
+            return True
+        entry.blocked |= required
+        return False
 
-    def objection(self, consumer: Consumer, entry: QueueEntry) -> Matcher | None:
-        """Return the matcher of a consumer that does not admit an entry, ``None`` when all do.
+    def objection(self, consumer: Consumer, entry: QueueEntry) -> MatchClass | None:
+        """Return the class of a consumer if it does not admit an entry, ``None`` when it does.
 
         For questions people ask: unlike :meth:`ask` it remembers no answer and counts none.
         """
-        for bit in self._bits_of(consumer.required):
-            matcher = self._by_bit[bit]
-            admitted = not entry.blocked & bit if entry.evaluated & bit else matcher.admits(entry)
-            if not admitted:
-                return matcher
-        return None
+        match_class = self.class_of(consumer)
+        if match_class is None:
+            return None
+        bit = match_class.bit
+        admitted = not entry.blocked & bit if entry.evaluated & bit else match_class.admits(entry)
+        return None if admitted else match_class
 
-    def _new(self, selector: Selector | None, connection: object | None) -> Matcher:
-        matcher = Matcher(self._bit(), selector, connection)
-        self._by_bit[matcher.bit] = matcher
-        return matcher
+    def _new(self, selector: Selector | None, connection: object | None) -> MatchClass:
+        match_class = MatchClass(self._bit(), selector, connection)
+        self._by_bit[match_class.bit] = match_class
+        return match_class
 
-    def _drop(self, matcher: Matcher) -> None:
-        del self._by_bit[matcher.bit]
-        self._free.append(matcher.bit)
-        if matcher.selector is not None:
-            del self._selectors[matcher.selector]
-        elif matcher.connection is not None:
-            del self._connections[matcher.connection]
+    def _drop_all(self, dropped: list[MatchClass]) -> int:
+        bits = 0
+        for match_class in dropped:
+            bits |= match_class.bit
+            del self._by_bit[match_class.bit]
+            self._free.append(match_class.bit)
+            place = (match_class.selector, match_class.connection)
+            if self._shared.get(place) is match_class:
+                del self._shared[place]
+        return bits
 
     def _bit(self) -> int:
         if self._free:
@@ -156,11 +197,3 @@ class Matchers:
         bit = self._highest
         self._highest <<= 1
         return bit
-
-    def _bits_of(self, mask: int) -> list[int]:
-        bits = []
-        while mask:
-            bit = mask & -mask
-            bits.append(bit)
-            mask ^= bit
-        return bits

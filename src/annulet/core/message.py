@@ -33,6 +33,9 @@ class ContentView:
 
     name: str = ""
 
+    verbatim_texts: bool = False
+    """Whether the text of an application property can only come from its UTF-8 bytes in the header."""
+
     def properties(self, message: Message) -> StandardProperties:
         """Decode the properties every protocol has a notion of, as far as they can be decoded."""
         raise NotImplementedError

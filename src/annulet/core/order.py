@@ -71,6 +71,14 @@ class Order:
         del count
         return self.snapshot()
 
+    def exhausted(self) -> bool:
+        """Say whether nothing is there: more than that there is no first now."""
+        return self.first() is None
+
+    def pages_behind(self) -> EntryPages | None:
+        """Return what keeps its rows; ``None`` where there are none."""
+        return None
+
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""
         return ""

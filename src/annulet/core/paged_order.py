@@ -8,12 +8,13 @@ length of the front is the watermark of the design: from there on entries are re
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
-from annulet.core.entry import PENDING, REMOVED
+from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.order import FifoOrder
 from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
 
@@ -31,6 +32,9 @@ KEEP_BYTES: Final = 1 << 20
 """Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
 
 
+LOOK_ENTRIES: Final = 256
+"""Entries of one look at what is in memory: as many as one read of rows brings."""
+
 LEADING_BYTES: Final = 64 << 20
 """Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What
 was looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
@@ -45,6 +49,7 @@ class PagedFifoOrder(FifoOrder):
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
         self.leading_bytes = LEADING_BYTES
+        self.look_entries = LOOK_ENTRIES
         self.pinned = order.pinned
         self.count = order.count
         self._queue = queue
@@ -53,6 +58,7 @@ class PagedFifoOrder(FifoOrder):
         self._removed = order._removed
         self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
+        self.looked_upto = 0  # the lowest sequence the last look did not come to
 
     # ------------------------------------------------------------------ the order
 
@@ -77,6 +83,17 @@ class PagedFifoOrder(FifoOrder):
                 return head
             if not self._advance(insist=False):
                 return None
+
+    def place_behind_front(self) -> int:
+        """Return the place of the first row or of what follows it; some are on disk."""
+        return self._place_behind()
+
+    def first_place(self) -> int:
+        """Return the place of the first entry or row without reading it; something is there."""
+        head = super().first()
+        if head is not None and (not self._split or self._tail or head.place < self._place_behind()):
+            return head.place
+        return self._place_behind()
 
     def first_sequence(self) -> int:
         """Return the sequence of the next entry or row."""
@@ -154,12 +171,85 @@ class PagedFifoOrder(FifoOrder):
             f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
         )
 
+    # ------------------------------------------------------------------ looking behind the front
+
+    def detach_front(self) -> list[QueueEntry]:
+        """Take out and return all entries that stand before the rows or came back, in no order."""
+        front = [entry for entry in [*self._returned, *self._tail] if entry.state == PENDING]
+        self._removed -= len(self._returned) + len(self._tail) - len(front)
+        self._returned = []
+        self._tail = deque()
+        self.count -= len(front)
+        return front
+
+    def on_disk_from(self, sequence: int) -> bool:
+        """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
+        return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
+
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+        """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
+
+        With ``needles`` those may be missing that are on disk and lack something of each of them.
+
+        Those of rows are made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing
+        here has come back, so sequences ascend. ``None`` when the disk does not give them now.
+        """
+        tail, late, pages = self._tail, self._late, self.pages
+        if tail and sequence <= tail[-1].sequence:
+            return self._look_at(tail, sequence)
+        if pages.items and sequence <= pages.last_sequence():
+            found = pages.look(sequence, needles)
+            self._note_lost()
+            self.looked_upto = pages.looked_upto
+            return found
+        if late and sequence <= late[-1].sequence:
+            return self._look_at(late, sequence)
+        self.looked_upto = self._queue.next_sequence
+        return []
+
+    def _look_at(self, entries: deque[QueueEntry], sequence: int) -> list[QueueEntry]:
+        start = bisect_left(entries, sequence, key=sequence_of)
+        found = list(islice(entries, start, start + self.look_entries))
+        self.looked_upto = found[-1].sequence + 1
+        return [entry for entry in found if entry.state == PENDING]
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take out some of what :meth:`look` returned last, wherever it stands. They keep their places."""
+        self.count -= len(entries)
+        pages = self.pages
+        among_rows = []
+        for entry in entries:
+            sequence = entry.sequence
+            if self._tail and sequence <= self._tail[-1].sequence:
+                del self._tail[bisect_left(self._tail, sequence, key=sequence_of)]
+            elif pages.items and sequence <= pages.last_sequence():
+                among_rows.append(entry)
+            else:
+                del self._late[bisect_left(self._late, sequence, key=sequence_of)]
+        if among_rows:
+            pages.take_out(among_rows)
+            self._note_lost()
+        self._split = bool(pages.items or self._late)
+
+    def _note_lost(self) -> None:
+        """Count out what the last look or load found to be damaged."""
+        pages = self.pages
+        if pages.lost or pages.lost_bytes:
+            self.count -= pages.lost
+            self._queue.note_unreadable(pages.lost, pages.lost_bytes)
+            pages.lost = pages.lost_bytes = 0
+        self._split = bool(pages.items or self._late)
+
     # ------------------------------------------------------------------ figures
 
     @property
     def split(self) -> bool:
         """There is something behind the front."""
         return self._split
+
+    def pages_behind(self) -> EntryPages | None:
+        """Return the pages when there are rows in them."""
+        return self.pages if self.pages.rows else None
 
     def paged_count(self) -> int:
         """Return how many rows there are."""
@@ -237,6 +327,8 @@ class PagedFifoOrder(FifoOrder):
         for entry, stays in zip(entries, kept, strict=True):
             if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
                 let_go(entry)
+        if self._queue.copies is not None:
+            self._queue.copies.paged()
 
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
@@ -273,9 +365,7 @@ class PagedFifoOrder(FifoOrder):
             if loaded is None:
                 return False
             self._tail.extend(loaded)
-            if pages.lost or pages.lost_bytes:
-                self.count -= pages.lost
-                self._queue.note_unreadable(pages.lost, pages.lost_bytes)
+            self._note_lost()
         elif self._tail:
             self._tail.extend(self._late)
             self._late.clear()
@@ -297,9 +387,14 @@ class PagedFifoOrder(FifoOrder):
 
 
 def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
-    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``."""
+    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``.
+
+    Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
+    """
     if not pageable(queue):
         return None
+    if queue.lanes is not None:
+        return queue.lanes.paged_part(queue, pages)
     order = queue.order
     if isinstance(order, PagedFifoOrder):
         return order

@@ -25,6 +25,22 @@ bytes; the rest is for larger headers and what the allocator keeps."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class RowWalk:
+    """Rows of one moment by ascending sequence, for somebody who only reads. ``sequence``: of the next one, 0 behind
+    the last."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+
+    def following(self) -> list[QueueEntry] | None:
+        """Read the next few whose messages have not left the queue; perhaps none, although more follow.
+
+        The entries are nobody's. ``None`` when the disk does not give them now, or has not got them yet.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EntryPages:
     """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
 
@@ -35,7 +51,8 @@ class EntryPages:
         self.items = 0
         self.rows = 0
         self.bytes = 0
-        self.lost = 0  # rows that the last load found to be damaged
+        self.lost = 0  # rows that the last load or look found to be damaged
+        self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -91,6 +108,34 @@ class EntryPages:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError
 
+    def last_sequence(self) -> int:
+        """Return the highest sequence an item ever had; there is one."""
+        raise NotImplementedError
+
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+        """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
+
+        Left out may be rows whose header lacks something of each of the ``needles``, where its texts are verbatim.
+
+        What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
+        nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.
+        """
+        raise NotImplementedError
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
+        raise NotImplementedError
+
+    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+        """Return a walk over the rows with this sequence or a higher one, and the messages of ``entries``.
+
+        Their records are in the log, whoever has them now. The walk holds no message.
+        """
+        raise NotImplementedError
+
+    def ask_turn(self) -> None:
+        """Have :meth:`annulet.core.queue.Queue.scan` called soon, when others had their turn."""
+
     def entries_kept(self) -> list[QueueEntry]:
         """Return the items that are objects."""
         raise NotImplementedError
@@ -113,16 +158,19 @@ class EntryPages:
 
 
 def pageable(queue: Queue) -> bool:
-    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them."""
+    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them.
+
+    Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
+    """
     limits = queue.limits
     return (
         queue.queue_id != 0
         and not queue.deleted
-        and queue.lanes is None
+        and (queue.lanes is None or queue.lanes.plain)
         and not queue.ranker.ranks
         and queue.keys is None
         and queue.evictions is None
-        and queue.copies is None
+        and (queue.copies is None or queue.copies.may_page())
         and queue.accounts is None
         and not queue.ages
         and not queue.settings.non_destructive

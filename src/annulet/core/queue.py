@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, emptying, restoring, returning, revision
+from annulet.core import arrival, attachment, delivery, emptying, match_classes, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
-from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.expiry import Expiring, times_of
-from annulet.core.holdings import ACKNOWLEDGED, Holdings, sequence_of
+from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -169,6 +170,21 @@ class Queue(Holdings):
         """Hand messages to consumers until one side runs out."""
         delivery.dispatch(self, now)
 
+    def scan(self, now: int) -> bool:
+        """Look at a few messages of a deep backlog for browsers and for consumers with selectors, and hand them out.
+
+        Returns whether there is more to look at for selectors. Some 2 ms of work.
+        """
+        lanes = self.lanes
+        if self.copies is not None and not self.deleted:
+            self.copies.read_on(now)
+        if self.deleted or not isinstance(lanes, DeepLanes):
+            return False
+        served, more = match_classes.scan(self, lanes)
+        if served:
+            self.wake(now)
+        return more
+
     def acquire(
         self, messages_max: int, bytes_max: int, now: int, *, last_sequence: int = 0, consumer: Consumer | None = None
     ) -> list[QueueEntry]:
@@ -257,13 +273,19 @@ class Queue(Holdings):
         A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
-        one_part = self.order.paged_count() == 0 or isinstance(self.order, PagedFifoOrder)
-        if many and one_part and self.lanes is None:
-            return emptying.empty(self, reason, now)
-        return super().remove_all(reason, now)
+        order = self.order
+        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, PagedFifoOrder))
+        if many and (plain or isinstance(order, DeepLanes)):
+            count = emptying.empty(self, reason, now)
+        else:
+            count = super().remove_all(reason, now)
+        if self.copies is not None:
+            self.copies.emptied()
+        return count
 
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
+        attachment.retire(self, now)
         count = self.expire_due(now)
         fired = arrival.fire_due(self, now)
         if count or fired or self.gated:

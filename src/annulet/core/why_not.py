@@ -321,14 +321,15 @@ def _condition(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding |
     if entry.blocked & consumer.refused:
         text = f"{named(consumer)} refused message {sequence} for itself"
         return Finding(Obstacle.REFUSED, text, sequence)
-    matcher = queue.matchers.objection(consumer, entry)
-    if matcher is None:
+    match_class = queue.matchers.objection(consumer, entry)
+    if match_class is None:
         return None
-    if matcher.selector is not None:
-        text = f"message {sequence} does not match the selector {matcher.selector.text}"
-        details = str(matcher.selector.explain(lookup_for(entry.message)))
+    selector = match_class.selector
+    if selector is not None and not selector.matches(lookup_for(entry.message)):
+        text = f"message {sequence} does not match the selector {selector.text}"
+        details = str(selector.explain(lookup_for(entry.message)))
         return Finding(Obstacle.SELECTOR, text, sequence, details)
-    if matcher.connection is not None:
+    if match_class.connection is not None and entry.message.origin.connection is match_class.connection:
         text = f"message {sequence} was published by the connection of {named(consumer)}, which asked for no-local"
         return Finding(Obstacle.NO_LOCAL, text, sequence)
     text = f"message {sequence} was accepted at {entry.message.accepted_at}, before the replay period"

@@ -14,6 +14,9 @@ class PagingFigures:
         "loads",
         "paged_out",
         "postponed",
+        "scanned",
+        "scans",
+        "selected",
         "unreadable",
     )
 
@@ -21,6 +24,9 @@ class PagingFigures:
         self.paged_out = 0  # entries that became rows
         self.loads = 0  # reads of rows
         self.loaded = 0  # rows that became entries again
+        self.scans = 0  # reads of rows that stay where they are
+        self.scanned = 0  # rows these brought
+        self.selected = 0  # of these, rows that became entries
         self.unreadable = 0  # rows and bodies whose record is damaged
         self.bodies_left = 0  # bodies of entries that left memory, the entries stayed
         self.bodies_brought_back = 0  # those that came back because their entries were about to be delivered

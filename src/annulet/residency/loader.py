@@ -48,6 +48,13 @@ class MessageReader(Protocol):
     def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
         """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Say whether a queue is not done with a record yet."""
+
+    @property
+    def written_below(self) -> int:
+        """Records below it can be read."""
+
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
     ) -> list[Message | None]:
@@ -115,6 +122,34 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
         entries.append(entry)
         size += len(found.body)
     return entries, size
+
+
+def with_needles(
+    rows: Rows, stored: Sequence[StoredMessage | None], needles: list[list[bytes]]
+) -> tuple[Rows, list[StoredMessage | None]]:
+    """Leave out the rows of sound messages whose header lacks something of each of ``needles``.
+
+    Only where its view says that texts stand there verbatim.
+    """
+    left = type(rows)()
+    kept: list[StoredMessage | None] = []
+    following = iter(stored)
+    for index, record in enumerate(rows.records):
+        if record:
+            found = next(following)
+            origin = rows.origins[index]
+            if found is not None and origin is not None and origin.view.verbatim_texts:
+                header = found.header
+                if not any(all(needle in header for needle in together) for together in needles):
+                    continue
+            kept.append(found)
+        left.sequences.append(rows.sequences[index])
+        left.records.append(record)
+        left.kept.append(rows.kept[index])
+        left.origins.append(rows.origins[index])
+        left.partial.append(rows.partial[index])
+        left.redelivered.append(rows.redelivered[index])
+    return left, kept
 
 
 def unread_entries_of(queue: Queue, rows: Rows) -> list[QueueEntry]:

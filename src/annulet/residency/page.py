@@ -8,6 +8,7 @@ the log to itself. Entries of which the log does not know everything stay among 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from operator import sub
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,7 @@ class Page:
         "items",
         "redelivered_upto",
         "rows",
+        "shared",
     )
 
     def __init__(self, sequence: int, record: int, column: str) -> None:
@@ -87,6 +89,7 @@ class Page:
         self.items = 0
         self.rows = 0
         self.bytes = 0
+        self.shared = False
         self.redelivered_upto = 0
 
     @classmethod
@@ -261,16 +264,113 @@ class Page:
         return self._base_sequence + self._sequences[self._run] + self._run_start
 
     @property
+    def last_sequence(self) -> int:
+        """The sequence of the last item, taken or not."""
+        return self._base_sequence + self._sequences[-1] + max(0, self._lengths[-1] - 1)
+
+    @property
     def record_bounds(self) -> tuple[int, int]:
         """Numbers that no row's record is below or above."""
         return self._base_record, self.highest_record
 
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
+        return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
+
+    def read_from(self, sequence: int, limit: int) -> Rows:
+        """Return up to ``limit`` items with this sequence or a higher one, those included that were taken since."""
+        run = max(0, bisect_right(self._sequences, sequence - self._base_sequence) - 1)
+        start = max(0, sequence - self._base_sequence - self._sequences[run])
+        if start >= max(1, self._lengths[run]):
+            run, start = run + 1, 0
+        return self._rows(run, start, self._lengths[:run].count(0), limit)
+
+    def share(self) -> None:
+        """Somebody reads it from now on: what there is stays; :meth:`take` and what is added behind do no harm."""
+        self.shared = True
+
+    def copy(self) -> Page:
+        """Return one like it that nobody else reads."""
+        made = Page(self._base_sequence, self._base_record, self._records.typecode)
+        made._sequences, made._records = self._sequences[:], self._records[:]
+        made._lengths, made._marks = self._lengths[:], self._marks[:]
+        made._kept, made._origins = list(self._kept), list(self._origins)
+        made._run, made._run_start, made._next_kept = self._run, self._run_start, self._next_kept
+        made._seen, made.items, made.rows, made.bytes = self._seen, self.items, self.rows, self.bytes
+        made.highest_record, made.redelivered_upto = self.highest_record, self.redelivered_upto
+        return made
+
+    def peek_from(self, sequence: int, limit: int) -> Rows:
+        """Return the first ``limit`` items that were not taken and have this sequence or a higher one."""
+        if sequence <= self.first_sequence:
+            return self.peek(limit)
+        run, start = self._find(sequence)
+        if start >= max(1, self._lengths[run]):
+            run, start = run + 1, 0
+        return self._rows(run, start, self._lengths[:run].count(0), limit)
+
+    def remove(self, sequence: int) -> None:
+        """Forget an item that was not taken; :attr:`bytes` is the caller's. O(runs)."""
+        run, start = self._find(sequence)
+        self.items -= 1
+        length = self._lengths[run]
+        if not length:
+            self._remove_kept(run)
+            return
+        self.rows -= 1
+        first = self._run_start if run == self._run else 0
+        if start == length - 1:
+            if start > first:
+                self._lengths[run] = start
+            elif run == self._run:
+                self._run += 1
+                self._run_start = 0
+            else:
+                self._delete(run)
+        elif start == first and run == self._run:
+            self._run_start += 1
+        else:
+            self._split(run, start)
+
+    def _split(self, run: int, start: int) -> None:
+        """Take a row that is not the last out of a run."""
+        rest = self._lengths[run] - start - 1
+        following = start + 1
+        if start:
+            self._sequences.insert(run + 1, self._sequences[run] + following)
+            self._records.insert(run + 1, self._records[run] + following)
+            self._lengths.insert(run + 1, rest)
+            self._marks.insert(run + 1, self._marks[run])
+            self._lengths[run] = start
+        else:
+            self._sequences[run] += 1
+            self._records[run] += 1
+            self._lengths[run] = rest
+
+    def _remove_kept(self, run: int) -> None:
+        index = self._lengths[:run].count(0)
+        if run == self._run:
+            self._kept[index] = None
+            self._next_kept += 1
+            self._run += 1
+        else:
+            del self._kept[index]
+            self._delete(run)
+
+    def _delete(self, run: int) -> None:
+        del self._sequences[run], self._records[run], self._lengths[run], self._marks[run]
+
+    def _find(self, sequence: int) -> tuple[int, int]:
+        """Return the last run that begins at or before ``sequence``, and how far behind its beginning that is."""
+        difference = sequence - self._base_sequence
+        run = bisect_right(self._sequences, difference, self._run) - 1
+        return run, difference - self._sequences[run]
+
+    def _rows(self, run: int, start: int, next_kept: int, limit: int) -> Rows:
+        """Return up to ``limit`` items from a place on."""
         found = Rows()
-        run, start, next_kept = self._run, self._run_start, self._next_kept
-        wanted = min(limit, self.items)
-        while wanted:
+        wanted = limit
+        while wanted and run < len(self._lengths):
             sequence = self._base_sequence + self._sequences[run] + start
             length = self._lengths[run]
             if not length:
@@ -322,6 +422,13 @@ class Page:
             if self._run_start == length:
                 self._run += 1
                 self._run_start = 0
+
+    def items_of(self, messages_max: int, bytes_max: int) -> int:
+        """Return how many of its items are about so many body bytes, by its average; at least 1."""
+        if not self.rows:
+            return messages_max
+        average = max(1, self.bytes // self.rows)
+        return max(1, min(messages_max, bytes_max // average))
 
     def kept(self) -> list[QueueEntry]:
         """Return the entries that were kept and not taken or swept."""

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import errno
 import logging
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
+from annulet.core.entry import sequence_of
 from annulet.core.paging import EntryPages
-from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of
+from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.walk import PageWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
+    from annulet.core.paging import RowWalk
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader, StoredMessage
@@ -47,9 +51,17 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 class QueuePages(EntryPages):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
 
-    def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures, room: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        reader: MessageReader,
+        figures: PagingFigures,
+        room: Callable[[], int],
+        ask_turn: Callable[[Queue], None] | None = None,
+    ) -> None:
         super().__init__()
         self._room = room
+        self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
         self.stalled = False
         self._queue = queue
         self._reader = reader
@@ -57,6 +69,7 @@ class QueuePages(EntryPages):
         self._pages: deque[Page] = deque()
         self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
+        self._looked_ahead = 0  # the same of looks
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
@@ -143,7 +156,7 @@ class QueuePages(EntryPages):
 
     def renewed(self) -> QueuePages:
         """Return empty pages with the same reader."""
-        return QueuePages(self._queue, self._reader, self._figures, self._room)
+        return QueuePages(self._queue, self._reader, self._figures, self._room, self._on_asked)
 
     def record_bounds(self) -> tuple[int, int]:
         """Ask every page."""
@@ -168,14 +181,118 @@ class QueuePages(EntryPages):
         self.items -= len(rows)
         self.rows -= len(records)
         self.bytes -= size
-        if not page.rows:  # whatever bytes are left belonged to damaged rows
-            self.lost_bytes = page.bytes
-            self.bytes -= page.bytes
-            page.bytes = 0
+        self._forget_bytes_of_damaged(page)
         figures = self._figures
         figures.loads += 1
         figures.loaded += len(records) - self.lost
         figures.unreadable += self.lost
+
+    def last_sequence(self) -> int:
+        """Return the sequence of the last item."""
+        return self._pages[-1].last_sequence
+
+    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+        """Read rows from ``sequence`` on, as many as a load does, or all that a page has left."""
+        self.lost = self.lost_bytes = 0
+        if self.stalled:
+            return None
+        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        page = self._pages[index]
+        rows = page.peek_from(sequence, _items_to_load(page))
+        records = [record for record in rows.records if record]
+        upto = rows.sequences[-1] + 1
+        try:
+            stored = self._reader.read(records)
+        except OSError:
+            read = self._read(rows, records, insist=False)  # counts the attempts, and gives up after many
+            if read is None:
+                return None
+            entries = read[0]
+        else:
+            if needles:
+                rows, stored = with_needles(rows, stored, needles)
+            entries = entries_of(self._queue, rows, stored)[0]
+        self.looked_upto = upto
+        self._prefetch_look(page)
+        figures = self._figures
+        figures.scans += 1
+        figures.scanned += len(records)
+        if len(entries) < len(rows):
+            self._remove_damaged(self._own(index), rows, {entry.sequence for entry in entries})
+        return entries
+
+    def _prefetch_look(self, page: Page) -> None:
+        """Have the disk read what the next looks will come to, as far as this page has it."""
+        self._looked_ahead -= 1
+        if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
+            return
+        self._looked_ahead = PREFETCH_LOADS
+        ahead = page.peek_from(self.looked_upto, _items_to_load(page) * PREFETCH_LOADS)
+        records = [record for record in ahead.records if record]
+        if records:
+            self._reader.prefetch(records)
+
+    def _remove_damaged(self, page: Page, rows: Rows, found: set[int]) -> None:
+        """Take the rows out of a page whose records are damaged; swept items stay."""
+        for sequence, record in zip(rows.sequences, rows.records, strict=True):
+            if record and sequence not in found:
+                page.remove(sequence)
+                self.lost += 1
+        self.items -= self.lost
+        self.rows -= self.lost
+        self._figures.unreadable += self.lost
+        self._forget_bytes_of_damaged(page)
+        self._drop_if_empty(page)
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take some items out of the middle of their pages."""
+        self.lost = self.lost_bytes = 0
+        for entry in entries:
+            page = self._own(bisect_left(self._pages, entry.sequence, key=_last_sequence_of))
+            rows = page.rows
+            page.remove(entry.sequence)
+            self.items -= 1
+            if page.rows < rows:
+                size = entry.message.size
+                page.bytes -= size
+                self.rows -= 1
+                self.bytes -= size
+                self._figures.selected += 1
+            self._forget_bytes_of_damaged(page)
+            self._drop_if_empty(page)
+
+    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+        """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
+        stretches = []
+        for page in self._pages:
+            first, last = max(sequence, page.first_sequence), page.last_sequence
+            if first <= last:
+                page.share()
+                stretches.append((page, first, last))
+        return PageWalk(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
+
+    def _own(self, index: int) -> Page:
+        """Return a page that may be changed."""
+        page = self._pages[index]
+        if page.shared:
+            page = self._pages[index] = page.copy()
+        return page
+
+    def ask_turn(self) -> None:
+        """Ask who has the turns."""
+        if self._on_asked is not None:
+            self._on_asked(self._queue)
+
+    def _forget_bytes_of_damaged(self, page: Page) -> None:
+        """Whatever bytes a page without rows has left belonged to damaged ones."""
+        if not page.rows:
+            self.lost_bytes += page.bytes
+            self.bytes -= page.bytes
+            page.bytes = 0
+
+    def _drop_if_empty(self, page: Page) -> None:
+        if not page.items:
+            self._pages.remove(page)
 
     def entries_kept(self) -> list[QueueEntry]:
         """Return the entries among the rows."""
@@ -253,8 +370,9 @@ class QueuePages(EntryPages):
             self._reader.prefetch(records)
 
 
+def _last_sequence_of(page: Page) -> int:
+    return page.last_sequence
+
+
 def _items_to_load(page: Page) -> int:
-    if not page.rows:
-        return LOAD_MESSAGES
-    average = max(1, page.bytes // page.rows)
-    return max(1, min(LOAD_MESSAGES, LOAD_BYTES // average))
+    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.selector.comparisons import TextComparison
 from annulet.selector.explanation import Explanation, explain
-from annulet.selector.expressions import Expression, Identifier, Lookup
+from annulet.selector.expressions import And, Expression, Identifier, Lookup
 from annulet.selector.lexer import CONVERTING
 from annulet.selector.parser import parse
 
@@ -26,6 +27,16 @@ class Selector:
         self.identifiers: frozenset[str] = identifiers_of(condition)
         """Every name the condition looks up, without quotes."""
         self._condition = condition
+
+    @property
+    def required_texts(self) -> list[tuple[str, str]]:
+        """Names and the texts they must be equal to for the condition to be true; often none.
+
+        What stands in ``AND`` at the top: necessary, not sufficient.
+        """
+        condition = self._condition
+        parts = condition.parts if isinstance(condition, And) else (condition,)
+        return [(part.name, part.literal) for part in parts if isinstance(part, TextComparison) and part.equality]
 
     def matches(self, lookup: Lookup) -> bool:
         """Say whether the condition is true for the values ``lookup`` gives; *unknown* does not match.

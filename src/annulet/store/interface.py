@@ -203,6 +203,10 @@ class Log(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""
+        raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
+
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
     ) -> list[Message | None]:

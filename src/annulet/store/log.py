@@ -46,16 +46,13 @@ from annulet.store.records import (
 )
 from annulet.store.recovery import Recovery, note_outcome
 from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
-from annulet.store.space import SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
+from annulet.store.space import ROOM_OVERHEAD, SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
 from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
 
 logger = logging.getLogger(__name__)
 
 OPEN_MARKER: Final = "open"
 """There while the log is open; still there at the next open when the process died."""
-
-ROOM_OVERHEAD: Final = 4096
-"""Bytes ``has_room`` adds to a message for its record header, names and targets: 200 queues and long names."""
 
 
 class MessageLog(Log):
@@ -177,6 +174,10 @@ class MessageLog(Log):
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """See the reader."""
         return self._reader.read(records)
+
+    def holds(self, record: int, queue_id: int) -> bool:
+        """See the reader."""
+        return record >= self._window_first or self._reader.holds(record, queue_id)
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]

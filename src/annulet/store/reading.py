@@ -102,6 +102,12 @@ class RecordReader:
                     found[index] = _message_of(logged, records[index], origins[index])
         return found
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        """Look at the live bit, and at the queues of a record that several share."""
+        segment = self._segments.get(record >> ORDINAL_BITS)
+        ordinal = record & ORDINAL_MASK
+        return segment is not None and segment.is_live(ordinal) and queue_id in segment.remaining(ordinal)
+
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
         """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
         file = self._files.open(segment.path)

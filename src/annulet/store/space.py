@@ -31,6 +31,9 @@ RESERVE_BYTES_MAX: Final = 256 << 10
 ORDINALS_MAX: Final = 1 << 18
 """Records of one segment. Sixteen MiB hold fewer, so only ordinals of cancelled messages ever reach it."""
 
+ROOM_OVERHEAD: Final = 4096
+"""Bytes ``has_room`` adds to a message for its record header, names and targets: 200 queues and long names."""
+
 RETRY_MILLISECONDS: Final = 1000
 """How long a full disk is left alone before ``has_room`` tries again."""
 

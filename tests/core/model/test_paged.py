@@ -14,6 +14,7 @@ from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
+from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
 from annulet.residency import pages as pages_module
 from annulet.store.interface import LoggedMessage
@@ -65,6 +66,13 @@ class ModelDisk:
             message.priority, message.accepted_at, 0, EveryTarget(),
         )  # fmt: skip
 
+    def holds(self, record: int, queue_id: int) -> bool:
+        return queue_id == 7 and ("q", record) not in self.effects.settled
+
+    @property
+    def written_below(self) -> int:
+        return ALL
+
     def prefetch(self, records: Sequence[int]) -> None:
         for record in records:
             self._message(record)
@@ -78,6 +86,10 @@ class PagedRunner(Runner):
         self.queue.queue_id = 7
         self.disk = ModelDisk(self.effects)
         self.paged = 0
+        self.asking = False
+
+    def ask_turn(self, queue: Queue) -> None:
+        self.asking = True
 
     def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
         real, model = super()._make(shape)
@@ -87,12 +99,20 @@ class PagedRunner(Runner):
         return real, model
 
     def compare(self) -> None:
+        while self.asking:
+            self.asking = False
+            more = self.queue.scan(self.now)
+            self.asking = self.asking or more
         super().compare()
         order = self.queue.order
         if not isinstance(order, FifoOrder):
             return
         order.pinned = 0  # the comparison keeps none of the entries it was given
-        pages = order.pages if isinstance(order, PagedFifoOrder) else pages_of(self.queue, self.disk)
+        pages = (
+            order.pages
+            if isinstance(order, PagedFifoOrder)
+            else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
+        )
         paged = paged_order_of(self.queue, pages)
         if paged is not None:
             paged.keep_messages = 0

@@ -25,7 +25,7 @@ from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
-from annulet.residency.budget import MIB
+from annulet.residency.budget import MIB, drift_of
 from annulet.residency.figures import PagingFigures
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
@@ -141,12 +141,11 @@ class Deep:
             there = figures.pending_count + figures.scheduled_count + figures.delivering_count
             assert figures.messages_added == there + sum(figures.removed.values()), "each is there or went for a reason"
             order = queue.order
-            if not isinstance(order, PagedFifoOrder):
-                continue
             entries = [entry for entry in order.in_memory() if entry.state == PENDING]
             assert len(entries) + figures.messages_paged == figures.pending_count
             size = sum(size_of(entry.message) for entry in entries)
             assert size + order.paged_bytes() == figures.pending_bytes
+            assert drift_of(queue) == 0
 
     async def live_records(self) -> int:
         """Return how many records the log holds that are not settled, after its upkeep."""

@@ -227,6 +227,7 @@ class Amqp091View(ContentView):
     """
 
     name = "amqp-0-9-1"
+    verbatim_texts = True
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties."""

@@ -1,0 +1,199 @@
+"""What a browser of a deep queue has not seen: a list of rows, not of messages (design 2.9).
+
+At its opening the browser notes the rows there are and, as rows too, the stored messages in memory and in delivery; as
+entries only what is on no disk or has a time. It reads the rows in slices, when it has a turn, into a buffer of its
+own: nothing it looks at comes into the queue's memory, and whoever takes messages meanwhile does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import PENDING, REMOVED
+from annulet.core.order import Order, first_of_heap
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.paging import EntryPages, RowWalk
+    from annulet.core.queue import Queue
+
+ARRIVALS_MAX: Final = 256
+"""Arrivals a browser that follows remembers one by one; if more wait for it, it looks for them again in the queue."""
+
+
+class BrowseOrder(Order):
+    """Entries by place, and rows by sequence. ``count`` is not kept: what has left the queue is found when reached."""
+
+    def __init__(self, queue: Queue, pages: EntryPages, *, follow: bool) -> None:
+        super().__init__()
+        self._queue = queue
+        self._pages = pages
+        self._follow = follow
+        self._entries: list[QueueEntry] = []  # heap
+        self._read: deque[QueueEntry] = deque()
+        self._walk: RowWalk | None = None
+        self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
+        self._end = 0  # what the walk shows has lower sequences
+        self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
+        self._note(0)
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an entry that cannot become a row."""
+        heappush(self._entries, entry)
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Add an entry that cannot become a row."""
+        heappush(self._entries, entry)
+
+    def arrived(self, entry: QueueEntry) -> None:
+        """Note an arrival, unless others before it were not."""
+        if entry.place != entry.sequence:  # it fell due
+            heappush(self._entries, entry)
+        elif self._follow and not self._unnoted:
+            heappush(self._entries, entry)
+            if len(self._entries) > ARRIVALS_MAX:
+                self.paged()
+
+    def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
+        """Let ``entry`` stand for ``former`` if that was not seen; both stay entries."""
+        next_sequence = self.next_sequence()
+        if not self._unnoted and (former in self._entries or 0 < next_sequence <= former.sequence):
+            heappush(self._entries, entry)
+
+    def paged(self) -> None:
+        """Forget the arrivals, some of which may be rows by now, and look for them in the queue when it is their turn.
+
+        With ``_unnoted`` set none is noted.
+        """
+        if not self._follow or self._unnoted:
+            return
+        going = [entry.sequence for entry in self._entries if may_be_noted_as_row(entry)]
+        if going:
+            self._unnoted = first = min(going)
+            self._entries = [entry for entry in self._entries if entry.sequence < first or _fell_due(entry)]
+            heapify(self._entries)
+
+    def emptied(self) -> None:
+        """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
+        following = self.next_sequence()
+        self._read.clear()
+        self._walk = None
+        self._waiting = False
+        if following:
+            for entry in self._queue.delivering:
+                if following <= entry.sequence < self._end and may_be_noted_as_row(entry):
+                    heappush(self._entries, entry)
+
+    def has_read(self, entry: QueueEntry) -> bool:
+        """Say whether the next entry is nobody's, made of a row for this browser."""
+        return bool(self._read) and self._read[0] is entry
+
+    def next_sequence(self) -> int:
+        """Return the sequence of the next row, 0 when there is none."""
+        if self._read:
+            return self._read[0].sequence
+        return 0 if self._walk is None else self._walk.sequence
+
+    def first(self) -> QueueEntry | None:
+        """Return the next entry. ``None`` when there is none, and when the next is a row that has to be read first."""
+        self._look_again()
+        entries, sequence = self._entries, self.next_sequence()
+        while entries and entries[0].state == REMOVED:
+            heappop(entries)
+        if entries and (not sequence or entries[0].place < sequence):
+            return entries[0]
+        if self._read:
+            return self._read[0]
+        if sequence and not self._waiting:
+            self._pages.ask_turn()
+        return None
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return the next entry."""
+        entry = self.first()
+        if entry is None:
+            return None
+        if self._read and self._read[0] is entry:
+            return self._read.popleft()
+        return heappop(self._entries)
+
+    def exhausted(self) -> bool:
+        """Say whether everything was seen."""
+        self._look_again()
+        return not self._entries and not self.next_sequence()
+
+    def held(self) -> set[QueueEntry]:
+        """Return the entries that are objects."""
+        return {*self._entries, *self._read}
+
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return the next entries that are the queue's own: those of rows have just been read."""
+        return first_of_heap(self._entries, count)
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries that are objects."""
+        return [*self._entries, *self._read]
+
+    def read_on(self) -> None:
+        """Read the next rows if none are left of the last."""
+        walk = self._walk
+        if walk is None or self._read:
+            return
+        found = walk.following()
+        self._waiting = found is None
+        if found is None:
+            return
+        if self._queue.schedule.count:  # what waits for its redelivery is passed over, and shown when it came back
+            waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
+            for entry in found:
+                if entry.sequence in waiting:
+                    heappush(self._entries, waiting[entry.sequence])
+            found = [entry for entry in found if entry.sequence not in waiting]
+        self._read.extend(found)
+        if not walk.sequence:
+            self._walk = None
+
+    def _look_again(self) -> None:
+        """Note what arrived since arrivals were not noted, when all before was seen."""
+        if self._unnoted and not self._entries and not self.next_sequence():
+            self._note(self._unnoted)
+
+    def _note(self, sequence: int) -> None:
+        """Note what is pending or in delivery from a sequence on; on later looks what waits for redelivery too."""
+        queue = self._queue
+        there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
+        there += list(queue.delivering)
+        if sequence:  # what fell due meanwhile was noted when it did
+            there += [entry for entry in queue.schedule.entries() if entry.delivery_count]
+            there = [entry for entry in there if entry.sequence >= sequence and not _fell_due(entry)]
+        end = queue.next_sequence
+        arriving = [entry.sequence for entry in there if entry.message.durable and not entry.message.record]
+        bound = min(arriving, default=end)
+        there = [entry for entry in there if entry.sequence < bound]
+        self._entries += [entry for entry in there if not may_be_noted_as_row(entry)]
+        heapify(self._entries)
+        pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
+        if pages is None:
+            pages = self._pages.renewed()
+        walk = pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)], sequence)
+        self._walk = walk if walk.sequence else None
+        self._end = bound
+        self._unnoted = bound if self._follow and (self._walk is not None or bound < end) else 0
+
+
+def _fell_due(entry: QueueEntry) -> bool:
+    return entry.place != entry.sequence
+
+
+def may_be_noted_as_row(entry: QueueEntry) -> bool:
+    """Say whether the log has all a browser needs to know of an entry, whoever holds it."""
+    message = entry.message
+    return (
+        message.record > 0
+        and message.durable
+        and message.expires_at == 0
+        and message.deliver_at == 0
+        and not _fell_due(entry)
+    )

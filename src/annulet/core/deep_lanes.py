@@ -1,0 +1,276 @@
+"""Lanes over a deep backlog: what selectors chose or came back, in lanes, and behind them everything else.
+
+Most of a deep queue stands in the *stock*: an order whose entries have neither lane nor answers, and whose middle is on
+disk. What arrives goes there as long as it holds something. Whoever takes everything gets the stock's first when its
+turn has come; what a selector looks for :mod:`match_classes` brings to the lanes. What the stock forgets of an answer
+the frontiers of the match classes know: nothing of the stock below its frontier is for a class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.entry import PENDING
+from annulet.core.lanes import Lanes
+from annulet.core.order import FifoOrder, highest_redelivered
+from annulet.core.paged_order import PagedFifoOrder
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.matching import MatchClass, Matchers
+    from annulet.core.order import Order
+    from annulet.core.paging import EntryPages
+    from annulet.core.queue import Queue
+    from annulet.core.ranks import Ranker
+
+
+class DeepLanes(Lanes):
+    """Lanes of a queue where only selectors and refusals decide who may have what, with a stock behind them."""
+
+    def __init__(self, ranker: Ranker, matchers: Matchers) -> None:
+        super().__init__(ranker, None, None)
+        self._matchers = matchers
+        self.stock: PagedFifoOrder | None = None
+        self._in_stock = 0  # as far as counted in ``count``
+        self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
+        self._kept = 0  # entries that the last attempt to put them into the stock had to leave
+
+    # ------------------------------------------------------------------ the order
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival to the stock where there is one, else to its lane."""
+        stock = self.stock
+        if stock is not None and stock.count:
+            stock.append(entry)
+            self.recount()
+        else:
+            self._put(entry, arrival=True)
+
+    def first(self) -> QueueEntry | None:
+        """Return the first of all entries, whoever may have it; ``None`` also when the disk does not give it now."""
+        return self._or_first_of_stock(self.first_in_lanes())
+
+    def first_free(self) -> QueueEntry | None:
+        """Return the next entry for who pulls."""
+        return self._or_first_of_stock(super().first_free())
+
+    def take_head(self, entry: QueueEntry) -> None:
+        """Remove an entry that is the head of its lane, or of the stock, where only frontiers know its answers."""
+        if entry.lane is not None:
+            super().take_head(entry)
+            return
+        assert self.stock is not None
+        found = self.stock.take_first()
+        assert found is entry
+        entry.evaluated = entry.blocked = self._matchers.blocked_below(entry.sequence)
+        self.recount()
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
+        if entry.lane is not None:
+            super().discard(entry)
+            return
+        assert self.stock is not None
+        self.stock.discard(entry)
+        self.recount()
+
+    def clear(self) -> None:
+        """Forget all entries and rows, whatever their number."""
+        self._reset()
+        if self.stock is not None:
+            self.stock.clear()
+            self.recount()
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries by place. All of the stock's are objects from now on."""
+        stocked: list[QueueEntry] = [] if self.stock is None else self.stock.entries()
+        self.recount()
+        return sorted([*stocked, *self._handed_out(self._entries_in_lanes())])
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries in no particular order, removed ones perhaps among them; all are objects from now on."""
+        stocked: list[QueueEntry] = [] if self.stock is None else self.stock.snapshot()
+        self.recount()
+        return [*stocked, *self._handed_out(super().snapshot())]
+
+    def _handed_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        self._pinned = max([self._pinned, *[entry.sequence for entry in entries]])
+        return entries
+
+    def in_memory(self) -> list[QueueEntry]:
+        """Return the entries that are objects now."""
+        collected: list[QueueEntry] = [] if self.stock is None else self.stock.in_memory()
+        for lane in self._lanes.values():
+            collected.extend(lane.order.in_memory())
+        return collected
+
+    def upcoming(self, count: int) -> list[QueueEntry]:
+        """Return some entries of lanes and of the front of the stock."""
+        stocked: list[QueueEntry] = [] if self.stock is None else self.stock.upcoming(count)
+        return sorted([*stocked, *super().upcoming(count)])[:count]
+
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return what stands in the lanes and at the front of the stock, without what has a row before it."""
+        stock = self.stock
+        if stock is None or not stock.paged_count():
+            return self.snapshot()
+        collected = stock.leading(count)
+        self.recount()
+        place = stock.place_behind_front()
+        return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if entry.place < place]]
+
+    def adopt(self, order: Order) -> None:
+        """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
+
+        Only its front when it is one whose middle may be on disk: the rest becomes the stock.
+        """
+        if not isinstance(order, PagedFifoOrder):
+            super().adopt(order)
+            return
+        for entry in sorted(order.detach_front()):
+            entry.lane = None
+            self._put(entry, arrival=False)
+        self.stock = order
+        self.recount()
+
+    # ------------------------------------------------------------------ the stock
+
+    def recount(self) -> None:
+        """Count anew after the stock changed, which may lose what is damaged at any look."""
+        stocked = 0 if self.stock is None else self.stock.count
+        self.count += stocked - self._in_stock
+        self._in_stock = stocked
+
+    def matched(self, bit: int, enough: int) -> tuple[int, int]:
+        """Return how many entries in lanes a match class has said yes to, and the bytes of their bodies.
+
+        0 bytes where there are ``enough`` entries: asked at each dispatch, it must not look at all that came back.
+        """
+        admitted = [lane for lane in self._lanes.values() if lane.evaluated & bit and not lane.blocked & bit]
+        count = sum([lane.order.count for lane in admitted])
+        if count >= enough:
+            return count, 0
+        return count, sum([entry.message.size for lane in admitted for entry in lane.order.in_memory()])
+
+    def waits(self, former: int, match_class: MatchClass) -> bool:
+        """Say whether something in the lanes was kept from a class by its frontier, which stood at ``former``."""
+        frontier = match_class.frontier
+        for lane in self._lanes.values():
+            head = None if lane.blocked & match_class.bit else lane.order.first()
+            if head is not None and former <= head.place < frontier:
+                return True
+        return False
+
+    def bring(self, entry: QueueEntry, admitted: int) -> None:
+        """Give an entry that was taken out of the stock its lane. ``admitted``: the classes that said yes to it."""
+        blocked = self._matchers.blocked_below(entry.sequence) & ~admitted
+        entry.evaluated = admitted | blocked
+        entry.blocked = blocked
+        self._put(entry, arrival=False)
+        self.recount()
+
+    def paged_part(self, queue: Queue, pages: EntryPages) -> PagedFifoOrder:
+        """Return the stock; most of what stands in the lanes goes there when it is empty."""
+        if self.stock is None:
+            self.stock = PagedFifoOrder(queue, pages, FifoOrder())
+        if not self.stock.count:
+            self.store(queue.next_sequence, self.stock.keep_messages)
+        return self.stock
+
+    def store(self, next_sequence: int, keep: int) -> None:
+        """Put all but the first ``keep`` entries into the stock, which is empty, where its rules allow that.
+
+        An entry there was asked about by no class above its frontier, and refused by every class below it.
+        """
+        if self.count <= self._kept + keep:
+            return
+        assert self.stock is not None
+        pending = [entry for lane in self._lanes.values() for entry in lane.order.in_memory() if entry.state == PENDING]
+        pending.sort()
+        movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > self._pinned]
+        matchers = self._matchers
+        for match_class in matchers.classes():
+            asking = [entry.sequence for entry in movable if not entry.evaluated & match_class.bit]
+            match_class.frontier = min(asking, default=next_sequence)
+        moved = [
+            entry for entry in movable if entry.blocked == entry.evaluated == matchers.blocked_below(entry.sequence)
+        ]
+        self._kept = 0 if moved else len(pending)
+        if not moved:
+            return
+        self.stock.clear()
+        going = set(moved)
+        self._reset()
+        for entry in pending:
+            if entry in going:
+                entry.evaluated = entry.blocked = 0
+                entry.lane = None
+                self.stock.append(entry)
+            else:
+                self._put(entry, arrival=False)
+        self.recount()
+
+    def release_all(self) -> PagedFifoOrder | None:
+        """Give the stock up with everything that stands in the lanes; ``None`` without one. Nothing has a lane then."""
+        stock = self.stock
+        if stock is not None:
+            for lane in self._lanes.values():
+                for entry in lane.order.in_memory():
+                    if entry.state == PENDING:
+                        entry.lane = None
+                        entry.evaluated = entry.blocked = 0
+                        stock.reinsert(entry)
+            self._reset()
+            self.stock = None
+            self.recount()
+        return stock
+
+    def _or_first_of_stock(self, best: QueueEntry | None) -> QueueEntry | None:
+        """Return ``best``, or the stock's first if that stands before it; ``None`` when the disk refuses it."""
+        stock = self.stock
+        if stock is None or not stock.count:
+            return best
+        head = stock.first()
+        self.recount()
+        if head is None:
+            return best if best is not None and best.place < stock.first_place() else None
+        return best if best is not None and best.place < head.place else head
+
+    def reading_refusal(self) -> str:
+        """Ask the stock."""
+        return "" if self.stock is None else self.stock.reading_refusal()
+
+    def pages_behind(self) -> EntryPages | None:
+        """Ask the stock."""
+        return None if self.stock is None else self.stock.pages_behind()
+
+    def paged_count(self) -> int:
+        """Ask the stock."""
+        return 0 if self.stock is None else self.stock.paged_count()
+
+    def paged_bytes(self) -> int:
+        """Ask the stock."""
+        return 0 if self.stock is None else self.stock.paged_bytes()
+
+    def take_pages(self) -> EntryPages | None:
+        """Take the stock's rows out. The caller clears the order then."""
+        return None if self.stock is None else self.stock.take_pages()
+
+    def bring_unread(self) -> None:
+        """Tell the stock."""
+        if self.stock is not None:
+            self.stock.bring_unread()
+            self.recount()
+
+    def first_sequence(self) -> int:
+        """Return the sequence of the next entry, whoever may have it, without reading it."""
+        best = self.first_in_lanes()
+        stock = self.stock
+        if stock is not None and stock.count and (best is None or stock.first_place() < best.place):
+            return stock.first_sequence()
+        return 0 if best is None else best.sequence
+
+    def redelivered_upto(self) -> int:
+        """Return the highest sequence of an entry or row that came back."""
+        highest = highest_redelivered(self.in_memory())
+        return highest if self.stock is None else max(highest, self.stock.redelivered_upto())

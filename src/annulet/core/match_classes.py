@@ -1,0 +1,155 @@
+"""Finding what a selector looks for in a deep backlog (design S3 to S5).
+
+Each match class walks over the stock once, from the oldest message on, in looks of some hundred messages. What it
+admits goes to the lanes, where its consumers get it in order; the rest stays where it is, and the class's frontier
+moves on, so nothing is ever asked about twice. A class waits while its consumers have no credit or enough was found for
+them: what a selector finds must not fill the memory that paging keeps free.
+
+Order (design S4, ``strict``): a class gets nothing from above its frontier, where older messages may still be found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.deep_lanes import DeepLanes
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.matching import MatchClass
+    from annulet.core.queue import Queue
+
+FOUND_BYTES: Final = 512 << 10
+"""Body bytes of these, but for the last look: with all 64 classes a queue remembers, 32 MiB (design S6)."""
+
+
+class Walk:
+    """One class during one look: how much it may still find, and what it asks."""
+
+    __slots__ = ("bytes", "match_class", "messages")
+
+    def __init__(self, match_class: MatchClass, messages: int, size: int) -> None:
+        self.match_class = match_class
+        self.messages = messages  # to be found still
+        self.bytes = size
+
+    def found(self, entry: QueueEntry) -> bool:
+        """Count one more found; say whether there is room for another."""
+        self.messages -= 1
+        self.bytes -= entry.message.size
+        return self.messages > 0 and self.bytes > 0
+
+
+def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
+    """Look on for who waits, a little and as far as that needs no disk, and ask for a turn for the rest.
+
+    Returns whether somebody may have something now.
+    """
+    stock = lanes.stock
+    if stock is None or not stock.count or not _classes_waiting(queue):
+        return False  # asked at each dispatch: cheap where nobody with a selector waits
+    walks = _walks(queue, lanes)
+    if not walks:
+        return False
+    found = False
+    if not stock.on_disk_from(min([walk.match_class.frontier for walk in walks])):
+        found = _look(queue, lanes, walks)
+        walks = _walks(queue, lanes)
+    if walks:
+        stock.pages.ask_turn()
+    return found
+
+
+def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
+    """Look at the next few messages for the classes that are furthest behind. Returns whether somebody may have
+    something now, and whether there is more to look at now."""
+    walks = _walks(queue, lanes)
+    if not walks:
+        return False, False
+    frontiers = [walk.match_class.frontier for walk in walks]
+    found = _look(queue, lanes, walks)
+    moved = frontiers != [walk.match_class.frontier for walk in walks]
+    return found, moved
+
+
+def remaining(queue: Queue) -> int:
+    """Return how many sequences the class that is furthest behind has before it, of classes with a consumer.
+
+    0 where nothing stands behind the lanes: then a message is asked about as soon as somebody could take it.
+    """
+    lanes = queue.lanes
+    stock = lanes.stock if isinstance(lanes, DeepLanes) else None
+    taking = [consumer for consumer in queue.consumers if consumer.required and not consumer.copies]
+    if stock is None or not stock.count or not taking:
+        return 0
+    frontiers = [held.frontier for held in map(queue.matchers.class_of, taking) if held is not None]
+    return max(0, queue.next_sequence - max(stock.first_sequence(), min(frontiers)))
+
+
+def _classes_waiting(queue: Queue) -> dict[int, MatchClass]:
+    """Return the classes of those who would take a message now, and have not been shown everything."""
+    end = queue.next_sequence
+    waiting: dict[int, MatchClass] = {}
+    for consumer in queue.consumers.in_turn():
+        match_class = queue.matchers.class_of(consumer)
+        if match_class is not None and match_class.frontier < end and consumer.ready:
+            waiting[match_class.bit] = match_class
+    return waiting
+
+
+def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
+    """Return what is to be looked for next."""
+    stock = lanes.stock
+    if stock is None or not stock.count or queue.halted:
+        return []
+    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+        return []
+    walks: list[Walk] = []
+    for bit, match_class in _classes_waiting(queue).items():
+        enough = queue.matchers.found_messages
+        messages, size = lanes.matched(bit, enough)
+        room = enough - messages
+        if room > 0 and size < FOUND_BYTES:
+            walks.append(Walk(match_class, room, FOUND_BYTES - size))
+    return walks
+
+
+def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
+    """Look once, for the classes that are furthest behind, as far as the next one.
+
+    Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
+    """
+    stock = lanes.stock
+    assert stock is not None
+    low = min([walk.match_class.frontier for walk in walks])
+    bound = min([walk.match_class.frontier for walk in walks if walk.match_class.frontier > low], default=0)
+    asking = [walk for walk in walks if walk.match_class.frontier == low]
+    needles = [walk.match_class.needles for walk in asking]
+    entries = stock.look(low, needles if all(needles) else [])
+    lanes.recount()
+    if entries is None:
+        return False
+    end = stock.looked_upto
+    if bound and bound < end:
+        end = bound
+        entries = [entry for entry in entries if entry.sequence < bound]
+    admitted: dict[QueueEntry, int] = {}
+    for entry in entries:
+        for walk in list(asking):
+            match_class = walk.match_class
+            queue.matchers.evaluations += 1
+            if not match_class.admits(entry):
+                continue
+            admitted[entry] = admitted.get(entry, 0) | match_class.bit
+            if not walk.found(entry):
+                match_class.frontier = entry.sequence + 1
+                asking.remove(walk)
+        if not asking:
+            break
+    for walk in asking:
+        walk.match_class.frontier = end
+    if admitted:
+        stock.take_out(list(admitted))
+        for entry, bits in admitted.items():
+            lanes.bring(entry, bits)
+    return bool(admitted) or any(lanes.waits(low, walk.match_class) for walk in asking)

@@ -1,0 +1,274 @@
+"""Browsers of a deep queue see what was and is there, in order, and bring nothing of it into memory (A8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.residency import pages as pages_module
+from annulet.residency import walk as walk_module
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
+from tests.core.test_emptying import LogEffects
+from tests.core.test_match_classes import ALL, Deep, numbers
+from tests.residency.doubles import bodies_of
+
+
+class Settling(RecordingEffects):
+    """Tells the disk what was settled."""
+
+    def __init__(self, deep: Deep) -> None:
+        super().__init__()
+        self.deep = deep
+
+    def settle(self, queue: object, entry: object) -> None:
+        self.deep.disk.settled.add(entry.message.record)  # type: ignore[attr-defined]
+
+
+def deep_queue(count: int = 0, **options: int) -> Deep:
+    deep = Deep(count, **options)
+    deep.queue.effects = Settling(deep)
+    return deep
+
+
+class Browsing(RuleBasedStateMachine):
+    """Consumers drain, return and select while browsers of both kinds read."""
+
+    @initialize()
+    def start(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
+        self.patch.setattr(walk_module, "WALK_MESSAGES", 4)
+        self.deep = deep_queue(keep=1)
+        self.queue = self.deep.queue
+        self.deep.publish(30)
+        self.deep.page_out(20)
+        self.alive = set(range(1, 31))
+        self.browsers: list[tuple[RecordingSession, set[int], bool]] = []  # what each is to see, and whether it follows
+        self.dead: dict[RecordingSession, set[int]] = {}  # what left while it was there: it may have been seen
+        self.taker = RecordingSession("taker")
+        self.taken: list[tuple[int, int]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "patch"):
+            self.patch.undo()
+
+    @rule(follow=st.booleans(), messages=st.integers(1, 40))
+    def browse(self, follow: bool, messages: int) -> None:
+        if len(self.browsers) < 3:
+            session = RecordingSession(str(len(self.browsers)))
+            self.browsers.append((session, set(self.alive), follow))
+            self.dead[session] = set()
+            session.consume(self.queue, messages=messages, browse=BROWSE_FOLLOW if follow else BROWSE_SNAPSHOT)
+
+    @rule(count=st.integers(1, 8))
+    def publish(self, count: int) -> None:
+        first = self.queue.next_sequence
+        self.alive.update(range(first, first + count))
+        for _, wanted, follow in self.browsers:
+            if follow:
+                wanted.update(range(first, first + count))
+        self.deep.publish(count)
+
+    @rule(count=st.integers(1, 6))
+    def take(self, count: int) -> None:
+        for entry in self.queue.acquire(count, -1, NOW):
+            self.taker.last_tag += 1
+            self.taker.unacknowledged[self.taker.last_tag] = entry
+            self.taken.append((self.taker.last_tag, entry.sequence))
+
+    @precondition(lambda self: self.taken)
+    @rule(which=st.integers(0, 20), requeue=st.booleans())
+    def settle(self, which: int, requeue: bool) -> None:
+        tag, number = self.taken.pop(which % len(self.taken))
+        if requeue:
+            self.taker.reject(tag, NOW, requeue=True)
+        else:
+            self.alive.discard(number)
+            for dead in self.dead.values():
+                dead.add(number)
+            self.taker.acknowledge(tag, NOW)
+
+    @rule(selector=st.sampled_from(["three = 1", "seven = 2"]))
+    def select(self, selector: str) -> None:
+        session = RecordingSession("choosy")
+        session.consume(self.queue, selector=selector, messages=2)
+        self.deep.take_turns()
+        session.close(NOW)
+
+    @rule(limit=st.integers(1, 20))
+    def page_out(self, limit: int) -> None:
+        self.deep.page_out(limit)
+
+    @rule(count=st.integers(1, 30))
+    def give_credit(self, count: int) -> None:
+        for session, _, _ in self.browsers:
+            (consumer,) = session.consumers.values()
+            consumer.window.messages_max += count
+        self.queue.wake(NOW)
+
+    @rule()
+    def turn(self) -> None:
+        if self.deep.asking:
+            self.deep.asking = False
+            more = self.queue.scan(NOW)
+            self.deep.asking = self.deep.asking or more
+
+    @rule()
+    def settle_down(self) -> None:
+        for session, _, _ in self.browsers:
+            (consumer,) = session.consumers.values()
+            consumer.window.messages_max += 1000
+        self.queue.wake(NOW)
+        self.deep.take_turns()
+        for session, wanted, _ in self.browsers:
+            seen = numbers(session)
+            assert wanted - self.dead[session] <= set(seen) <= wanted
+
+    @invariant()
+    def each_once_in_order(self) -> None:
+        for session, wanted, _ in getattr(self, "browsers", []):
+            seen = numbers(session)
+            assert len(set(seen)) == len(seen), "each once"
+            assert set(seen) <= wanted
+            assert seen == sorted(seen)
+
+
+TestBrowsing = Browsing.TestCase
+TestBrowsing.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_a_browser_of_a_deep_queue_brings_nothing_into_memory() -> None:
+    deep, session = deep_queue(3000), RecordingSession()
+    before = deep.in_memory()
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True, auto_close=True)
+    assert isinstance(consumer.unseen, BrowseOrder)
+    assert session.received == []
+    turns = deep.take_turns()
+    assert numbers(session) == list(range(1, 3001))
+    assert turns >= 3000 // 256
+    assert deep.in_memory() == before
+    assert consumer.cancelled, "it was closed when it had seen everything"
+    assert deep.queue.copies is None
+
+
+def test_what_was_settled_before_its_turn_is_not_shown() -> None:
+    deep, session = deep_queue(1000), RecordingSession()
+    session.consume(deep.queue, browse=BROWSE_SNAPSHOT, messages=10)
+    deep.take_turns()
+    for entry in deep.queue.acquire(500, -1, NOW):
+        deep.queue.acknowledge(entry)
+    (consumer,) = session.consumers.values()
+    consumer.window.messages_max = 1000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    seen = numbers(session)
+    assert seen[:10] == list(range(1, 11))
+    assert seen[-500:] == list(range(501, 1001))
+    assert len(seen) <= 256 + 500, "what was in its buffer was there when it was read"
+
+
+def test_a_selector_of_a_browser_looks_in_slices() -> None:
+    deep, session = deep_queue(2000), RecordingSession()
+    session.consume(deep.queue, browse=BROWSE_SNAPSHOT, selector="seven = 9 or three = 5", auto_close=True)
+    assert deep.take_turns() >= 2000 // 256
+    assert session.received == []
+    assert session.consumers == {}
+
+
+def test_a_disk_that_refuses_makes_a_browser_wait_and_not_end() -> None:
+    deep, session = deep_queue(600), RecordingSession()
+    deep.disk.failing = True
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_close=True)
+    assert deep.take_turns() < 10, "it does not ask again and again"
+    assert not consumer.cancelled
+    deep.disk.failing = False
+    deep.disk.unwritten_from = 300
+    deep.asking = True
+    deep.take_turns()
+    assert not consumer.cancelled
+    deep.disk.unwritten_from = ALL
+    deep.disk.damaged.add(400)
+    deep.asking = True
+    deep.take_turns()
+    assert numbers(session) == [number for number in range(1, 601) if number != 400]
+    assert consumer.cancelled
+
+
+def test_one_who_follows_and_has_no_credit_keeps_few_arrivals() -> None:
+    deep, session = deep_queue(500), RecordingSession()
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 501))
+    consumer.window.messages_max = 500
+    deep.publish(3 * ARRIVALS_MAX)
+    assert consumer.unseen is not None
+    assert len(consumer.unseen.held()) <= ARRIVALS_MAX
+    deep.page_out(ALL)
+    consumer.window.messages_max = 5000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    deep.publish(3)
+    assert numbers(session) == list(range(1, 501 + 3 * ARRIVALS_MAX + 3))
+
+
+@pytest.mark.parametrize("count", [3500, 2500], ids=["at-once", "one-by-one"])
+def test_what_was_purged_is_not_shown_although_the_log_still_has_it(count: int) -> None:
+    deep, session, follower = deep_queue(count), RecordingSession(), RecordingSession("follower")
+    queue = deep.queue
+    queue.effects = LogEffects(knows=True)
+    holder = queue.acquire(1000, -1, NOW)
+    session.consume(queue, browse=BROWSE_SNAPSHOT, messages=500)
+    follower.consume(queue, browse=BROWSE_FOLLOW, messages=500)
+    deep.take_turns()
+    assert queue.purge(NOW) == count - 1000
+    deep.publish(700)
+    assert deep.page_out(ALL) > 600
+    for reader in (session, follower):
+        (consumer,) = reader.consumers.values()
+        consumer.window.messages_max = 5000
+    queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 1001)), "what others hold is there"
+    assert numbers(follower) == [*range(1, 1001), *range(count + 1, count + 701)]
+    queue.return_entries(holder, NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 1001))
+
+
+def test_what_a_browser_has_read_expires_where_it_stands_and_once() -> None:
+    deep, session = deep_queue(3000), RecordingSession()
+    queue = deep.queue
+    consumer = session.consume(queue, browse=BROWSE_SNAPSHOT, messages=100)
+    deep.take_turns()
+    queue.update(replace(queue.settings, message_ttl=1000), NOW)
+    consumer.window.messages_max = 5000
+    queue.wake(NOW + 1000)
+    deep.take_turns()
+    queue.tick(NOW + 1000)
+    assert removed(queue, RemovalReason.EXPIRED) == 3000
+    assert (queue.order.count, queue.pending_bytes) == (0, 0)
+    assert numbers(session) == list(range(1, 101))
+
+
+def test_bodies_that_are_on_disk_only_are_shown_and_stay_there() -> None:
+    deep, session = deep_queue(500), RecordingSession()
+    deep.publish(300, expires_at=NOW + 5000)
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, messages=0)
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    away = bodies.count
+    assert away >= 300
+    consumer.window.messages_max = 5000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 801))
+    assert bodies.count == away

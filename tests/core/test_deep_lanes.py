@@ -1,0 +1,156 @@
+"""Lanes over a stock are one order: counts, places and looks are those of everything together."""
+
+from __future__ import annotations
+
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.entry import PENDING
+from annulet.core.management.scan import Scan
+from annulet.core.order import FifoOrder
+from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.reasons import RemovalReason
+from annulet.residency.budget import drift_of
+from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
+from tests.core.test_match_classes import ALL, Deep, numbers
+from tests.residency.doubles import bodies_of
+
+
+def with_selector(count: int, selector: str = "seven = 9") -> tuple[Deep, DeepLanes]:
+    """Return a deep queue with a consumer that has looked at all of it."""
+    deep = Deep(count)
+    RecordingSession("choosy").consume(deep.queue, selector=selector, messages=3)
+    deep.take_turns()
+    assert isinstance(deep.queue.lanes, DeepLanes)
+    return deep, deep.queue.lanes
+
+
+def test_it_counts_and_names_what_is_in_lanes_and_stock() -> None:
+    deep, lanes = with_selector(1000, "seven = 2")
+    assert lanes.stock is not None
+    assert lanes.count == 997
+    assert (lanes.paged_count(), lanes.paged_bytes()) == (lanes.stock.paged_count(), 10 * lanes.stock.paged_count())
+    assert lanes.paged_count() > 900
+    assert len([entry for entry in lanes.in_memory() if entry.state == PENDING]) == 997 - lanes.paged_count()
+    assert lanes.first_sequence() == 1
+    assert lanes.redelivered_upto() == 0
+    assert lanes.pages_behind() is deep.pages
+    assert [entry.sequence for entry in lanes.entries()] == [n for n in range(1, 1001) if n not in (2, 9, 16)]
+    assert lanes.paged_count() == 0
+
+
+def test_what_a_class_admitted_is_weighed_unless_it_is_enough() -> None:
+    deep, lanes = with_selector(1000, "seven = 2")
+    (match_class,) = deep.queue.matchers.classes()
+    count, size = lanes.matched(match_class.bit, 1000)
+    assert 30 < count < 256
+    assert size == 10 * count
+    assert lanes.matched(match_class.bit, count) == (count, 0)
+
+
+def test_a_look_at_the_first_messages_brings_in_no_more() -> None:
+    deep, lanes = with_selector(1000)
+    before = lanes.paged_count()
+    scan = Scan(deep.queue, pending=True, scheduled=False, leading=2)
+    assert not scan.whole
+    assert before - lanes.paged_count() <= 256
+    found = sorted(entry.sequence for entry in lanes.leading(2))
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_removed_and_purged_messages_are_gone_from_both() -> None:
+    deep, lanes = with_selector(600, "seven = 2")
+    stocked = lanes.first()
+    assert stocked is not None
+    deep.queue.remove(stocked, RemovalReason.DELETED, NOW)
+    assert lanes.count == 596
+    assert deep.queue.purge(NOW) == 596
+    assert (lanes.count, lanes.paged_count(), deep.queue.pending_bytes) == (0, 0, 0)
+
+
+def test_pulls_and_rings_take_the_first_of_all() -> None:
+    deep, lanes = with_selector(600, "seven = 2")
+    taken = deep.queue.acquire(300, -1, NOW)
+    assert [entry.sequence for entry in taken] == [n for n in range(1, 305) if n not in (2, 9, 16)][:300]
+    assert lanes.count == 297
+    deep.queue.return_entries(taken, NOW)
+    everybody = RecordingSession("everybody")
+    everybody.consume(deep.queue)
+    deep.take_turns()
+    assert numbers(everybody)[:5] == [1, 3, 4, 5, 6]
+
+
+def test_what_was_handed_out_for_keeps_stays_what_it_is() -> None:
+    deep, session = Deep(), RecordingSession()
+    session.consume(deep.queue, selector="seven = 9")
+    deep.publish(1)
+    deep.page_out(ALL)
+    deep.publish(99)
+    scan = Scan(deep.queue, pending=True, scheduled=False)
+    deep.publish(100)
+    deep.page_out(ALL)
+    while not scan.prepare(1000):
+        pass
+    assert deep.queue.order.paged_count() > 0
+    removed = 0
+    while (entry := scan.following()) is not None:
+        removed += deep.queue.remove(entry, RemovalReason.DELETED, NOW)
+    assert removed == 100
+    assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(101, 201))
+
+
+def test_lanes_of_a_queue_that_never_paged_have_no_stock() -> None:
+    queue, session = queue_of(), RecordingSession()
+    session.consume(queue, selector="a = 1")
+    queue.enqueue(make_message("x", a=2), NOW)
+    lanes = queue.lanes
+    assert isinstance(lanes, DeepLanes)
+    assert (lanes.stock, lanes.paged_count(), lanes.paged_bytes(), lanes.pages_behind()) == (None, 0, 0, None)
+    assert lanes.reading_refusal() == ""
+    assert lanes.release_all() is None
+
+
+def test_the_stock_takes_over_when_nobody_selects_any_more() -> None:
+    _, lanes = with_selector(500, "seven = 2")
+    order = lanes.release_all()
+    assert isinstance(order, PagedFifoOrder)
+    assert isinstance(order, FifoOrder)
+    assert order.count == 497
+    assert lanes.count == 0
+    assert [entry.sequence for entry in order.entries()] == [n for n in range(1, 501) if n not in (2, 9, 16)]
+
+
+def test_bodies_that_left_come_back_for_who_takes_from_lanes_and_stock() -> None:
+    deep = Deep(1000, keep=50)
+    choosy, everybody = RecordingSession("choosy"), RecordingSession("everybody")
+    choosy.consume(deep.queue, selector="seven = 2", messages=20)
+    deep.take_turns()
+    held = numbers(choosy)
+    assert held == list(range(2, 140, 7))
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    assert bodies.count > 80
+    deep.disk.failing = True
+    everybody.consume(deep.queue)
+    assert numbers(everybody) == [], "nobody overtakes what the disk does not give"
+    deep.disk.failing = False
+    deep.pages.retry()
+    bodies.retry()
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(everybody) == [number for number in range(1, 1001) if number not in held]
+    assert drift_of(deep.queue) == 0
+    choosy.close(NOW)
+    assert sorted(numbers(everybody)) == list(range(1, 1001))
+    assert (bodies.count, drift_of(deep.queue)) == (0, 0)
+
+
+def test_a_damaged_body_at_the_front_of_the_stock_is_passed_over() -> None:
+    deep, lanes = with_selector(600)
+    bodies = bodies_of(deep.queue, deep.disk)
+    bodies.let_all_go(ALL)
+    first = lanes.first()
+    assert first is not None
+    deep.disk.damaged.add(first.message.record)
+    everybody = RecordingSession("everybody")
+    everybody.consume(deep.queue)
+    assert numbers(everybody) == list(range(2, 601))
+    assert (lanes.count, drift_of(deep.queue)) == (0, 0)

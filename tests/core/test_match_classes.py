@@ -1,0 +1,395 @@
+"""What selectors look for in a deep backlog is found, once, in order, and without bringing the rest into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from annulet.core.match_classes import FOUND_BYTES, remaining
+from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
+from annulet.core.message import Message, Origin, PropertyValue
+from annulet.core.paged_order import paged_order_of
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.residency import pages as pages_module
+from tests.core.helpers import NOW, RecordingSession, TableView, make_message, removed
+from tests.residency.doubles import Disk, durable_queue, pages_of
+
+ALL = 1 << 60
+
+
+class CountingView(TableView):
+    """A message's body is its number, which is all its properties; counts who asked about what."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked: dict[tuple[int, str], int] = {}
+
+    def application_property(self, message: Message, name: str) -> PropertyValue:
+        number = int(message.body)
+        self.asked[number, name] = self.asked.get((number, name), 0) + 1
+        return number % 3 if name in ("three", "third") else number % 7
+
+
+class Deep:
+    """A durable queue with a disk, turns that have to be taken, and everything that was ever in it."""
+
+    def __init__(self, count: int = 0, *, keep: int = 2, size: int = 10) -> None:
+        self.view = CountingView()
+        self.origin = Origin("", "q", "guest@test", self.view)
+        self.disk, self.queue = Disk(), durable_queue()
+        self.asking = False
+        self.pages = pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
+        self.keep = keep
+        self.size = size
+        if count:
+            self.publish(count)
+            self.page_out(ALL)
+
+    def ask_turn(self, queue: Queue) -> None:
+        assert queue is self.queue
+        self.asking = True
+
+    def publish(self, count: int = 1, *, expires_at: int = 0) -> None:
+        for _ in range(count):
+            sequence = self.queue.next_sequence
+            message = make_message(b"%*d" % (self.size, sequence), expires_at=expires_at)
+            message.origin = self.origin
+            self.disk.store(self.queue, message, sequence)
+            self.queue.enqueue(message, NOW)
+
+    def page_out(self, limit: int) -> int:
+        order = paged_order_of(self.queue, self.pages)
+        assert order is not None
+        order.keep_messages = self.keep
+        order.look_entries = self.keep + 2
+        return order.page_out(ALL, limit)
+
+    def take_turns(self) -> int:
+        """Scan until nobody asks any more; return how often."""
+        count = 0
+        while self.asking:
+            self.asking = False
+            more = self.queue.scan(NOW)
+            self.asking = self.asking or more
+            count += 1
+        return count
+
+    def in_memory(self) -> int:
+        return self.queue.order.count - self.queue.order.paged_count()
+
+
+SELECTORS: dict[str, Callable[[int], bool]] = {
+    "": lambda number: True,
+    "three = 1": lambda number: number % 3 == 1,
+    "third = 1": lambda number: number % 3 == 1,  # another class with the same matches
+    "seven = 2": lambda number: number % 7 == 2,
+}
+
+
+class Histories(RuleBasedStateMachine):
+    """Random publishes, consumers, credits, settlements, page-outs, turns, damage and refusals of the disk (A6)."""
+
+    @initialize()
+    def start(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
+        self.deep = Deep(keep=1)
+        self.queue = self.deep.queue
+        self.queue.matchers.found_messages = 3
+        self.sessions: list[tuple[RecordingSession, str]] = []
+        self.out: list[tuple[RecordingSession, int, int]] = []  # session, tag, number
+        self.seen: dict[RecordingSession, int] = {}  # deliveries looked at
+        self.pending: set[int] = set()
+        self.returned: set[int] = set()
+        self.damaged: set[int] = set()
+        self.newest: dict[RecordingSession, int] = {}
+        self.tags = 0
+        self.publish(40)
+        self.deep.page_out(25)
+
+    def teardown(self) -> None:
+        if hasattr(self, "patch"):
+            self.patch.undo()
+
+    @rule(count=st.integers(1, 12))
+    def publish(self, count: int) -> None:
+        first = self.queue.next_sequence
+        self.pending.update(range(first, first + count))
+        self.deep.publish(count)
+
+    @rule(selector=st.sampled_from(sorted(SELECTORS)), messages=st.integers(0, 5))
+    def consume(self, selector: str, messages: int) -> None:
+        if len(self.sessions) < 4:
+            self.tags += 1
+            session = RecordingSession(str(self.tags))
+            self.sessions.append((session, selector))
+            session.consume(self.queue, messages=messages, selector=selector)
+
+    @precondition(lambda self: self.sessions)
+    @rule(which=st.integers(0, 10))
+    def close(self, which: int) -> None:
+        self.note_deliveries()
+        session, _ = self.sessions.pop(which % len(self.sessions))
+        for number in [number for owner, _, number in self.out if owner is session]:
+            self.pending.add(number)
+            self.returned.add(number)
+        self.out = [item for item in self.out if item[0] is not session]
+        session.close(NOW)
+
+    @precondition(lambda self: self.out)
+    @rule(which=st.integers(0, 20), requeue=st.booleans())
+    def settle(self, which: int, requeue: bool) -> None:
+        session, tag, number = self.out.pop(which % len(self.out))
+        if requeue:
+            self.pending.add(number)
+            self.returned.add(number)
+            session.reject(tag, NOW, requeue=True)
+        else:
+            session.acknowledge(tag, NOW)
+
+    @rule(count=st.integers(1, 3))
+    def pull(self, count: int) -> None:
+        taken = self.queue.acquire(count, -1, NOW)
+        for entry in taken:
+            assert int(entry.message.body) in self.pending
+            self.pending.discard(int(entry.message.body))
+            self.queue.acknowledge(entry)
+        if taken and not self.returned:
+            places = [entry.sequence for entry in taken]
+            assert places == sorted(places)
+
+    @rule(limit=st.integers(1, 20))
+    def page_out(self, limit: int) -> None:
+        self.deep.page_out(limit)
+
+    @rule()
+    def turn(self) -> None:
+        if self.deep.asking:
+            self.deep.asking = self.queue.scan(NOW)
+
+    @rule(failing=st.booleans())
+    def disk(self, failing: bool) -> None:
+        self.deep.disk.failing = failing
+
+    @precondition(lambda self: self.queue.order.paged_count())
+    @rule(which=st.integers(0, 50))
+    def damage(self, which: int) -> None:
+        """Only what is a row now: what is in memory is not read again as long as it stays there."""
+        held = {entry.sequence for entry in self.queue.order.in_memory()}
+        rows = sorted(self.pending - held - self.damaged)
+        number = rows[which % len(rows)]
+        self.damaged.add(number)
+        self.deep.disk.damaged.update(
+            record for record, stored in self.deep.disk.stored.items() if int(stored.body) == number
+        )
+
+    @rule(late=st.booleans())
+    def tick(self, late: bool) -> None:
+        self.queue.tick(NOW + late * RETIRED_MILLISECONDS)
+        if late:  # classes that nobody asks for are forgotten, and may ask again
+            self.deep.view.asked.clear()
+
+    @rule()
+    def settle_down(self) -> None:
+        """The disk is well and all turns are taken: whoever has credit and may have something has it."""
+        self.deep.disk.failing = False
+        self.deep.pages.retry()
+        self.queue.wake(NOW)
+        self.deep.take_turns()
+        self.note_deliveries()
+        for session, selector in self.sessions:
+            (consumer,) = session.consumers.values()
+            if consumer.ready:
+                wanted = [number for number in self.pending if SELECTORS[selector](number)]
+                assert set(wanted) <= self.damaged
+
+    def note_deliveries(self) -> None:
+        for session, selector in self.sessions:
+            done = self.seen.get(session, 0)
+            for tag, entry in session.deliveries[done:]:
+                number = int(entry.message.body)
+                assert SELECTORS[selector](number)
+                assert number in self.pending, "delivered twice, or never published"
+                self.pending.discard(number)
+                self.out.append((session, tag, number))
+                if number not in self.returned:
+                    assert number > self.newest.get(session, 0), "in order"
+                    self.newest[session] = number
+            self.seen[session] = len(session.deliveries)
+
+    @invariant()
+    def nothing_twice(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        self.note_deliveries()
+        unreadable = removed(self.queue, RemovalReason.UNREADABLE)
+        assert unreadable <= len(self.damaged)
+        assert self.queue.order.count == len(self.pending) - unreadable
+        assert len(self.queue.delivering) == len(self.out)
+        assert max(self.deep.view.asked.values(), default=0) <= 1, "each class asks once about a message"
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def numbers(session: RecordingSession) -> list[int]:
+    return [int(body) for body in session.received]
+
+
+def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> None:
+    deep, session = Deep(2000), RecordingSession()
+    session.consume(deep.queue, selector="seven = 2 and three = 1", messages=5)
+    before = deep.in_memory()
+    deep.take_turns()
+    matching = [number for number in range(1, 2001) if number % 7 == 2 and number % 3 == 1]
+    assert numbers(session) == matching[:5]
+    assert deep.in_memory() <= before + len(matching)
+    assert deep.queue.order.paged_count() >= 2000 - before - len(matching) - 5
+    for tag in range(1, 1 + len(matching)):
+        session.acknowledge(tag, NOW)
+        deep.take_turns()
+    assert numbers(session) == matching
+    assert deep.queue.matchers.evaluations == 2000
+    assert remaining(deep.queue) == 0
+
+
+def test_arrivals_go_past_a_class_that_has_seen_all_at_once() -> None:
+    deep, session = Deep(500), RecordingSession()
+    session.consume(deep.queue, selector="seven = 9")
+    deep.take_turns()
+    other = RecordingSession()
+    other.consume(deep.queue, selector="seven = 3", messages=1)
+    deep.take_turns()
+    assert numbers(other) == [3]
+    other.acknowledge(1, NOW)
+    deep.publish(7)
+    assert remaining(deep.queue) > 0, "the second class waits for credit"
+    assert deep.queue.matchers.evaluations >= 507
+
+
+def test_nobody_overtakes_what_may_still_be_found() -> None:
+    deep, first, second = Deep(300), RecordingSession("first"), RecordingSession("second")
+    first.consume(deep.queue, selector="seven = 2")
+    deep.take_turns()
+    deep.disk.failing = True
+    second.consume(deep.queue, selector="three = 1")
+    deep.take_turns()
+    assert numbers(second) == [1], "the front is in memory"
+    first.close(NOW)
+    assert deep.queue.statistics().pending_count == 299, "100 and others came back, and may not be the next"
+    assert numbers(second) == [1]
+    deep.disk.failing = False
+    deep.pages.retry()
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(second) == list(range(1, 301, 3))
+
+
+def test_what_another_class_found_is_handed_out_as_the_frontier_passes_it() -> None:
+    deep, first, second = Deep(300), RecordingSession("first"), RecordingSession("second")
+    first.consume(deep.queue, selector="seven = 2")
+    deep.take_turns()
+    first.close(NOW)
+    second.consume(deep.queue, selector="seven = 2 or seven = 9")
+    deep.take_turns()
+    assert numbers(second) == list(range(2, 301, 7)), "all of it stood in the lanes: the walk itself found nothing"
+
+
+def test_what_came_back_waits_for_nothing_when_only_younger_ones_are_unread() -> None:
+    deep, session = Deep(300), RecordingSession()
+    taken = deep.queue.acquire(258, -1, NOW)  # the front, and one read
+    deep.disk.failing = True
+    session.consume(deep.queue, selector="three = 1")
+    deep.queue.return_entries(taken, NOW)
+    assert numbers(session) == list(range(1, 259, 3))
+
+
+def test_the_walk_pauses_when_enough_was_found_and_goes_on_when_it_is_taken() -> None:
+    deep, session = Deep(3000), RecordingSession()
+    session.consume(deep.queue, selector="three IS NOT NULL", messages=1)
+    deep.take_turns()
+    assert deep.in_memory() <= 2 + 2 * FOUND_MESSAGES
+    for tag in range(1, 3001):
+        session.acknowledge(tag, NOW)
+        deep.take_turns()
+        assert deep.in_memory() <= 2 + 2 * FOUND_MESSAGES + 256
+    assert numbers(session) == list(range(1, 3001))
+
+
+def test_large_messages_pause_it_sooner() -> None:
+    deep, session = Deep(60, size=FOUND_BYTES // 4), RecordingSession()
+    session.consume(deep.queue, selector="three IS NOT NULL", messages=1)
+    deep.take_turns()
+    assert deep.in_memory() < 12
+    assert numbers(session) == [1]
+
+
+def test_those_who_take_everything_are_served_meanwhile_in_order() -> None:
+    deep, choosy, session = Deep(1000), RecordingSession("choosy"), RecordingSession()
+    choosy.consume(deep.queue, selector="seven = 9")
+    session.consume(deep.queue)
+    assert numbers(session) == list(range(1, 1001)), "without a turn"
+    deep.take_turns()
+    assert choosy.received == []
+    assert deep.queue.order.count == 0
+
+
+def test_a_class_is_remembered_for_a_while_and_then_forgotten() -> None:
+    deep, session = Deep(1000), RecordingSession()
+    consumer = session.consume(deep.queue, selector="seven = 9")
+    deep.take_turns()
+    asked = deep.queue.matchers.evaluations
+    session.close_consumer(consumer.tag, NOW)
+    session.consume(deep.queue, "again", selector="seven = 9")
+    deep.take_turns()
+    assert deep.queue.matchers.evaluations == asked
+    session.close_consumer("again", NOW)
+    deep.queue.tick(NOW + RETIRED_MILLISECONDS - 1)
+    assert (len(deep.queue.matchers), deep.queue.lanes is None) == (1, False)
+    deep.queue.tick(NOW + RETIRED_MILLISECONDS)
+    assert (len(deep.queue.matchers), deep.queue.lanes) == (0, None)
+    other = RecordingSession()
+    other.consume(deep.queue)
+    assert numbers(other) == list(range(1, 1001))
+
+
+def test_a_queue_whose_selectors_refuse_everything_pages_all_the_same() -> None:
+    deep, session = Deep(), RecordingSession()
+    session.consume(deep.queue, selector="seven = 9")
+    deep.publish(1)
+    deep.page_out(ALL)  # not enough yet
+    deep.publish(1999)
+    assert deep.page_out(ALL) > 0
+    assert deep.in_memory() <= 4
+    assert deep.queue.matchers.evaluations == 2000
+    deep.publish(5)
+    deep.take_turns()
+    assert deep.queue.matchers.evaluations == 2005
+    other = RecordingSession()
+    other.consume(deep.queue)
+    assert numbers(other) == list(range(1, 2006))
+
+
+def test_the_disk_may_refuse_and_records_may_be_damaged() -> None:
+    deep, session = Deep(1000), RecordingSession()
+    deep.disk.damaged.update(range(400, 500))
+    deep.disk.failing = True
+    session.consume(deep.queue, selector="seven = 2")
+    deep.take_turns()
+    got = numbers(session)
+    assert got == [2], "the front is in memory"
+    deep.disk.failing = False
+    deep.pages.retry()
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == [number for number in range(2, 1001, 7) if not 400 <= number < 500]
+    assert removed(deep.queue, RemovalReason.UNREADABLE) == 100
+    assert deep.queue.order.count + 100 == 1000 - len(session.received)

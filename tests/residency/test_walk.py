@@ -1,0 +1,66 @@
+"""A walk shows the rows of its moment, whatever becomes of the pages, and none whose record is settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.residency import walk
+from annulet.residency.walk import WALK_BYTES, PageWalk
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+
+def walked(found: PageWalk) -> list[int]:
+    seen = []
+    while found.sequence:
+        entries = found.following()
+        assert entries is not None
+        seen += [entry.sequence for entry in entries]
+    return seen
+
+
+def test_it_shows_what_is_taken_selected_or_added_meanwhile_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WALK_MESSAGES", 7)
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    before, rows, later = (stored_entries(queue, disk, count) for count in (5, 6000, 10))
+    pages.add(rows, bytearray(6000))
+    found = pages.snapshot(before, 0)
+    assert isinstance(found, PageWalk)
+    assert found.sequence == 1
+    pages.load(insist=False)
+    looked = pages.look(3000, [])
+    assert looked is not None
+    pages.take_out(looked[::2])
+    pages.add(later, bytearray(10))
+    disk.settled.update(entry.message.record for entry in rows[100:200])
+    disk.damaged.add(rows[300].message.record)
+    assert walked(found) == [number for number in range(1, 6006) if not 106 <= number < 206 and number != 306]
+    again = pages.snapshot([], 5000)
+    assert isinstance(again, PageWalk)
+    assert walked(again) == list(range(5000, 6016))
+
+
+def test_it_reads_large_messages_in_small_slices() -> None:
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    pages.add(stored_entries(queue, disk, 20, size=WALK_BYTES // 2), bytearray(20))
+    found = pages.snapshot([], 0)
+    first = found.following()
+    assert first is not None
+    assert len(first) == 2
+
+
+def test_it_waits_for_the_disk_and_for_what_is_not_written() -> None:
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    pages.add(stored_entries(queue, disk, 20), bytearray(20))
+    found = pages.snapshot([], 0)
+    disk.failing = True
+    assert (found.following(), found.sequence) == (None, 1)
+    disk.failing = False
+    disk.unwritten_from = 11
+    assert (found.following(), found.sequence) == (None, 1)
+    disk.unwritten_from = 1 << 40
+    entries = found.following()
+    assert entries is not None
+    assert ([entry.sequence for entry in entries], found.sequence) == (list(range(1, 21)), 0)
