@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
+from annulet.core.matching import RETIRED_MILLISECONDS
+from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.residency import pages as pages_module
@@ -272,3 +274,33 @@ def test_bodies_that_are_on_disk_only_are_shown_and_stay_there() -> None:
     deep.take_turns()
     assert numbers(session) == list(range(1, 801))
     assert bodies.count == away
+
+
+def test_what_a_browser_with_a_selector_saw_can_become_a_row() -> None:
+    deep, session = deep_queue(300), RecordingSession()
+    session.consume(deep.queue, selector="seven = 2", browse=BROWSE_FOLLOW)
+    deep.take_turns()
+    evaluations = deep.queue.matchers.evaluations
+    deep.publish(100)
+    assert deep.queue.matchers.evaluations == evaluations + 100
+    deep.page_out(ALL)
+    assert deep.in_memory() == 2
+    assert numbers(session) == list(range(2, 401, 7))
+
+
+def test_answers_to_a_browser_are_forgotten_behind_the_lanes_too() -> None:
+    deep, session, choosy = deep_queue(), RecordingSession(), RecordingSession("choosy")
+    consumer = choosy.consume(deep.queue, selector="seven = 9")
+    deep.publish(10)
+    deep.page_out(ALL)  # not enough yet
+    deep.publish(90)
+    paged_order_of(deep.queue, deep.pages)  # stands behind the lanes, and is in memory
+    session.consume(deep.queue, selector="three = 9", browse=BROWSE_SNAPSHOT)
+    assert max(entry.blocked for entry in deep.queue.order.in_memory()) > 1
+    session.close(NOW)
+    choosy.close_consumer(consumer.tag, NOW)
+    deep.page_out(ALL)
+    deep.publish(5)
+    deep.page_out(ALL)
+    deep.queue.tick(NOW + RETIRED_MILLISECONDS)
+    assert {entry.blocked for entry in deep.queue.order.in_memory()} == {0}

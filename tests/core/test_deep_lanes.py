@@ -40,10 +40,12 @@ def test_it_counts_and_names_what_is_in_lanes_and_stock() -> None:
 def test_what_a_class_admitted_is_weighed_unless_it_is_enough() -> None:
     deep, lanes = with_selector(1000, "seven = 2")
     (match_class,) = deep.queue.matchers.classes()
-    count, size = lanes.matched(match_class.bit, 1000)
+    count, size = lanes.matched(match_class, [0], 1000)
     assert 30 < count < 256
     assert size == 10 * count
-    assert lanes.matched(match_class.bit, count) == (count, 0)
+    assert lanes.matched(match_class, [0], count) == (count, 0)
+    match_class.frontier = 0
+    assert lanes.matched(match_class, [0], 1000) == (0, 0), "they wait for the walk"
 
 
 def test_a_look_at_the_first_messages_brings_in_no_more() -> None:
@@ -94,6 +96,19 @@ def test_what_was_handed_out_for_keeps_stays_what_it_is() -> None:
     while (entry := scan.following()) is not None:
         removed += deep.queue.remove(entry, RemovalReason.DELETED, NOW)
     assert removed == 100
+    assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(101, 201))
+
+
+def test_what_was_handed_out_before_there_were_lanes_stays_what_it_is_too() -> None:
+    deep = Deep()
+    deep.publish(100)
+    handed_out = deep.queue.order.snapshot()
+    RecordingSession().consume(deep.queue, selector="seven = 9")
+    deep.publish(100)
+    deep.page_out(ALL)
+    deep.page_out(ALL)
+    assert deep.queue.order.paged_count() > 0
+    assert all(deep.queue.remove(entry, RemovalReason.DELETED, NOW) for entry in handed_out)
     assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(101, 201))
 
 

@@ -108,6 +108,8 @@ class Histories(RuleBasedStateMachine):
         self.returned: set[int] = set()
         self.damaged: set[int] = set()
         self.newest: dict[RecordingSession, int] = {}
+        self.refused: dict[RecordingSession, set[int]] = {}
+        self.timed: set[int] = set()
         self.tags = 0
         self.publish(40)
         self.deep.page_out(25)
@@ -152,6 +154,23 @@ class Histories(RuleBasedStateMachine):
         else:
             session.acknowledge(tag, NOW)
 
+    @precondition(lambda self: self.out)
+    @rule(which=st.integers(0, 20))
+    def refuse(self, which: int) -> None:
+        session, tag, number = self.out.pop(which % len(self.out))
+        self.pending.add(number)
+        self.returned.add(number)
+        self.refused.setdefault(session, set()).add(number)
+        (consumer,) = session.consumers.values()
+        self.queue.return_entries(session.take(tag, multiple=False), NOW, exclude=consumer)
+
+    @rule(count=st.integers(1, 4))
+    def publish_with_a_time(self, count: int) -> None:
+        first = self.queue.next_sequence
+        self.pending.update(range(first, first + count))
+        self.timed.update(range(first, first + count))
+        self.deep.publish(count, expires_at=NOW + 1)
+
     @rule(count=st.integers(1, 3))
     def pull(self, count: int) -> None:
         taken = self.queue.acquire(count, -1, NOW)
@@ -193,6 +212,8 @@ class Histories(RuleBasedStateMachine):
         self.queue.tick(NOW + late * RETIRED_MILLISECONDS)
         if late:  # classes that nobody asks for are forgotten, and may ask again
             self.deep.view.asked.clear()
+            self.note_deliveries()
+            self.pending -= self.timed
 
     @rule()
     def settle_down(self) -> None:
@@ -206,7 +227,7 @@ class Histories(RuleBasedStateMachine):
             (consumer,) = session.consumers.values()
             if consumer.ready:
                 wanted = [number for number in self.pending if SELECTORS[selector](number)]
-                assert set(wanted) <= self.damaged
+                assert set(wanted) <= self.damaged | self.refused.get(session, set())
 
     def note_deliveries(self) -> None:
         for session, selector in self.sessions:
@@ -214,7 +235,8 @@ class Histories(RuleBasedStateMachine):
             for tag, entry in session.deliveries[done:]:
                 number = int(entry.message.body)
                 assert SELECTORS[selector](number)
-                assert number in self.pending, "delivered twice, or never published"
+                assert number in self.pending, "delivered twice, expired, or never published"
+                assert number not in self.refused.get(session, set())
                 self.pending.discard(number)
                 self.out.append((session, tag, number))
                 if number not in self.returned:
@@ -393,3 +415,72 @@ def test_the_disk_may_refuse_and_records_may_be_damaged() -> None:
     assert numbers(session) == [number for number in range(2, 1001, 7) if not 400 <= number < 500]
     assert removed(deep.queue, RemovalReason.UNREADABLE) == 100
     assert deep.queue.order.count + 100 == 1000 - len(session.received)
+
+
+def test_what_expired_among_the_rows_is_not_found() -> None:
+    deep, session = Deep(), RecordingSession()
+    for _ in range(30):
+        deep.publish(2)
+        deep.publish(1, expires_at=NOW + 1)
+    deep.page_out(ALL)
+    assert deep.queue.order.paged_count() > 50
+    deep.queue.tick(NOW + 1)
+    assert removed(deep.queue, RemovalReason.EXPIRED) == 30
+    session.consume(deep.queue, selector="three IS NOT NULL", now=NOW + 1)
+    deep.take_turns()
+    assert numbers(session) == [number for number in range(1, 91) if number % 3]
+    assert deep.queue.order.count == 0
+
+
+def test_what_a_consumer_refused_for_itself_does_not_stop_its_walk() -> None:
+    deep, session = Deep(400), RecordingSession()
+    deep.queue.matchers.found_messages = 5
+    consumer = session.consume(deep.queue, selector="three = 1", messages=1)
+    deep.take_turns()
+    for count in range(1, 20):
+        assert len(session.deliveries) == count
+        deep.queue.return_entries(session.take(count, multiple=False), NOW, exclude=consumer)
+        deep.take_turns()
+    assert numbers(session) == list(range(1, 60, 3))
+
+
+def test_what_was_admitted_above_the_frontier_does_not_stop_the_walk() -> None:
+    deep, choosy, everybody = Deep(), RecordingSession("choosy"), RecordingSession("everybody")
+    deep.queue.matchers.found_messages = 5
+    everybody.consume(deep.queue, messages=30)
+    deep.publish(30)
+    choosy.consume(deep.queue, selector="three IS NOT NULL", messages=20)
+    deep.publish(20)
+    everybody.close(NOW)  # nobody has asked about these
+    choosy.close(NOW)  # nor will anybody again about those
+    deep.publish(50)
+    deep.page_out(ALL)
+    assert deep.page_out(ALL) > 0
+    session = RecordingSession()
+    session.consume(deep.queue, selector="three IS NOT NULL")
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 101))
+
+
+def test_who_begins_holds_nobody_up_who_is_ahead() -> None:
+    deep, first, second = Deep(3000), RecordingSession("first"), RecordingSession("second")
+    deep.queue.matchers.found_messages = 5
+    first.consume(deep.queue, selector="seven = 2", messages=300)
+    deep.take_turns()
+    second.consume(deep.queue, selector="third = 9")
+    first.acknowledge(10, NOW, multiple=True)
+    for _ in range(4):
+        deep.queue.scan(NOW)
+    assert len(first.received) == 310, "the second has 2000 messages to look at before it comes to those"
+    deep.take_turns()
+    assert [match_class.frontier == 3001 for match_class in deep.queue.matchers.classes()] == [False, True]
+
+
+def test_arrivals_go_to_who_has_seen_all_while_others_begin() -> None:
+    deep, first, second = Deep(3000), RecordingSession("first"), RecordingSession("second")
+    first.consume(deep.queue, selector="seven = 2")
+    deep.take_turns()
+    assert len(first.received) == 429
+    second.consume(deep.queue, selector="third = 9")
+    deep.publish(7)
+    assert len(first.received) == 430, "without a turn"

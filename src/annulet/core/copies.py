@@ -140,7 +140,7 @@ class Copies:
             if entry is None:
                 return
             expired = entry.state == PENDING and self._expires(entry, unseen, now)
-            if expired or entry.state not in (PENDING, DELIVERING) or not queue.matchers.ask(consumer, entry):
+            if expired or entry.state not in (PENDING, DELIVERING) or not self._admits(consumer, unseen, entry):
                 unseen.take_first()
                 if entry.state == SCHEDULED:
                     self._pass_over(consumer, entry)
@@ -157,6 +157,12 @@ class Copies:
                     continue
             unseen.take_first()
             self._hand_over(consumer, entry)
+
+    def _admits(self, consumer: Consumer, unseen: Order, entry: QueueEntry) -> bool:
+        matchers = self._queue.matchers
+        if isinstance(unseen, BrowseOrder):
+            return matchers.ask_in_passing(consumer, entry)
+        return matchers.ask(consumer, entry)
 
     def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
         """Say whether the time of a pending entry has passed, and have it removed then.

@@ -17,6 +17,7 @@ from annulet.core.paged_order import PagedFifoOrder
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.lane import Lane
     from annulet.core.matching import MatchClass, Matchers
     from annulet.core.order import Order
     from annulet.core.paging import EntryPages
@@ -125,6 +126,8 @@ class DeepLanes(Lanes):
         Only its front when it is one whose middle may be on disk: the rest becomes the stock.
         """
         if not isinstance(order, PagedFifoOrder):
+            if isinstance(order, FifoOrder):
+                self._pinned = order.pinned
             super().adopt(order)
             return
         for entry in sorted(order.detach_front()):
@@ -132,6 +135,14 @@ class DeepLanes(Lanes):
             self._put(entry, arrival=False)
         self.stock = order
         self.recount()
+
+    def forget(self, bits: int) -> None:
+        """Forget answers, those included that a browser left with what the stock has in memory."""
+        super().forget(bits)
+        if self.stock is not None:
+            for entry in self.stock.in_memory():
+                entry.evaluated &= ~bits
+                entry.blocked &= ~bits
 
     # ------------------------------------------------------------------ the stock
 
@@ -141,12 +152,24 @@ class DeepLanes(Lanes):
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 
-    def matched(self, bit: int, enough: int) -> tuple[int, int]:
-        """Return how many entries in lanes a match class has said yes to, and the bytes of their bodies.
+    def matched(self, match_class: MatchClass, refusals: list[int], enough: int) -> tuple[int, int]:
+        """Return how many entries in lanes wait for a match class that said yes to them, and the bytes of their bodies.
 
-        0 bytes where there are ``enough`` entries: asked at each dispatch, it must not look at all that came back.
+        Not what all who wait have refused, whose bits are ``refusals``, nor what waits for the walk itself: either
+        would hold the walk up for ever. 0 bytes where there are ``enough`` entries: asked at each dispatch, it must not
+        look at all that came back.
         """
-        admitted = [lane for lane in self._lanes.values() if lane.evaluated & bit and not lane.blocked & bit]
+        bit = match_class.bit
+        bound = match_class.frontier
+        if self.stock is not None and self.stock.count:
+            bound = max(bound, self.stock.first_place())
+        admitted: list[Lane] = []
+        for lane in self._lanes.values():
+            if lane.evaluated & bit and not lane.blocked & bit:
+                head = lane.order.first()
+                refused = all(lane.blocked & refusal for refusal in refusals)
+                if head is not None and head.place < bound and not refused:
+                    admitted.append(lane)
         count = sum([lane.order.count for lane in admitted])
         if count >= enough:
             return count, 0

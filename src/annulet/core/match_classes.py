@@ -49,11 +49,10 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     if stock is None or not stock.count or not _classes_waiting(queue):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
-    if not walks:
-        return False
+    near = [walk for walk in walks if not stock.on_disk_from(walk.match_class.frontier)]
     found = False
-    if not stock.on_disk_from(min([walk.match_class.frontier for walk in walks])):
-        found = _look(queue, lanes, walks)
+    if near:  # who is this far does not wait for those who are behind
+        found = _look(queue, lanes, near)
         walks = _walks(queue, lanes)
     if walks:
         stock.pages.ask_turn()
@@ -61,13 +60,13 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
 
 
 def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
-    """Look at the next few messages for the classes that are furthest behind. Returns whether somebody may have
-    something now, and whether there is more to look at now."""
+    """Look at the next few messages for one class and all that are as far. Returns whether somebody may have something
+    now, and whether there is more to look at now."""
     walks = _walks(queue, lanes)
     if not walks:
         return False, False
     frontiers = [walk.match_class.frontier for walk in walks]
-    found = _look(queue, lanes, walks)
+    found = _look(queue, lanes, _in_turn(queue, walks))
     moved = frontiers != [walk.match_class.frontier for walk in walks]
     return found, moved
 
@@ -86,14 +85,32 @@ def remaining(queue: Queue) -> int:
     return max(0, queue.next_sequence - max(stock.first_sequence(), min(frontiers)))
 
 
-def _classes_waiting(queue: Queue) -> dict[int, MatchClass]:
-    """Return the classes of those who would take a message now, and have not been shown everything."""
+def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
+    """Leave out the walks behind the one whose turn it is.
+
+    Every other look is for the class that is furthest behind, which so catches up, and from then on one look is for
+    both; the others are for who has waited longest: who joins a deep queue must not hold up all that are ahead.
+    """
+    matchers = queue.matchers
+    matchers.looks += 1
+    if matchers.looks % 2:
+        return walks
+    turn = min([walk.match_class.looked for walk in walks])
+    start = min([walk.match_class.frontier for walk in walks if walk.match_class.looked == turn])
+    return [walk for walk in walks if walk.match_class.frontier >= start]
+
+
+def _classes_waiting(queue: Queue) -> dict[int, list[int]]:
+    """Return the bits of the classes of those who would take a message now, and have not been shown everything.
+
+    With the bits that say what each of these consumers has refused for itself.
+    """
     end = queue.next_sequence
-    waiting: dict[int, MatchClass] = {}
+    waiting: dict[int, list[int]] = {}
     for consumer in queue.consumers.in_turn():
         match_class = queue.matchers.class_of(consumer)
         if match_class is not None and match_class.frontier < end and consumer.ready:
-            waiting[match_class.bit] = match_class
+            waiting.setdefault(match_class.bit, []).append(consumer.refused)
     return waiting
 
 
@@ -105,9 +122,10 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
     if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
         return []
     walks: list[Walk] = []
-    for bit, match_class in _classes_waiting(queue).items():
-        enough = queue.matchers.found_messages
-        messages, size = lanes.matched(bit, enough)
+    enough = queue.matchers.found_messages
+    for bit, refusals in _classes_waiting(queue).items():
+        match_class = queue.matchers.class_with(bit)
+        messages, size = lanes.matched(match_class, refusals, enough)
         room = enough - messages
         if room > 0 and size < FOUND_BYTES:
             walks.append(Walk(match_class, room, FOUND_BYTES - size))
@@ -115,7 +133,7 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
 
 
 def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
-    """Look once, for the classes that are furthest behind, as far as the next one.
+    """Look once, for those of these classes that are furthest behind, as far as the next one.
 
     Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
     """
@@ -124,6 +142,8 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
     low = min([walk.match_class.frontier for walk in walks])
     bound = min([walk.match_class.frontier for walk in walks if walk.match_class.frontier > low], default=0)
     asking = [walk for walk in walks if walk.match_class.frontier == low]
+    for walk in asking:
+        walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
     entries = stock.look(low, needles if all(needles) else [])
     lanes.recount()

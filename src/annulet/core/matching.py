@@ -35,7 +35,18 @@ class MatchClass:
     lower sequence is for this class.
     """
 
-    __slots__ = ("bit", "connection", "first_sequence", "frontier", "left_at", "needles", "selector", "since", "users")
+    __slots__ = (
+        "bit",
+        "connection",
+        "first_sequence",
+        "frontier",
+        "left_at",
+        "looked",
+        "needles",
+        "selector",
+        "since",
+        "users",
+    )
 
     def __init__(self, bit: int, selector: Selector | None, connection: object | None) -> None:
         self.bit = bit  # a power of two
@@ -46,6 +57,7 @@ class MatchClass:
         self.users = 0  # consumers that ask
         self.left_at = 0  # when the last of them went, milliseconds since 1970
         self.frontier = 0
+        self.looked = 0  # which of the looks of the queue's walks was its last
         self.needles = needles_of(selector)
 
     def admits(self, entry: QueueEntry) -> bool:
@@ -73,7 +85,7 @@ def needles_of(selector: Selector | None) -> list[bytes]:
 class Matchers:
     """All match classes of one queue."""
 
-    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations", "found_messages")
+    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations", "found_messages", "looks")
 
     def __init__(self) -> None:
         self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
@@ -82,6 +94,7 @@ class Matchers:
         self._highest = 1
         self.found_messages = FOUND_MESSAGES
         self.evaluations = 0  # questions asked so far: what the cost tests count
+        self.looks = 0  # looks of walks over what is on disk
 
     def __len__(self) -> int:
         return len(self._by_bit)
@@ -135,6 +148,10 @@ class Matchers:
         """Return a consumer's class; ``None`` for one that takes everything."""
         return self._by_bit[consumer.required] if consumer.required else None
 
+    def class_with(self, bit: int) -> MatchClass:
+        """Return the class that has a bit."""
+        return self._by_bit[bit]
+
     def blocked_below(self, sequence: int) -> int:
         """Return the bits of the classes whose frontier is above ``sequence``: what stands there is not for them."""
         bits = 0
@@ -162,6 +179,13 @@ class Matchers:
             return True
         entry.blocked |= required
         return False
+
+    def ask_in_passing(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """As :meth:`ask` without remembering the answer, for who looks at each entry once: an entry that remembers
+        answers cannot become a row."""
+        if consumer.required & ~entry.evaluated:
+            self.evaluations += 1
+        return self.objection(consumer, entry) is None
 
     def objection(self, consumer: Consumer, entry: QueueEntry) -> MatchClass | None:
         """Return the class of a consumer if it does not admit an entry, ``None`` when it does.

@@ -201,7 +201,9 @@ class PagedFifoOrder(FifoOrder):
             found = pages.look(sequence, needles)
             self._note_lost()
             self.looked_upto = pages.looked_upto
-            return found
+            if found is None:
+                return None
+            return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
         if late and sequence <= late[-1].sequence:
             return self._look_at(late, sequence)
         self.looked_upto = self._queue.next_sequence
@@ -209,7 +211,8 @@ class PagedFifoOrder(FifoOrder):
 
     def _look_at(self, entries: deque[QueueEntry], sequence: int) -> list[QueueEntry]:
         start = bisect_left(entries, sequence, key=sequence_of)
-        found = list(islice(entries, start, start + self.look_entries))
+        end = min(start + self.look_entries, len(entries))
+        found = [entries[index] for index in range(start, end)]  # an arrival is found from its end, among many
         self.looked_upto = found[-1].sequence + 1
         return [entry for entry in found if entry.state == PENDING]
 
