@@ -112,6 +112,20 @@ def test_what_was_handed_out_before_there_were_lanes_stays_what_it_is_too() -> N
     assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(101, 201))
 
 
+def test_a_changed_priority_does_not_bring_back_what_was_refused() -> None:
+    deep, session = Deep(100), RecordingSession()
+    consumer = session.consume(deep.queue, messages=1)
+    deep.queue.return_entries(session.take(1, multiple=False), NOW, exclude=consumer)
+    refused = deep.queue.lanes.first_in_lanes() if deep.queue.lanes is not None else None
+    assert refused is not None
+    deep.queue.reprioritise(refused, 9, NOW)
+    session.set_window(-1, -1, NOW)
+    while session.unacknowledged:
+        session.acknowledge(max(session.unacknowledged), NOW, multiple=True)
+    assert numbers(session) == list(range(1, 101))
+    assert deep.queue.order.count == 1
+
+
 def test_lanes_of_a_queue_that_never_paged_have_no_stock() -> None:
     queue, session = queue_of(), RecordingSession()
     session.consume(queue, selector="a = 1")

@@ -39,9 +39,9 @@ class DeepLanes(Lanes):
     # ------------------------------------------------------------------ the order
 
     def append(self, entry: QueueEntry) -> None:
-        """Add an arrival to the stock where there is one, else to its lane."""
+        """Add an arrival to the stock where there is one, else to its lane; so one that somebody has refused before."""
         stock = self.stock
-        if stock is not None and stock.count:
+        if stock is not None and stock.count and not entry.blocked:
             stock.append(entry)
             self.recount()
         else:
