@@ -288,6 +288,21 @@ def test_what_a_browser_with_a_selector_saw_can_become_a_row() -> None:
     assert numbers(session) == list(range(2, 401, 7))
 
 
+def test_one_browser_reads_at_a_time_and_all_come_to_the_end() -> None:
+    deep, session = deep_queue(1000), RecordingSession()
+    for number in range(5):
+        session.consume(deep.queue, str(number), browse=BROWSE_SNAPSHOT)
+    reads = len(deep.disk.reads)
+    deep.queue.scan(NOW)
+    assert len(deep.disk.reads) == reads + 1
+    deep.disk.failing = True
+    deep.take_turns()
+    deep.disk.failing = False
+    deep.asking = True  # as the broker's tick does
+    deep.take_turns()
+    assert [len(seen) for seen in session.by_consumer.values()] == [1000] * 5
+
+
 def test_answers_to_a_browser_are_forgotten_behind_the_lanes_too() -> None:
     deep, session, choosy = deep_queue(), RecordingSession(), RecordingSession("choosy")
     consumer = choosy.consume(deep.queue, selector="seven = 9")

@@ -201,6 +201,8 @@ class Histories(RuleBasedStateMachine):
         """Only what is a row now: what is in memory is not read again as long as it stays there."""
         held = {entry.sequence for entry in self.queue.order.in_memory()}
         rows = sorted(self.pending - held - self.damaged)
+        if not rows:
+            return
         number = rows[which % len(rows)]
         self.damaged.add(number)
         self.deep.disk.damaged.update(

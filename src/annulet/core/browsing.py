@@ -136,15 +136,23 @@ class BrowseOrder(Order):
         """Return the entries that are objects."""
         return [*self._entries, *self._read]
 
-    def read_on(self) -> None:
-        """Read the next rows if none are left of the last."""
+    def due(self) -> bool:
+        """Say whether the next rows are to be read: none are left of the last."""
+        return self._walk is not None and not self._read
+
+    def ask_turn(self) -> None:
+        """Have :meth:`read_on` called soon."""
+        self._pages.ask_turn()
+
+    def read_on(self) -> bool:
+        """Read the next rows if none are left of the last. Returns whether the disk gave what was asked of it."""
         walk = self._walk
         if walk is None or self._read:
-            return
+            return True
         found = walk.following()
         self._waiting = found is None
         if found is None:
-            return
+            return False
         if self._queue.schedule.count:  # what waits for its redelivery is passed over, and shown when it came back
             waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
             for entry in found:
@@ -154,6 +162,7 @@ class BrowseOrder(Order):
         self._read.extend(found)
         if not walk.sequence:
             self._walk = None
+        return True
 
     def _look_again(self) -> None:
         """Note what arrived since arrivals were not noted, when all before was seen."""

@@ -28,12 +28,13 @@ PRUNE_MINIMUM: Final = 64
 class Copies:
     """The copies of one queue that are out, and the lists of those that read."""
 
-    __slots__ = ("_passed", "_queue", "bytes", "out")
+    __slots__ = ("_passed", "_queue", "_turn", "bytes", "out")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self.out: dict[DeliveryCopy, None] = {}
         self.bytes = 0  # body bytes of the copies that are out
+        self._turn = 0  # counts the reads of browsers
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
 
     def attach(self, consumer: Consumer) -> None:
@@ -88,10 +89,16 @@ class Copies:
                 consumer.unseen.emptied()
 
     def read_on(self, now: int) -> None:
-        """Let each browser of a deep queue read its next rows, and hand them out."""
+        """Let one browser of a deep queue, each when it is its turn, read its next rows, and hand them out."""
+        due: list[BrowseOrder] = []
         for consumer in self._queue.consumers.readers():
-            if isinstance(consumer.unseen, BrowseOrder) and consumer.ready:
-                consumer.unseen.read_on()
+            unseen = consumer.unseen
+            if isinstance(unseen, BrowseOrder) and consumer.ready and unseen.due():
+                due.append(unseen)
+        if due:
+            self._turn += 1
+            if due[self._turn % len(due)].read_on() and len(due) > 1:
+                due[0].ask_turn()
         self.serve(now, consumers_too=False)
 
     def came_back(self, entry: QueueEntry) -> None:
