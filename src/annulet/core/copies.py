@@ -169,6 +169,7 @@ class Copies:
         matchers = self._queue.matchers
         if isinstance(unseen, BrowseOrder):
             return matchers.ask_in_passing(consumer, entry)
+        matchers.browsed |= consumer.required
         return matchers.ask(consumer, entry)
 
     def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:

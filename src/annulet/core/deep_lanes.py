@@ -139,7 +139,9 @@ class DeepLanes(Lanes):
     def forget(self, bits: int) -> None:
         """Forget answers, those included that a browser left with what the stock has in memory."""
         super().forget(bits)
-        if self.stock is not None:
+        browsed = self._matchers.browsed & bits
+        self._matchers.browsed &= ~bits
+        if browsed and self.stock is not None:  # else there are none, and what is in memory may be very much
             for entry in self.stock.in_memory():
                 entry.evaluated &= ~bits
                 entry.blocked &= ~bits

@@ -85,7 +85,7 @@ def needles_of(selector: Selector | None) -> list[bytes]:
 class Matchers:
     """All match classes of one queue."""
 
-    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "evaluations", "found_messages", "looks")
+    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "browsed", "evaluations", "found_messages", "looks")
 
     def __init__(self) -> None:
         self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
@@ -94,6 +94,7 @@ class Matchers:
         self._highest = 1
         self.found_messages = FOUND_MESSAGES
         self.evaluations = 0  # questions asked so far: what the cost tests count
+        self.browsed = 0  # bits of classes whose answers to readers may be noted with any entry
         self.looks = 0  # looks of walks over what is on disk
 
     def __len__(self) -> int:
