@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
+from annulet.core.entry import QueueEntry
 from annulet.core.matching import RETIRED_MILLISECONDS
+from annulet.core.message import Message
 from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
+from annulet.core.revision import revise_delivering
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
@@ -31,6 +34,13 @@ class Settling(RecordingEffects):
 
     def settle(self, queue: object, entry: object) -> None:
         self.deep.disk.settled.add(entry.message.record)  # type: ignore[attr-defined]
+
+
+class Storing(Settling):
+    """Has the disk store what changed."""
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        self.deep.disk.store(self.deep.queue, message, entries[0].sequence)
 
 
 def deep_queue(count: int = 0, **options: int) -> Deep:
@@ -301,6 +311,21 @@ def test_one_browser_reads_at_a_time_and_all_come_to_the_end() -> None:
     deep.asking = True  # as the broker's tick does
     deep.take_turns()
     assert [len(seen) for seen in session.by_consumer.values()] == [1000] * 5
+
+
+def test_a_browser_sees_what_was_changed_in_delivery_before_it_came_to_it() -> None:
+    deep, session, taker = deep_queue(600), RecordingSession(), RecordingSession("taker")
+    taker.consume(deep.queue, messages=3)
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, messages=0)
+    deep.queue.effects = Storing(deep)
+    _, entry = taker.deliveries[1]
+    revise_delivering(entry, {"a": 1})
+    revise_delivering(entry, {"a": 2})
+    assert deep.disk.settled == {2, 601}
+    consumer.window.messages_max = 1000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 601))
 
 
 def test_answers_to_a_browser_are_forgotten_behind_the_lanes_too() -> None:

@@ -36,6 +36,7 @@ class BrowseOrder(Order):
         self._walk: RowWalk | None = None
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
         self._end = 0  # what the walk shows has lower sequences
+        self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
         self._note(0)
 
@@ -60,6 +61,15 @@ class BrowseOrder(Order):
         """Let ``entry`` stand for ``former`` if that was not seen; both stay entries."""
         next_sequence = self.next_sequence()
         if not self._unnoted and (former in self._entries or 0 < next_sequence <= former.sequence):
+            heappush(self._entries, entry)
+
+    def stored_anew(self, entry: QueueEntry) -> None:
+        """Note an entry whose message changed, and its record with it: the row that was noted names the former one."""
+        following = self.next_sequence()
+        if not 0 < following <= entry.sequence < self._end or entry in self._entries:
+            return
+        if all(read.sequence != entry.sequence for read in self._read):
+            self._stored_anew.add(entry.sequence)
             heappush(self._entries, entry)
 
     def paged(self) -> None:
@@ -159,6 +169,8 @@ class BrowseOrder(Order):
                 if entry.sequence in waiting:
                     heappush(self._entries, waiting[entry.sequence])
             found = [entry for entry in found if entry.sequence not in waiting]
+        if self._stored_anew:
+            found = [entry for entry in found if entry.sequence not in self._stored_anew]
         self._read.extend(found)
         if not walk.sequence:
             self._walk = None

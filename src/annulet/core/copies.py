@@ -72,6 +72,12 @@ class Copies:
             elif unseen is not None and former in unseen.held():
                 unseen.reinsert(entry)
 
+    def stored_anew(self, entry: QueueEntry) -> None:
+        """Note that an entry's message has another record now."""
+        for consumer in self._queue.consumers.readers():
+            if isinstance(consumer.unseen, BrowseOrder):
+                consumer.unseen.stored_anew(entry)
+
     def may_page(self) -> bool:
         """Say whether nobody's list holds entries that may become rows."""
         return all(isinstance(consumer.unseen, BrowseOrder) for consumer in self._queue.consumers.readers())

@@ -99,6 +99,8 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has
         exchange(entry, message)
+        if queue.copies is not None:
+            queue.copies.stored_anew(entry)
         if entry.delivery_count or message.deliver_at:
             queue.effects.entry_changed(queue, entry)
     else:
