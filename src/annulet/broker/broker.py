@@ -37,6 +37,7 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
@@ -149,7 +150,7 @@ class Broker:
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._maintenance: asyncio.Task[None] | None = None
+        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -215,6 +216,7 @@ class Broker:
         if self.configuration.amqps is not None:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
+        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._on_tick()
         self.loop_watch.start(self.loop)
         self.ready = True
@@ -236,8 +238,8 @@ class Broker:
             timer.stop()
         self.management.stop()
         await self.backups.stop()
-        if self._maintenance is not None:
-            await self._maintenance
+        if self._upkeep is not None:
+            await self._upkeep.stop()
         await self._close_connections()
         for service in reversed(self.services):
             await service.stop()
@@ -368,6 +370,8 @@ class Broker:
     # ------------------------------------------------------------------ upkeep
 
     def _on_tick(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()  # who calls this directly must not leave a second chain of ticks, which no stop ends
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
         for timer in self._timers:
             timer.tick()
@@ -380,17 +384,10 @@ class Broker:
             self.memory_blocked = blocked
             for connection in self.connections:
                 connection.mark_dirty()
-        if self._maintenance is None or self._maintenance.done():
-            self._maintenance = self.loop.create_task(self._maintain())
+        if self._upkeep is not None:
+            self._upkeep.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
-
-    async def _maintain(self) -> None:
-        """One round of the log's checkpoint and compaction, in the disk thread's pauses."""
-        try:
-            await self.commit.maintain()
-        except Exception:  # upkeep is tried again with the next tick; stop() must not meet its errors
-            logger.exception("upkeep of the message log failed")

@@ -109,14 +109,16 @@ class CommitPipeline:
             task.add_done_callback(self._upkeep.discard)
             await asyncio.shield(task)
 
-    async def maintain(self) -> None:
+    async def maintain(self, *, checkpoint: bool = False) -> None:
         """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due.
 
+        ``checkpoint`` asks for a checkpoint as well, if anything changed.
         Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
         """
         async with self._maintaining:
             while not self.failed:
-                task = self.log.maintenance()
+                task = self.log.maintenance(checkpoint=checkpoint)
+                checkpoint = False
                 if task is None:
                     return
                 await self._loop.run_in_executor(self._executor, task.run)

@@ -307,7 +307,11 @@ class Log(ABC):
 
     @abstractmethod
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
-        """Return the next step of upkeep, if any; one at a time. ``checkpoint`` asks for one although none is due."""
+        """Return the next step of upkeep, if any; one at a time.
+
+        ``checkpoint`` asks for one although none is due by bytes, once: it comes when its turn comes, and only if
+        anything changed since the last one or it lets disk space go.
+        """
 
     @abstractmethod
     def finish(self, task: MaintenanceTask) -> None:
