@@ -23,7 +23,7 @@ from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency.budget import MIB
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
@@ -290,7 +290,7 @@ async def test_changed_settings_hold_for_what_is_on_disk(broker: Broker, setting
 async def test_a_time_to_live_given_later_expires_what_was_on_disk(broker: Broker) -> None:
     queue = await settled(broker)
     queue.update(QueueSettings(message_ttl=1000), broker.clock())
-    assert queue.expire(broker.clock() + 2000) == AT_ONCE_MAX
+    assert queue.expire(broker.clock() + 2000) == SLICE_MESSAGES
     queue.finish_slices(broker.clock() + 2000)
     assert queue.statistics().removed == {"expired": COUNT}
 
