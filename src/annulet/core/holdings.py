@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, let_go
+from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, leaves_delivery, let_go
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.deep_lanes import DeepLanes
@@ -199,6 +199,8 @@ class Holdings:
         self.delivering.discard(entry)
         size = entry.message.size
         self.delivering_bytes -= size
+        if entry.away:
+            leaves_delivery(entry)
         if self.lanes is not None:
             self.lanes.released(entry)
             self.group_firsts.discard(entry)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.bodies import leaves_delivery
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.eviction import eviction_rank
 from annulet.core.reasons import RemovalReason
@@ -199,6 +200,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
             continue
         delivering.discard(entry)
         size = message.size
+        if entry.away:
+            leaves_delivery(entry)
         consumer = entry.consumer
         if consumer is not None:
             consumer.give_back(size)

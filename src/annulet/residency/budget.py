@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import REMOVED
+from annulet.core.entry import DELIVERING, REMOVED
 from annulet.core.paging import ENTRY_BYTES, pageable
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class BodyBudget:
             if cost:
                 self._costs[queue] = cost
             self.used += cost - former
+
+    def counted(self) -> list[Queue]:
+        """Return the queues that count now."""
+        return list(self._costs)
 
     def measure_all(self) -> None:
         """Account anew for all queues that count."""
@@ -124,19 +128,20 @@ def drift_of(queue: Queue) -> int:
     """
     there = [*queue.order.in_memory(), *queue.delivering]
     there += [appointment.entry for appointment in queue.schedule.snapshot()]
-    near = away = away_count = 0
+    near = away = away_count = out = 0
     for entry in there:
         if entry.state == REMOVED:
             continue
         if entry.away:
             away += entry.message.size
             away_count += 1
+            out += entry.message.size if entry.state == DELIVERING else 0
         else:
             near += entry.message.size
     drift = abs(body_bytes(queue) - near)
     bodies = queue.bodies
     if bodies is not None:
-        drift += abs(bodies.bytes - away) + abs(bodies.count - away_count)
+        drift += abs(bodies.bytes - away) + abs(bodies.count - away_count) + abs(bodies.in_delivery_bytes - out)
     return drift
 
 
