@@ -84,6 +84,7 @@ class Checkpoint:
     discarded: list[tuple[int, int, int]] = field(default_factory=list)  # queue, first and last record, not all swept
     sequences: dict[int, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
+    noted: int = 0  # discards and deleted queues it covers, likewise; not in the file
     released: int = 0  # settlements it covers, waiting ones too, as the sealer counts them; not in the file
 
     @property

@@ -179,7 +179,10 @@ class Log(ABC):
 
     @property
     def deferring(self) -> bool:
-        """Settlements of a sealed window found no room on a full disk; a checkpoint can still make them durable."""
+        """Settlements of a sealed window, or what was discarded or forgotten, found no room on a full disk.
+
+        A checkpoint can still make them durable.
+        """
         return False
 
     @property

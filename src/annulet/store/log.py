@@ -266,13 +266,13 @@ class MessageLog(Log):
         self._sequences.pop(queue_id, None)
         held = [number for number, segment in self._segments.items() if segment.may_hold(queue_id)]
         if held:
-            self._sealer.forgotten.append(queue_id)
+            self._sealer.forget(queue_id)
             self._maintenance.sweep(queue_id, held)
 
     def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Note the ranges for the next window; sweep the segments in slices of upkeep."""
         for first, last in ranges:
-            self._sealer.discarded += (queue_id, first, last)
+            self._sealer.discard(queue_id, first, last)
             self._maintenance.sweep_range(queue_id, first, last)
 
     def hold_sweeps(self) -> None:
