@@ -249,6 +249,34 @@ def test_a_queue_of_any_kind_takes_many_back_in_slices_where_all_have_room(setti
     check_invariants(queue)
 
 
+def test_publishers_that_are_held_back_anyhow_end_no_slices():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, max_length=2, overflow="block"), RecordingSession()
+    session.consume(queue)
+    for number in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    queue.enqueue(make_message("more"), NOW)
+    queue.tick(NOW)
+    assert len(queue.delivering) == 2 * SLICE_MESSAGES
+    assert queue.blocked
+
+
+def test_a_scheduled_message_that_is_not_due_ends_no_slices():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=3 * SLICE_MESSAGES), RecordingSession()
+    session.consume(queue)
+    for number in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message(str(number)), NOW)
+    queue.enqueue(make_message("later", deliver_at=NOW + 9), NOW)
+    session.close(NOW)
+    queue.tick(NOW)
+    assert len(queue.delivering) == 2 * SLICE_MESSAGES
+    queue.tick(NOW + 9)
+    assert len(queue.delivering) == 0
+    assert removed(queue, RemovalReason.REPLACED_RING) == 1
+
+
 def test_a_shared_window_that_slices_empty_serves_the_other_queues_of_its_session():
     effects = SlicingEffects()
     many, other = queue_of(effects), queue_of(effects)

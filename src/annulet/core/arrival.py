@@ -140,7 +140,7 @@ def enforce_limits(queue: Queue, now: int) -> None:
 def fire_due(queue: Queue, now: int) -> int:
     """Make the scheduled messages pending whose time has come, one by one in time order. Returns how many were due."""
     fired = 0
-    if queue.sliced:
+    if queue.sliced and 0 < queue.schedule.next_at() <= now:
         queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
     while (appointment := queue.schedule.due(now)) is not None:
         fired += 1

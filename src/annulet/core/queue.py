@@ -265,7 +265,7 @@ class Queue(Holdings):
             work.step(now)
 
     def lacks_room(self, count: int, size: int) -> bool:
-        """Say whether ring or limits would drop something, or hold publishers back, for so much more.
+        """Say whether ring or limits would drop something for so much more, or hold publishers back for what expired.
 
         What is on its way back in slices has its room already.
         """
@@ -274,7 +274,10 @@ class Queue(Holdings):
             size += self.delivering_bytes
         if 0 <= self.settings.ring_size < self.order.count + count:
             return True
-        return self.limits is not None and self.limits.would_exceed(self, count, size)
+        limits = self.limits
+        if limits is None or not (limits.evicts or (limits.blocks and self.expiring is not None)):
+            return False
+        return limits.would_exceed(self, count, size)
 
     def finish_slices(self, now: int) -> None:
         """Put back at once what is on its way back in slices, and remove what has expired."""
