@@ -176,6 +176,10 @@ class FifoOrder(Order):
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         assert entry.state == REMOVED
         self.count -= 1
+        tail = self._tail
+        if tail and tail[0] is entry:  # what expires in its order leaves nothing to sweep out
+            tail.popleft()
+            return
         self._removed += 1
         if self._removed > self.count + COMPACTION_MINIMUM:
             self._compact()
