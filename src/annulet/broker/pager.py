@@ -21,7 +21,7 @@ from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of, worth_noting
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
-from annulet.residency.spilling import Spilling
+from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
 if TYPE_CHECKING:
     import asyncio
@@ -123,7 +123,7 @@ class Pager:
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
         queue = entry.queue
-        if self.spilling is None or not worth_noting(queue):
+        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST or not worth_noting(queue):
             return
         bodies = self._bodies.get(queue)
         if bodies is not None:
