@@ -20,7 +20,7 @@ from annulet.store.spill_file import (
 def file_with(*lengths: int, number: int = 1) -> SpillFile:
     file = SpillFile(number, Path(f"{number}.spill"), deque())
     for length in lengths:
-        file.begin_life(file.add(length))
+        file.begin_life(file.add(length), 1)
     return file
 
 

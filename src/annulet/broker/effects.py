@@ -97,7 +97,10 @@ class HostEffects(Effects):
         message.record = self.log.append(message, targets, self._transaction)
         if self.pager is not None:
             for entry in entries:
-                self.pager.stored(entry)
+                if entry.queue.queue_id:
+                    self.pager.stored(entry)
+                else:
+                    self.pager.unstored(entry)
         if self._transaction:
             self._stored[self._transaction].append(message)
             if self.history is not None:

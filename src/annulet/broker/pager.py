@@ -40,6 +40,9 @@ CHUNK: Final = 2048
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
 
+GIVEN_BACK: Final = 2048
+"""Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
+
 DELIVERY_SHARE: Final = 8
 """The part of a queue's share that bodies in delivery may take before they are spilled: mostly they are settled soon
 (design, T10n). With all queues at their shares that is an eighth of the budget."""
@@ -156,7 +159,7 @@ class Pager:
         A queue whose bodies are being written is looked at again when that is done.
         """
         self.store.drop_orphans()
-        given_back = self.spilling is not None and self.spilling.reclaim(SLICE)
+        given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         return self._page() or given_back
 
     def _page(self) -> bool:

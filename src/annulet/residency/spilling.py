@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BODY_BYTES_LEAST: Final = 256
-"""Smaller bodies stay: what is known of a place takes half as much."""
+"""Smaller bodies stay: what is known of a place takes 100 bytes."""
 
 CHUNK_BYTES: Final = 1 << 20
 """Bytes written at once, unless one body is larger."""

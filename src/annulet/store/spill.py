@@ -104,10 +104,9 @@ class SpillWrite(SpillWork):
         store, file = self._store, self.file
         file.works -= 1
         if self.error is None:
-            for ordinal, body in zip(self.ordinals, self._bodies, strict=True):
-                file.begin_life(ordinal)
-                store.bytes_written += len(body)
+            file.begin_life(self.ordinals[0], len(self.ordinals))
             store.bodies_written += len(self._bodies)
+            store.bytes_written += sum(map(len, self._bodies))
         else:
             store.end(file)
         self._bodies = []

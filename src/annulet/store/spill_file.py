@@ -63,12 +63,11 @@ class SpillFile:
         following = ordinal + 1
         return self.offsets[ordinal], self.offsets[following] if following < len(self.offsets) else self.size
 
-    def begin_life(self, ordinal: int) -> None:
-        """Let a record be live that was written."""
-        start, end = self.extent(ordinal)
-        self.states[ordinal] = LIVE
-        self.live += 1
-        self.live_bytes += end - start
+    def begin_life(self, first: int, count: int) -> None:
+        """Let neighbours be live that were written."""
+        self.states[first : first + count] = bytes([LIVE]) * count
+        self.live += count
+        self.live_bytes += self.extent(first + count - 1)[1] - self.offsets[first]
 
     def end_life(self, ordinal: int, state: int = DEAD) -> None:
         """Let a live record be that no more."""
@@ -84,13 +83,11 @@ class SpillFile:
     def body_in(self, data: bytes, offset: int, ordinal: int) -> bytes | None:
         """Return the body of a record out of ``data``, which was read from ``offset``; ``None`` when it is damaged."""
         start, end = self.extent(ordinal)
-        record = data[start - offset : end - offset]
-        body = record[RECORD_HEADER.size :]
-        if len(record) == end - start and RECORD_HEADER.unpack_from(record) == (
-            self.checksum(ordinal, body),
-            len(body),
-        ):
-            return body
+        place = start - offset
+        if len(data) >= end - offset:
+            body = data[place + RECORD_HEADER.size : end - offset]
+            if RECORD_HEADER.unpack_from(data, place) == (self.checksum(ordinal, body), len(body)):
+                return body
         logger.error("spill store: the body at offset %d of %s is damaged", start, self.path)
         return None
 
