@@ -75,7 +75,7 @@ class SpillPlace:
         self.readable = False
 
     def __del__(self) -> None:
-        del self.spill.bodies[self.number]
+        self.spill.used -= len(self.spill.bodies.pop(self.number))
 
 
 class SpillWork:
@@ -109,6 +109,7 @@ class Spill:
     def __init__(self, limit: int = 1 << 40) -> None:
         self.limit = limit
         self.bodies: dict[int, bytes] = {}
+        self.used = 0  # counted, as places go at any moment
         self.writes: list[int] = []
         self.reads: list[int] = []
         self.prefetched: list[SpillPlace] = []
@@ -121,12 +122,13 @@ class Spill:
     def place(self, body: bytes, *, readable: bool = True) -> SpillPlace:
         self._number += 1
         self.bodies[self._number] = body
+        self.used += len(body)
         place = SpillPlace(self, self._number)
         place.readable = readable
         return place
 
     def has_room(self, size: int) -> bool:
-        return sum(map(len, self.bodies.values())) + size <= self.limit
+        return self.used + size <= self.limit
 
     def write(self, bodies: list[bytes]) -> SpillWork:
         self.writes.append(len(bodies))
