@@ -14,6 +14,7 @@ from annulet.store.spill import (
     FILES_WITHIN_LIMIT,
     LIVE_SHARE,
     MOVE_BODIES,
+    OPEN_FILES_MAX,
     SpillMove,
     SpillStore,
     SpillWork,
@@ -109,6 +110,34 @@ def test_a_file_goes_when_nobody_wants_anything_in_it() -> None:
     tidied(store)
     assert (files.names_now, store.used, store.bodies, files.used) == ({}, 0, 0, 0)
     assert store.read(spilled(store, [b"again"])) == [b"again"]
+
+
+def test_few_files_are_open_at_once() -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    count = OPEN_FILES_MAX + 5
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(count)]
+    assert [file.handle is not None for file in store.all.values()] == [False] * 5 + [True] * OPEN_FILES_MAX
+    assert store.read(places[:2]) == [body(0, FILE_BYTES_LEAST), body(1, FILE_BYTES_LEAST)]
+    is_open = [file.handle is not None for file in store.all.values()]
+    assert is_open == [True, True, *[False] * 5, *[True] * (OPEN_FILES_MAX - 2)]
+    store.prefetch(places[2:4])
+    assert sum(file.handle is not None for file in store.all.values()) == OPEN_FILES_MAX
+    opened = [file.handle for file in store.all.values() if file.handle is not None]
+    store.close()
+    assert not any(handle.open for handle in opened)
+
+
+def test_a_file_that_is_being_written_stays_open() -> None:
+    store = store_of(SimulatedFiles())
+    work = store.write([b"x"])
+    work.run()
+    (file,) = store.all.values()
+    store.end(file)
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(OPEN_FILES_MAX + 1)]
+    assert file.handle is not None
+    work.finish()
+    assert len(places) == OPEN_FILES_MAX + 1
 
 
 def test_space_is_given_back_in_slices() -> None:
@@ -240,7 +269,7 @@ def test_a_refused_write_spoils_no_other_in_the_same_file() -> None:
 
 
 def test_a_move_that_the_disk_refuses_loses_nothing() -> None:
-    for failing in range(1, 4):  # the read, the opening of the newest file, the write
+    for failing in range(1, 5):  # opening, read, opening of the newest file, write
         files = SimulatedFiles()
         store = store_of(files)
         places = mostly_dead(store)

@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.store.files import FileSystem, OsFileSystem
+from annulet.store.files import File, FileSystem, OsFileSystem
 from annulet.store.spill_file import DAMAGED, LIVE, RECORD_HEADER, SPAN_BYTES, SpilledBody, SpillFile, spans_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ FILE_BYTES_LEAST: Final = 1 << 20
 
 FILES_WITHIN_LIMIT: Final = 8
 """Files that share a small limit."""
+
+OPEN_FILES_MAX: Final = 16
+"""Files kept open, but for those that are being written: connections must not want for descriptors."""
 
 SUFFIX: Final = ".spill"
 
@@ -103,6 +106,7 @@ class SpillWrite(SpillWork):
         """Let the bodies be live; a file that refused one gets no more."""
         store, file = self._store, self.file
         file.works -= 1
+        store.keep_open(file)
         if self.error is None:
             file.begin_life(self.ordinals[0], len(self.ordinals))
             store.bodies_written += len(self._bodies)
@@ -119,12 +123,12 @@ class SpillRemoval(SpillWork):
     def __init__(self, store: SpillStore, file: SpillFile) -> None:
         self._store = store
         self._file = file
+        self._handle = store.let_go(file)
 
     def work(self) -> None:
         """Remove its name last: with the handle closed the system gives the space back."""
-        handle, self._file.handle = self._file.handle, None
-        if handle is not None:
-            handle.close()
+        if self._handle is not None:
+            self._handle.close()
         self._store.files.remove(self._file.path)
 
     def finish(self) -> None:
@@ -163,11 +167,14 @@ class SpillMove(SpillWork):
     def work(self) -> None:
         """Read them."""
         file = self._file
-        assert file.handle is not None
         found: dict[int, bytes | None] = {}
-        for start, end, ordinals in self._spans:
-            data = file.handle.read(start, end - start)
-            found.update((ordinal, file.body_in(data, start, ordinal)) for ordinal in ordinals)
+        handle = self._store.files.open(file.path)  # one of its own: the event loop may close the other
+        try:
+            for start, end, ordinals in self._spans:
+                data = handle.read(start, end - start)
+                found.update((ordinal, file.body_in(data, start, ordinal)) for ordinal in ordinals)
+        finally:
+            handle.close()
         self._bodies = [found[ordinal] for ordinal in self._ordinals]
 
     def finish(self) -> None:
@@ -240,6 +247,7 @@ class SpillStore:
         self.bodies_written = 0
         self.bytes_written = 0
         self._directory = directory
+        self._open: dict[int, SpillFile] = {}  # by number, the one used last at the end
         self._tail: SpillFile | None = None
         self._number = 0
         self._released: deque[tuple[SpillFile, int]] = deque()  # by any thread
@@ -296,19 +304,46 @@ class SpillStore:
         wanted = [where_of(place) for place in places]
         found: dict[tuple[int, int], bytes | None] = {}
         for file, ordinals in spans_of(wanted):
-            assert file.handle is not None
+            handle = self._handle_of(file)
             start, end = file.extent(ordinals[0])[0], file.extent(ordinals[-1])[1]
-            data = file.handle.read(start, end - start)
+            data = handle.read(start, end - start)
             for ordinal in ordinals:
                 found[file.number, ordinal] = file.body_in(data, start, ordinal)
         return [found.get((file.number, ordinal)) for file, ordinal in wanted]
 
     def prefetch(self, places: Sequence[BodyPlace]) -> None:
-        """Have these read ahead."""
+        """Have these read ahead, where their files are open."""
         for file, ordinals in spans_of([where_of(place) for place in places]):
-            assert file.handle is not None
             start, end = file.extent(ordinals[0])[0], file.extent(ordinals[-1])[1]
-            file.handle.prefetch(start, end - start)
+            if file.handle is not None:
+                file.handle.prefetch(start, end - start)
+
+    def _handle_of(self, file: SpillFile) -> File:
+        handle = file.handle
+        if handle is None:
+            handle = file.handle = self.files.open(file.path)
+        self.keep_open(file)
+        return handle
+
+    def keep_open(self, file: SpillFile) -> None:
+        """Note that a file was used; of too many the one that was not used for longest is closed."""
+        if file.handle is None:
+            return
+        self._open.pop(file.number, None)
+        self._open[file.number] = file
+        if len(self._open) > OPEN_FILES_MAX:
+            for other in self._open.values():
+                if not other.works and other is not file:
+                    handle = self.let_go(other)
+                    assert handle is not None
+                    handle.close()
+                    return
+
+    def let_go(self, file: SpillFile) -> File | None:
+        """Return the handle of a file, if it is open, to who closes it."""
+        self._open.pop(file.number, None)
+        handle, file.handle = file.handle, None
+        return handle
 
     # ------------------------------------------------------------------ given back
 
