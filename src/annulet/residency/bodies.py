@@ -157,6 +157,7 @@ class StoredBodies(QueueBodies):
         when that is done; ``freed`` counts it already.
         """
         scanning, kept = self._scanning, []
+        boundary, front = self._boundary, self._front
         unwritten: list[QueueEntry] = []
         size = looked = 0
         while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
@@ -165,7 +166,11 @@ class StoredBodies(QueueBodies):
             state = entry.state
             if state == REMOVED or entry.away:
                 continue
-            if not _may_leave(entry) or (state == PENDING and not self._is_far(entry)):
+            if state == PENDING:
+                near = (boundary is not None and position_of(entry) <= boundary) or entry in front
+            else:
+                near = not _may_leave(entry)
+            if near:
                 kept.append(entry)
             elif self._on_disk(entry, durable_record):
                 self._send_away(entry)
@@ -255,10 +260,6 @@ class StoredBodies(QueueBodies):
             size += entry.message.size
             front.add(entry)
         return front
-
-    def _is_far(self, entry: QueueEntry) -> bool:
-        boundary = self._boundary
-        return (boundary is None or position_of(entry) > boundary) and entry not in self._front
 
     def _boundary_for(self, wanted: int) -> Position | None:
         """Return behind which position about ``wanted`` bytes stand, counting what is in no order as behind all."""

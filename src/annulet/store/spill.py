@@ -44,7 +44,7 @@ SUFFIX: Final = ".spill"
 LIVE_SHARE: Final = 4
 """A file of which less than a quarter is live is compacted: copying one byte gives back more than three."""
 
-MOVE_BODIES: Final = 1024
+MOVE_BODIES: Final = 512
 """Bodies moved at once, beside ``SPAN_BYTES``: planning them takes 1 ms of the event loop."""
 
 
