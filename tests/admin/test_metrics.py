@@ -89,6 +89,9 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_bound", name="body_budget_bytes")] == site.broker.configuration.body_budget_bytes
     assert samples[key("annulet_memory_bodies_bytes")] == samples[key("annulet_queues_paging")] == 0
+    assert samples[key("annulet_bound", name="spill_limit_bytes")] == 0, "a broker in memory spills nothing"
+    for name in ("spill_files", "spill_bytes", "spill_live_bytes", "spill_bodies", "paging_bodies_spilled_total"):
+        assert samples[key(f"annulet_{name}")] == 0
     assert samples[key("annulet_sliced_work")] == 0
     assert samples[key("annulet_paging_messages_unreadable_total")] == 0
     assert samples[key("annulet_paging_messages_selected_total")] == 0

@@ -231,7 +231,22 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
         "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),
         "paging_bodies_brought_back": ("Bodies that came back to be delivered", figures.bodies_brought_back),
+        "paging_bodies_spilled": ("Bodies of transient messages written to leave memory", figures.spilled),
+        "paging_bodies_spill_refused": (
+            "Of those that were to be written, the ones that stayed: no room within the limit, or the disk refused",
+            figures.spill_refused,
+        ),
         "paging_bodies_read": ("Bodies that were read, also for who does not take them", figures.bodies_read),
+    }
+
+
+def _spill(broker: Broker) -> dict[str, tuple[str, float]]:
+    spill = None if broker.pager is None else broker.pager.spill
+    return {
+        "spill_files": ("Files of the spill store", 0 if spill is None else len(spill.all)),
+        "spill_bytes": ("Bytes of these files", 0 if spill is None else spill.used),
+        "spill_live_bytes": ("Of these, bytes of bodies somebody wants", 0 if spill is None else spill.live_bytes),
+        "spill_bodies": ("Bodies of transient messages on disk", 0 if spill is None else spill.bodies),
     }
 
 
@@ -269,6 +284,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
         **_bodies(broker),
+        **_spill(broker),
         "event_loop_stall_longest_seconds": (
             "Longest lateness of the timer that watches the event loop, since the start",
             broker.loop_watch.longest,
@@ -288,9 +304,11 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
+    spill = None if broker.pager is None else broker.pager.spill
     return {
         "memory_limit_bytes": configuration.memory_limit_bytes,
         "body_budget_bytes": configuration.body_budget_bytes,
+        "spill_limit_bytes": 0 if spill is None else spill.limit,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
         "heartbeat_seconds": configuration.heartbeat,

@@ -29,6 +29,7 @@ from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
 from annulet.broker.recovery import (
     open_log,
+    open_spill,
     release_dead_letters,
     restore_definitions,
     restore_history,
@@ -195,7 +196,8 @@ class Broker:
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
             budget = self.configuration.body_budget_bytes
-            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock)
+            spill = open_spill(directory, self.configuration.spill_limit_bytes)
+            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock, spill)
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
@@ -259,7 +261,7 @@ class Broker:
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
         if self.pager is not None:
-            self.pager.scanning.close()
+            await self.pager.close()
         try:
             await self.commit.close()
             if self._restored:

@@ -140,11 +140,12 @@ def exchange(entry: QueueEntry, message: Message) -> None:
 
 
 def exchange_away(entry: QueueEntry, message: Message) -> None:
-    """Let an entry that is away hold another message of the same record: the same body, which stays on disk."""
+    """Let an entry that is away hold another message of the same record or place: the body stays on disk."""
     former = entry.message
     assert message.size == former.size
     former.away -= 1
     message.source = former.source
+    message.spill = former.spill
     message.away = 1
     message.leave()
     entry.message = message

@@ -67,6 +67,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
         if replacement.delivery_count or message.deliver_at:  # the record alone would count anew, and wait again
             queue.effects.entry_changed(queue, replacement)
         queue.settle_record(entry)
+    else:
+        queue.effects.unstored(replacement)
     return replacement
 
 

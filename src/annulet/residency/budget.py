@@ -40,10 +40,14 @@ FLOOR_MESSAGES: Final = 1024
 
 
 class BodyBudget:
-    """Accounts for queues that are worth it: those with more than the floor in memory."""
+    """Accounts for queues that are worth it: those with more than the floor in memory.
 
-    def __init__(self, limit: int = BODY_BUDGET_BYTES) -> None:
+    With ``spills`` queues that are not durable count as well: their bodies can leave.
+    """
+
+    def __init__(self, limit: int = BODY_BUDGET_BYTES, *, spills: bool = False) -> None:
         self.limit = limit  # bytes
+        self.spills = spills
         self.used = 0  # bytes, by the queues measured last
         self._costs: dict[Queue, int] = {}
 
@@ -51,9 +55,9 @@ class BodyBudget:
         return len(self._costs)
 
     def measure(self, queues: Iterable[Queue]) -> None:
-        """Account for these queues anew. Those below the floor, or on no disk, do not count."""
+        """Account for these queues anew. Those below the floor, or of which nothing can leave, do not count."""
         for queue in queues:
-            cost = cost_of(queue)
+            cost = cost_of(queue) if queue.queue_id or self.spills else 0
             if cost < FLOOR_BYTES and in_memory(queue) <= FLOOR_MESSAGES:
                 cost = 0
             former = self._costs.pop(queue, 0)
@@ -115,8 +119,8 @@ def body_bytes(queue: Queue) -> int:
 
 
 def cost_of(queue: Queue) -> int:
-    """Return the bytes these take, by the account; 0 for a queue whose messages are on no disk."""
-    if queue.deleted or not queue.queue_id:
+    """Return the bytes these take, by the account."""
+    if queue.deleted:
         return 0
     return in_memory(queue) * (ENTRY_BYTES if pageable(queue) else BODY_BYTES) + body_bytes(queue)
 

@@ -138,6 +138,7 @@ async def test_a13_a_queue_that_nobody_takes_from_costs_others_nothing(deep: Dee
     for name in ("slow", "fast"):
         await deep.declare(name)
     await deep.publish(range(COUNT))
+    await deep.settled()
     paged_out = deep.paging.paged_out
     slow, fast = await deep.consumer("slow", 1), await deep.consumer("fast", 50)
     found = []
