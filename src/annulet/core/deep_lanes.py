@@ -105,6 +105,13 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that are objects and stand neither at the front of the stock nor behind its rows."""
+        collected: list[QueueEntry] = [] if self.stock is None else self.stock.aside()
+        for lane in self._lanes.values():
+            collected.extend(lane.order.in_memory())
+        return collected
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return some entries of lanes and of the front of the stock."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.upcoming(count)

@@ -31,6 +31,8 @@ class RowWalk:
 
     def __init__(self) -> None:
         self.sequence = 0
+        self.passed = 0  # rows before that one, those included whose messages have left the queue
+        self.damaged: list[int] = []  # sequences of those the last read found to be damaged
 
     def following(self) -> list[QueueEntry] | None:
         """Read the next few whose messages have not left the queue; perhaps none, although more follow.
@@ -126,10 +128,15 @@ class EntryPages:
         """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
         raise NotImplementedError
 
-    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+    def has_row(self, sequence: int) -> bool:
+        """Say whether a row has this sequence."""
+        raise NotImplementedError
+
+    def snapshot(self, entries: list[QueueEntry], sequence: int, chosen: list[int] | None = None) -> RowWalk:
         """Return a walk over the rows with this sequence or a higher one, and the messages of ``entries``.
 
-        Their records are in the log, whoever has them now. The walk holds no message.
+        Their records are in the log, whoever has them now. The walk holds no message. ``chosen``: of the rows only
+        those with these sequences, ascending; ``None`` for all.
         """
         raise NotImplementedError
 

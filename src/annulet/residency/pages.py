@@ -261,7 +261,12 @@ class QueuePages(EntryPages):
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
 
-    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+    def has_row(self, sequence: int) -> bool:
+        """Ask the page it would be in."""
+        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        return index < len(self._pages) and self._pages[index].has_row(sequence)
+
+    def snapshot(self, entries: list[QueueEntry], sequence: int, chosen: list[int] | None = None) -> RowWalk:
         """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
         stretches = []
         for page in self._pages:
@@ -269,7 +274,7 @@ class QueuePages(EntryPages):
             if first <= last:
                 page.share()
                 stretches.append((page, first, last))
-        return PageWalk(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
+        return PageWalk(self._queue, self._reader, stretches, sorted(entries, key=sequence_of), chosen)
 
     def _own(self, index: int) -> Page:
         """Return a page that may be changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from heapq import merge
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -36,6 +37,7 @@ class PageWalk(RowWalk):
         reader: MessageReader,
         stretches: list[tuple[Page, int, int]],
         entries: list[QueueEntry],
+        chosen: list[int] | None = None,
     ) -> None:
         super().__init__()
         self._queue = queue
@@ -46,7 +48,8 @@ class PageWalk(RowWalk):
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             some = entries[start : start + PAGE_ITEMS_MAX]
             own.append((Page.of(some, bytearray(len(some))), some[0].sequence, some[-1].sequence))
-        self._rows = merge(_rows_of(own), _rows_of(stretches), key=_sequence_of)
+        rows = _rows_of(stretches) if chosen is None else _rows_with(stretches, chosen)
+        self._rows = merge(_rows_of(own), rows, key=_sequence_of)
         self._next: Row | None = next(self._rows, None)
         self._ahead: list[Row] = []  # rows that the disk did not give
         self._tell()
@@ -57,7 +60,9 @@ class PageWalk(RowWalk):
         while self._next is not None and len(rows) < self._slice:
             rows.append(self._next)
             self._next = next(self._rows, None)
-        self._ahead = rows = [row for row in rows if self._reader.holds(row[1], self._queue.queue_id)]
+        self._ahead = held = [row for row in rows if self._reader.holds(row[1], self._queue.queue_id)]
+        self.passed += len(rows) - len(held)
+        rows = held
         bound = self._reader.written_below
         if any(row[1] >= bound for row in rows):
             self._tell()
@@ -77,7 +82,13 @@ class PageWalk(RowWalk):
             found.origins.append(origin)
             found.partial.append(partial)
             found.redelivered.append(redelivered)
-        return entries_of(self._queue, found, stored)[0]
+        entries = entries_of(self._queue, found, stored)[0]
+        self.passed += len(rows)
+        self.damaged = []
+        if len(entries) < len(rows):
+            read = {entry.sequence for entry in entries}
+            self.damaged = [sequence for sequence in found.sequences if sequence not in read]
+        return entries
 
     def _tell(self) -> None:
         """Say which is the next."""
@@ -96,10 +107,19 @@ def _rows_of(stretches: list[tuple[Page, int, int]]) -> Iterator[Row]:
             rows = page.read_from(sequence, WALK_MESSAGES)
             if not rows.sequences:
                 break
-            for row in zip(rows.sequences, rows.records, rows.origins, rows.partial, rows.redelivered, strict=True):
+            for row in rows.each():
                 if row[1] and row[0] <= last:
                     yield row
             sequence = rows.sequences[-1] + 1
+
+
+def _rows_with(stretches: list[tuple[Page, int, int]], chosen: list[int]) -> Iterator[Row]:
+    """Yield the rows of some pages that have one of these sequences. O(log n) for each of them."""
+    for page, first, last in stretches:
+        for place in range(bisect_left(chosen, first), bisect_right(chosen, last)):
+            for row in page.read_from(chosen[place], 1).each():
+                if row[1] and row[0] == chosen[place]:
+                    yield row
 
 
 def _sequence_of(row: Row) -> int:

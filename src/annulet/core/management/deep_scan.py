@@ -1,0 +1,102 @@
+"""Walking over a queue that is deeper than memory: what was there at the start, read a slice at a time.
+
+The scan holds rows, not messages: nothing it looks at comes into the queue's memory, and consumers go on meanwhile.
+What they have taken or settled when the walk comes to it is found out then, see :mod:`annulet.core.reaching`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from annulet.core.browsing import may_be_noted_as_row
+from annulet.core.entry import PENDING
+from annulet.core.management.scan import Scan
+from annulet.core.reaching import Reach, line_of
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.paging import EntryPages
+    from annulet.core.queue import Queue
+
+
+class DeepScan(Scan):
+    """The pending entries by place, those of rows made for the look, then the scheduled ones by time.
+
+    ``chosen``: no others of the rows are read than those with these sequences; ``None`` for all.
+    """
+
+    def __init__(self, queue: Queue, pages: EntryPages, *, scheduled: bool, chosen: frozenset[int] | None) -> None:
+        super().__init__(queue, pending=False, scheduled=scheduled)
+        self.size += queue.order.count
+        self._reach = Reach(queue)
+        there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
+        if chosen is not None:
+            there = [entry for entry in there if entry.sequence in chosen]
+        # what is not in the log yet is arriving: it would be lost from sight if it became a row
+        lasting = [entry for entry in there if not entry.message.durable or entry.message.record]
+        self._objects = deque(sorted([entry for entry in lasting if not may_be_noted_as_row(entry)]))
+        noted = [entry for entry in lasting if may_be_noted_as_row(entry)]
+        self._rows = pages.snapshot(noted, 0, None if chosen is None else sorted(chosen))
+        self._read: deque[QueueEntry] = deque()
+        self._released = False
+
+    def prepare(self, looks: int) -> bool:
+        """Read the next rows if they are what comes next. Returns whether there is something to look at, or no more."""
+        if not super().prepare(looks):
+            return False
+        if not self.used_up:
+            return True
+        passed = self._rows.passed
+        found = self._rows.following()
+        self.waiting = found is None
+        if found is None:
+            return False
+        self._read.extend(found)
+        self.damaged += self._rows.damaged
+        self.gone += self._rows.passed - passed - len(found)
+        return True
+
+    @property
+    def used_up(self) -> bool:
+        """What follows is a row that has to be read first."""
+        if self._read or not self._rows.sequence or self._released:
+            return False
+        return not self._objects or self._objects[0].place > self._rows.sequence
+
+    def following(self) -> QueueEntry | None:
+        """Return the next entry; ask :meth:`own` what became of it meanwhile."""
+        if self._read and (not self._objects or self._read[0].sequence < self._objects[0].place):
+            return self._read.popleft()
+        if self._objects:
+            return self._objects.popleft()
+        return super().following()
+
+    def own(self, entry: QueueEntry) -> QueueEntry | None:
+        """Look where it is now."""
+        return self._reach.own(entry)
+
+    def claim(self, entry: QueueEntry) -> None:
+        """Bring it into the queue's memory if it is a row."""
+        self._reach.claim(entry)
+
+    def release(self) -> None:
+        """End the scan and let go of rows and messages."""
+        super().release()
+        self._released = True
+        self._objects.clear()
+        self._read.clear()
+        self._reach.release()
+
+
+def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[int] | None, reader: str) -> Scan:
+    """Return the scan for a queue of whatever depth. ``reader`` is who needs it.
+
+    Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits.
+    """
+    line = line_of(queue)
+    if pending and line is not None and line.pages.rows:
+        return DeepScan(queue, line.pages, scheduled=scheduled, chosen=chosen)
+    if pending:
+        queue.require_in_memory(reader)
+    return Scan(queue, pending=pending, scheduled=scheduled)
