@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.audit import AuditEntry
-from annulet.core.entry import DELIVERING, REMOVED, SCHEDULED, STATE_NAMES
+from annulet.core.entry import DELIVERING, SCHEDULED, STATE_NAMES
 from annulet.core.management.actions import DAMAGED, IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
 from annulet.core.management.deep_scan import scan_of
 from annulet.core.management.scan import Scan
@@ -147,20 +147,18 @@ class Work:
 
     def _meant(self, entry: QueueEntry) -> QueueEntry | None:
         """Return the queue's own entry if it is still there and selected. One with unreadable properties is not."""
-        if entry.state == REMOVED or entry.queue.deleted:
+        own = self._scan.own(entry)
+        if own is None:
             return None
         try:
-            if not self.selection.matches(entry):
+            if not self.selection.matches(own):
                 return None
         except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
-            if self._scan.own(entry) is not None:
-                self._skip(UNREADABLE)
-                self.matched += 1
-            return None
-        own = self._scan.own(entry)
-        if own is not None:
-            self._missing.discard(entry.sequence)
+            self._skip(UNREADABLE)
             self.matched += 1
+            return None
+        self._missing.discard(own.sequence)
+        self.matched += 1
         return own
 
     def _obstacle(self, entry: QueueEntry, now: int) -> str:

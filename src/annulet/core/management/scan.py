@@ -40,7 +40,8 @@ class Scan:
         self.whole = not pending or leading < 0
         if not self.whole:  # what is removed already may be among those found
             self.whole = sum([entry.state == PENDING for entry in self._entries]) == queue.order.count
-        self.size = len(self._entries) + len(self._appointments)  # entries in the snapshot
+        self._listed = len(self._entries) + len(self._appointments)
+        self.size = self._listed  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both
         self._sorted_entries: list[list[QueueEntry]] = []
         self._sorted_appointments = [self._appointments[:0]]
@@ -59,7 +60,7 @@ class Scan:
         if appointments:
             self._sorted_appointments.append(sorted(appointments))
         self._position += len(entries) + len(appointments)
-        if self._position < self.size:
+        if self._position < self._listed:
             return False
         self._walk = self._in_order()
         return True
