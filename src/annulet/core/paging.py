@@ -43,6 +43,18 @@ class RowWalk:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class RowView:
+    """Rows of one moment, to be walked over as often as somebody likes."""
+
+    def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk over those with a sequence from ``first`` to ``last`` (-1: all behind).
+
+        ``chosen``: only those with these sequences, ascending; ``None`` for all.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EntryPages:
     """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
 
@@ -132,11 +144,10 @@ class EntryPages:
         """Say whether a row has this sequence."""
         raise NotImplementedError
 
-    def snapshot(self, entries: list[QueueEntry], sequence: int, chosen: list[int] | None = None) -> RowWalk:
-        """Return a walk over the rows with this sequence or a higher one, and the messages of ``entries``.
+    def snapshot(self, entries: list[QueueEntry]) -> RowView:
+        """Return a view of the rows there are, and of the messages of ``entries``.
 
-        Their records are in the log, whoever has them now. The walk holds no message. ``chosen``: of the rows only
-        those with these sequences, ascending; ``None`` for all.
+        Their records are in the log, whoever has them now. The view holds no message.
         """
         raise NotImplementedError
 

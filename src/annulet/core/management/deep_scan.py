@@ -10,34 +10,62 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.browsing import may_be_noted_as_row
-from annulet.core.entry import PENDING
+from annulet.core.entry import PENDING, sequence_of
 from annulet.core.management.scan import Scan
 from annulet.core.reaching import Reach, line_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import EntryPages, RowWalk
     from annulet.core.queue import Queue
 
 
-class DeepScan(Scan):
-    """The pending entries by place, those of rows made for the look, then the scheduled ones by time.
+class DeepView:
+    """What was pending in a deep queue at one moment, and in delivery too if ``delivering`` says so.
 
-    ``chosen``: no others of the rows are read than those with these sequences; ``None`` for all.
+    Holds rows, and entries only of what cannot be one: without a record, with a time, or out of its place.
     """
 
-    def __init__(self, queue: Queue, pages: EntryPages, *, scheduled: bool, chosen: frozenset[int] | None) -> None:
-        super().__init__(queue, pending=False, scheduled=scheduled)
-        self.size += queue.order.count
-        self._reach = Reach(queue)
+    def __init__(self, queue: Queue, pages: EntryPages, *, delivering: bool = False) -> None:
+        self.queue = queue
+        self.size = queue.order.count + (len(queue.delivering) if delivering else 0)
+        self.end = queue.next_sequence  # everything has a lower sequence
         there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
-        if chosen is not None:
-            there = [entry for entry in there if entry.sequence in chosen]
+        if delivering:
+            there += queue.delivering
         # what is not in the log yet is arriving: it would be lost from sight if it became a row
         lasting = [entry for entry in there if not entry.message.durable or entry.message.record]
-        self._objects = deque(sorted([entry for entry in lasting if not may_be_noted_as_row(entry)]))
-        noted = [entry for entry in lasting if may_be_noted_as_row(entry)]
-        self._rows = pages.snapshot(noted, 0, None if chosen is None else sorted(chosen))
+        self.objects = [entry for entry in lasting if not may_be_noted_as_row(entry)]
+        self.rows = pages.snapshot([entry for entry in lasting if may_be_noted_as_row(entry)])
+
+    def by_place(self, *, scheduled: bool, chosen: frozenset[int] | None) -> DeepScan:
+        """Walk over it in order of dispatch, and then over what is scheduled.
+
+        ``chosen``: no others are met than those with these sequences; ``None`` for all.
+        """
+        objects = [entry for entry in self.objects if chosen is None or entry.sequence in chosen]
+        walk = self.rows.walk(0, -1, None if chosen is None else sorted(chosen))
+        return DeepScan(self, deque((entry.place, entry) for entry in sorted(objects)), walk, scheduled=scheduled)
+
+    def by_sequence(self, after: int, upto: int) -> DeepScan:
+        """Walk over those with a sequence above ``after`` up to ``upto``."""
+        objects = sorted([entry for entry in self.objects if after < entry.sequence <= upto], key=sequence_of)
+        walk = self.rows.walk(after + 1, upto)
+        return DeepScan(self, deque((entry.sequence, entry) for entry in objects), walk, scheduled=False)
+
+
+class DeepScan(Scan):
+    """The ``objects``, each with its place among the rows, and the rows, made entries for the look; then the scheduled
+    ones by time. Nothing of it is in memory longer than a slice."""
+
+    def __init__(
+        self, view: DeepView, objects: deque[tuple[int, QueueEntry]], walk: RowWalk, *, scheduled: bool
+    ) -> None:
+        super().__init__(view.queue, pending=False, scheduled=scheduled)
+        self.size += view.size
+        self._reach = Reach(view.queue)
+        self._objects = objects
+        self._rows = walk
         self._read: deque[QueueEntry] = deque()
         self._released = False
 
@@ -62,14 +90,14 @@ class DeepScan(Scan):
         """What follows is a row that has to be read first."""
         if self._read or not self._rows.sequence or self._released:
             return False
-        return not self._objects or self._objects[0].place > self._rows.sequence
+        return not self._objects or self._objects[0][0] > self._rows.sequence
 
     def following(self) -> QueueEntry | None:
         """Return the next entry; ask :meth:`own` what became of it meanwhile."""
-        if self._read and (not self._objects or self._read[0].sequence < self._objects[0].place):
+        if self._read and (not self._objects or self._read[0].sequence < self._objects[0][0]):
             return self._read.popleft()
         if self._objects:
-            return self._objects.popleft()
+            return self._objects.popleft()[1]
         return super().following()
 
     def own(self, entry: QueueEntry) -> QueueEntry | None:
@@ -96,7 +124,7 @@ def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[i
     """
     line = line_of(queue)
     if pending and line is not None and line.pages.rows:
-        return DeepScan(queue, line.pages, scheduled=scheduled, chosen=chosen)
+        return DeepView(queue, line.pages).by_place(scheduled=scheduled, chosen=chosen)
     if pending:
         queue.require_in_memory(reader)
     return Scan(queue, pending=pending, scheduled=scheduled)
