@@ -70,10 +70,10 @@ class Site:
     def _declare(self, name: str, queue_id: int) -> Queue:
         return self.host.declare_queue(name, durable=True, auto_delete=False, owner=None, now=NOW, queue_id=queue_id)
 
-    def send(self, count: int, **options: Any) -> None:
+    def send(self, count: int, *, durable: bool = True, **options: Any) -> None:
         for _ in range(count):
             number = self.queue.next_sequence
-            message = make_message(b"%03d" % number, durable=options.pop("durable", True), n=number % 3, **options)
+            message = make_message(b"%03d" % number, durable=durable, n=number % 3, **options)
             self.host.publish(message, self.host.route("", "q"), NOW)
 
     def page_out(self) -> None:

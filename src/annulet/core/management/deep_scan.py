@@ -38,6 +38,12 @@ class DeepView:
         self.objects = [entry for entry in lasting if not may_be_noted_as_row(entry)]
         self.rows = pages.snapshot([entry for entry in lasting if may_be_noted_as_row(entry)])
 
+    def first_sequence(self) -> int:
+        """Return the lowest sequence of what it shows, 0 when that is nothing."""
+        first = [entry.sequence for entry in self.objects]
+        walk = self.rows.walk(0)
+        return min([*first, walk.sequence] if walk.sequence else first, default=0)
+
     def by_place(self, *, scheduled: bool, chosen: frozenset[int] | None) -> DeepScan:
         """Walk over it in order of dispatch, and then over what is scheduled.
 
