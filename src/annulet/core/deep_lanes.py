@@ -288,6 +288,12 @@ class DeepLanes(Lanes):
         """Take the stock's rows out. The caller clears the order then."""
         return None if self.stock is None else self.stock.take_pages()
 
+    def bring_all(self) -> bool:
+        """Tell the stock."""
+        whole = self.stock is None or self.stock.bring_all()
+        self.recount()
+        return whole
+
     def bring_unread(self) -> None:
         """Tell the stock."""
         if self.stock is not None:

@@ -143,6 +143,13 @@ class PagedFifoOrder(FifoOrder):
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
 
+    def bring_all(self) -> bool:
+        """Read row after row, and stop where the disk refuses."""
+        while self._split:
+            if not self._advance(insist=False):
+                return False
+        return True
+
     def bring_unread(self) -> None:
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages
