@@ -70,6 +70,9 @@ class ViewRead:
             return None
         attempts = 0
         while not self._scan.prepare(SLICE_MESSAGES):
+            if not self._scan.waiting:
+                await asyncio.sleep(0)
+                continue
             attempts += 1
             if attempts * REFUSED_PAUSE_SECONDS * 1000 > REFUSED_MILLISECONDS:
                 raise UnavailableError(f"the disk does not give messages of queue {self._queue.name!r}; check it")

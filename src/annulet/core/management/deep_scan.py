@@ -76,7 +76,10 @@ class DeepScan(Scan):
         self._released = False
 
     def prepare(self, looks: int) -> bool:
-        """Read the next rows if they are what comes next. Returns whether there is something to look at, or no more."""
+        """Read the next rows if they are what comes next. Returns whether there is something to look at, or no more.
+
+        Not when it has read: that takes about as long as a look at what it read, and others are to be served between.
+        """
         if not super().prepare(looks):
             return False
         if not self.used_up:
@@ -89,7 +92,7 @@ class DeepScan(Scan):
         self._read.extend(found)
         self.damaged += self._rows.damaged
         self.gone += self._rows.passed - passed - len(found)
-        return True
+        return False
 
     @property
     def used_up(self) -> bool:

@@ -111,13 +111,7 @@ class Work:
     def _ready(self, looks: int, now: int) -> bool:
         """Have the scan prepare a slice. Returns whether there is something to look at; asks again later if not."""
         scan = self._scan
-        if not scan.prepare(looks):
-            if scan.waiting:
-                self._refused_since = self._refused_since or now
-                if now - self._refused_since >= REFUSED_MILLISECONDS:
-                    self._give_up(now)
-            return False
-        self._refused_since = 0
+        ready = scan.prepare(looks)
         self.seen += scan.gone
         scan.gone = 0
         if scan.damaged:
@@ -125,7 +119,10 @@ class Work:
             self._skip(DAMAGED, len(scan.damaged))
             self._missing.difference_update(scan.damaged)
             scan.damaged.clear()
-        return True
+        self._refused_since = (self._refused_since or now) if scan.waiting else 0
+        if scan.waiting and now - self._refused_since >= REFUSED_MILLISECONDS:
+            self._give_up(now)
+        return ready
 
     def _give_up(self, now: int) -> None:
         """End without what the disk does not give."""
@@ -147,18 +144,19 @@ class Work:
 
     def _meant(self, entry: QueueEntry) -> QueueEntry | None:
         """Return the queue's own entry if it is still there and selected. One with unreadable properties is not."""
-        own = self._scan.own(entry)
-        if own is None:
-            return None
+        shown = entry if not self.selection.per_delivery else self._scan.own(entry)
+        own: QueueEntry | None = None
         try:
-            if not self.selection.matches(own):
-                return None
+            if shown is not None and self.selection.matches(shown):
+                own = self._scan.own(entry)
         except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
-            self._skip(UNREADABLE)
-            self.matched += 1
+            if self._scan.own(entry) is not None:
+                self._skip(UNREADABLE)
+                self.matched += 1
             return None
-        self._missing.discard(own.sequence)
-        self.matched += 1
+        if own is not None:
+            self._missing.discard(own.sequence)
+            self.matched += 1
         return own
 
     def _obstacle(self, entry: QueueEntry, now: int) -> str:
