@@ -33,6 +33,7 @@ class RowWalk:
         self.sequence = 0
         self.passed = 0  # rows before that one, those included whose messages have left the queue
         self.damaged: list[int] = []  # sequences of those the last read found to be damaged
+        self.settled: list[int] = []  # sequences of those it passed over, as the queue is done with their records
 
     def following(self) -> list[QueueEntry] | None:
         """Read the next few whose messages have not left the queue; perhaps none, although more follow.

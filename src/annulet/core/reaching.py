@@ -43,15 +43,17 @@ class Reach:
             return None
         if not may_be_noted_as_row(shown):  # it cannot have become a row
             return None if shown.state == REMOVED else shown
-        sequence = shown.sequence
         line = line_of(self._queue)
-        if line is not None:
-            if line.has_row(sequence):
-                return shown
-            found = line.standing(sequence)
-            if found is not None:
-                return found
-        found = self._aside.get(sequence)
+        if line is not None and line.has_row(shown.sequence):
+            return shown
+        return self.find(shown.sequence)
+
+    def find(self, sequence: int) -> QueueEntry | None:
+        """Return the queue's entry with a sequence, if it is one that could have been a row and is not now."""
+        line = line_of(self._queue)
+        found = None if line is None else line.standing(sequence)
+        if found is None:
+            found = self._aside.get(sequence)
         if found is None and self._is_outdated():
             found = self._aside.get(sequence)
         return None if found is None or found.state == REMOVED else found

@@ -66,6 +66,7 @@ class PageWalk(RowWalk):
         self._rows = rows
         self._next: Row | None = next(self._rows, None)
         self._ahead: list[Row] = []  # rows that the disk did not give
+        self._settled: list[int] = []  # of the read that is under way
         self._tell()
 
     def following(self) -> list[QueueEntry] | None:
@@ -75,7 +76,10 @@ class PageWalk(RowWalk):
             rows.append(self._next)
             self._next = next(self._rows, None)
         self._ahead = held = [row for row in rows if self._reader.holds(row[1], self._queue.queue_id)]
-        self.passed += len(rows) - len(held)
+        if len(held) < len(rows):
+            self.passed += len(rows) - len(held)
+            there = {row[0] for row in held}
+            self._settled += [row[0] for row in rows if row[0] not in there]
         rows = held
         bound = self._reader.written_below
         if any(row[1] >= bound for row in rows):
@@ -98,6 +102,7 @@ class PageWalk(RowWalk):
             found.redelivered.append(redelivered)
         entries = entries_of(self._queue, found, stored)[0]
         self.passed += len(rows)
+        self.settled, self._settled = self._settled, []
         self.damaged = []
         if len(entries) < len(rows):
             read = {entry.sequence for entry in entries}

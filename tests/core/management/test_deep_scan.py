@@ -26,6 +26,7 @@ from annulet.core.management.operation import DISK_REFUSES, REFUSED_MILLISECONDS
 from annulet.core.message import Message
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.queue import Queue
+from annulet.core.revision import revise_delivering
 from annulet.core.virtual_host import VirtualHost
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
@@ -157,6 +158,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("send"), st.integers(1, 3)),
     st.tuples(st.just("page"), st.just(0)),
     st.tuples(st.just("choosy"), st.integers(1, 3)),
+    st.tuples(st.just("revise"), st.integers(0, 9)),
 )
 
 
@@ -171,9 +173,11 @@ def happen(site: Site, operation: Operation | None, event: str, number: int) -> 
         site.settle(number, back=event == "requeue")
     elif event == "send":
         site.send(number)
+    elif event == "revise" and site.held:
+        revise_delivering(site.held[number % len(site.held)], {"revised": True})
     elif event == "page":
         site.page_out()
-    else:
+    elif event == "choosy":
         site.choosy(number)
 
 
@@ -312,3 +316,15 @@ def test_a_released_scan_holds_nothing() -> None:
     run(operation)
     assert (scan.used_up, scan.following(), scan.size) == (False, None, 40)
     assert isinstance(site.queue.order, PagedFifoOrder)
+
+
+def test_what_was_changed_in_delivery_is_met_under_its_new_record() -> None:
+    site = deep_site()
+    operation = began(site, "move", ALL)
+    site.take(3)
+    for entry in site.held:
+        revise_delivering(entry, {"revised": True})
+    site.settle(1, back=True)
+    run(operation)
+    assert (operation.progress.done, operation.progress.skipped) == (38, {IN_DELIVERY: 2})
+    assert site.disk.settled >= {1, 2, 3}

@@ -89,6 +89,10 @@ class DeepScan(Scan):
         self.waiting = found is None
         if found is None:
             return False
+        # what was changed in delivery has another record now
+        changed = [entry for entry in map(self._reach.find, self._rows.settled) if entry is not None]
+        if changed:
+            found = sorted([*found, *changed], key=sequence_of)
         self._read.extend(found)
         self.damaged += self._rows.damaged
         self.gone += self._rows.passed - passed - len(found)
