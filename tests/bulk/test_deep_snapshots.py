@@ -18,7 +18,6 @@ from annulet.bulk.errors import UnavailableError
 from annulet.bulk.schema import Row
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.url import parse_url
-from annulet.core.bodies import DAMAGED
 from annulet.core.management import purge
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
@@ -102,12 +101,11 @@ async def test_a_selector_chooses_when_rows_are_read() -> None:
     assert numbers(await rest_of(read_of(site, "n = 1"))) == list(range(1, COUNT + 1, 3))
 
 
-async def test_damage_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damage_is_left_out_and_said() -> None:
     site = deep_site(COUNT)
     site.send(1, expires_at=NOW + 1000)
     bodies_of(site.queue, site.disk).let_all_go(1 << 60)
     site.disk.damaged.update([20, COUNT + 1])
-    monkeypatch.setattr(site.queue.bodies, "look", lambda messages: DAMAGED)
     with capture_logs() as logs:
         rows = await rest_of(read_of(site))
     assert numbers(rows) == [number for number in range(1, COUNT + 1) if number != 20]
