@@ -217,7 +217,7 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_scans": ("Reads for selectors, some hundred messages each", figures.scans),
         "paging_messages_scanned": ("Messages these brought", figures.scanned),
         "paging_messages_selected": (
-            "Messages taken out of the middle of what is on disk: for selectors they match, or changed by management operations",
+            "Messages taken out from among those on disk, for selectors or operations",
             figures.selected,
         ),
         "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
