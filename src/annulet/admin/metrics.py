@@ -226,7 +226,10 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
         "paging_scans": ("Reads for selectors, some hundred messages each", figures.scans),
         "paging_messages_scanned": ("Messages these brought", figures.scanned),
-        "paging_messages_selected": ("Of these, the ones that matched and stay in memory", figures.selected),
+        "paging_messages_selected": (
+            "Messages taken out from among those on disk, for selectors or operations",
+            figures.selected,
+        ),
         "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
         "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
         "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),

@@ -13,7 +13,7 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import CompetingDispatch, live_max_of
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
+from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
 from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time
@@ -434,9 +434,10 @@ class Holdings:
     def reindex(self) -> None:
         """Build the expiry index anew after the queue's times changed."""
         self.expiry = None
-        for entry in [*self.delivering, *self.order.entries(), *self.schedule.entries()]:
+        pending = self.order.entries() if self.ages else self.order.in_memory()  # rows have no time of their own
+        for entry in [*self.delivering, *pending, *self.schedule.entries()]:
             entry.indexed = False
-            if entry.state != DELIVERING:
+            if entry.state in (PENDING, SCHEDULED):
                 self.index_expiry(entry)
 
     def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:

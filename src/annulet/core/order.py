@@ -106,6 +106,10 @@ class Order:
         """
         raise NotImplementedError
 
+    def bring_all(self) -> bool:
+        """Make all entries objects. Returns whether the disk gave those that are on disk only; else some stay there."""
+        return True
+
     def bring_unread(self) -> None:
         """Make the next entries that are on disk only entries without content: for who removes them all."""
 

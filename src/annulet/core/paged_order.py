@@ -143,6 +143,13 @@ class PagedFifoOrder(FifoOrder):
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
 
+    def bring_all(self) -> bool:
+        """Read row after row, and stop where the disk refuses."""
+        while self._split:
+            if not self._advance(insist=False):
+                return False
+        return True
+
     def bring_unread(self) -> None:
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages
@@ -233,6 +240,22 @@ class PagedFifoOrder(FifoOrder):
             pages.take_out(among_rows)
             self._note_lost()
         self._split = bool(pages.items or self._late)
+
+    def has_row(self, sequence: int) -> bool:
+        """Say whether the message of a sequence is a row."""
+        return self.pages.has_row(sequence)
+
+    def standing(self, sequence: int) -> QueueEntry | None:
+        """Return the pending entry of a sequence if it is at the front or late."""
+        for entries in (self._tail, self._late):
+            place = bisect_left(entries, sequence, key=sequence_of)
+            if place < len(entries) and entries[place].sequence == sequence and entries[place].state == PENDING:
+                return entries[place]
+        return None
+
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""
+        return [*self._returned, *self.pages.entries_kept()]
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
