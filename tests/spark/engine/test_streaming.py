@@ -1,0 +1,140 @@
+"""The engine over DataFrames: a stream with restarts, and a batch, beside the core with the same commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from annulet.spark.engine import EngineError, engine
+from annulet.spark.engine.effects import Effect
+from annulet.spark.engine.streaming import EFFECT_COLUMNS, TIMES
+from tests.core.model.compositions import compositions
+from tests.spark.engine.histories import Given, history
+from tests.spark.engine.test_shard import uncut
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED = 6
+SHARDS = 3
+PATIENCE_SECONDS = 140
+
+
+class Input:
+    """A directory of files of commands, each a batch of a stream. Fields are columns, as JSON says them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._files = 0
+        directory.mkdir()
+
+    def add(self, commands: Sequence[Given]) -> None:
+        table = pa.table({
+            "queue": pa.array([queue for queue, _, _, _ in commands], pa.string()),
+            "sequence": pa.array([sequence for _, sequence, _, _ in commands], pa.int64()),
+            "document": pa.array([document for _, _, document, _ in commands], pa.string()),
+            "body": pa.array([body for _, _, _, body in commands], pa.binary()),
+        })  # fmt: skip
+        path = self.directory / f"{self._files}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + self._files, 1_700_000_000 + self._files))  # files are taken by age
+        self._files += 1
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        schema = spark.read.parquet(str(self.directory)).schema
+        return columns_of(spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.directory)))
+
+    def batch(self, spark: SparkSession) -> DataFrame:
+        return columns_of(spark.read.parquet(str(self.directory)))
+
+
+FIELDS = (
+    "command string, at bigint, session string, consumer string, tag bigint, multiple boolean, credit bigint, "
+    "credit_bytes bigint, credit_mode string, automatic boolean, message_id string, priority int, "
+    "`group` string, expires_at bigint, deliver_at bigint, duplicate_id string, connection string"
+)
+
+
+def columns_of(commands: DataFrame) -> DataFrame:
+    """Commands with a column for each field; one of them a timestamp, as most sources have it."""
+    return commands.selectExpr(
+        "queue", "sequence", "body", f"from_json(document, '{FIELDS}') as fields",
+        "get_json_object(document, '$.properties') as properties",
+        "get_json_object(document, '$.arguments') as arguments",
+    ).selectExpr(
+        "queue", "sequence", "body", "properties", "arguments", "fields.*"
+    ).withColumn("at", __import__("pyspark.sql.functions").sql.functions.timestamp_millis("at"))  # fmt: skip
+
+
+def run(effects: DataFrame, directory: Path) -> None:
+    """Write the effects of what is there into files, and end."""
+    query = (
+        effects.writeStream.format("parquet")
+        .option("path", str(directory / "effects"))
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(PATIENCE_SECONDS)
+    finally:
+        query.stop()
+
+
+def told(effects: DataFrame) -> dict[str, list[tuple[Any, ...]]]:
+    """Effects by queue, in order, times in milliseconds."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    millis = [f"unix_millis(`{name}`) as `{name}`" if name in TIMES else f"`{name}`" for name in EFFECT_COLUMNS]
+    for row in sorted(effects.selectExpr(*millis).collect(), key=lambda row: (row.sequence, row.number)):
+        values = (bytes(value) if isinstance(value, bytearray) else value for value in row)
+        found.setdefault(row.queue, []).append(tuple(values))
+    return found
+
+
+def expected(commands: list[Given]) -> dict[str, list[tuple[Any, ...]]]:
+    def row(effect: Effect) -> tuple[Any, ...]:
+        return tuple(getattr(effect, name) for name in EFFECT_COLUMNS)
+
+    return {queue: [row(effect) for effect in effects] for queue, effects in uncut(commands).items()}
+
+
+@pytest.mark.spark
+def test_a_stream_and_a_batch_have_the_effects_of_the_core_across_a_restart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = compositions()
+    commands = history(SEED, {f"q{place}": chosen[place * 40 % len(chosen)] for place in range(5)}, 400)
+    source = Input(tmp_path / "in")
+    source.add(commands[:150])
+    source.add(commands[150:160])
+    run(engine(source.stream(spark), shards=SHARDS), tmp_path)
+    source.add(commands[160:])
+    # another environment, another Python worker, which has only Spark's state to go by
+    monkeypatch.setitem(spark.sparkContext.environment, "ANNULET_TEST_RUN", "engine")
+    run(engine(source.stream(spark), shards=SHARDS), tmp_path)
+    wanted = expected(commands)
+    assert told(spark.read.parquet(str(tmp_path / "effects"))) == wanted
+    assert told(engine(source.batch(spark), shards=2)) == wanted
+
+
+@pytest.mark.spark
+def test_impossible_columns_and_options_are_refused_before_anything_runs(spark: SparkSession) -> None:
+    commands = spark.createDataFrame([], "queue string, sequence bigint, command string, body binary")
+    for wrong, message in (
+        (commands.drop("sequence"), "column 'sequence' is missing; commands need it as bigint"),
+        (commands.selectExpr("queue", "command", "'1' as sequence"), "column 'sequence' is string"),
+        (commands.selectExpr("*", "1 as at"), "column 'at' is int; give a timestamp"),
+        (commands.selectExpr("queue", "command", "sequence", "1 as body"), "column 'body' is int; cast it"),
+    ):
+        with pytest.raises(EngineError, match=message):
+            engine(wrong)
+    with pytest.raises(EngineError, match="shards=0; allowed are 1 to 1024"):
+        engine(commands, shards=0)
+    with pytest.raises(EngineError, match="initial is given, but the commands are a batch"):
+        engine(commands, initial=commands.groupBy("queue"))
