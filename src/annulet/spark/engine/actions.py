@@ -265,7 +265,7 @@ def restore(replica: Replica, command: Command, body: bytes) -> Values:
         command.message,
         redelivered=command.redelivered,
         delivery_count=command.delivery_count,
-        deliver_at=command.deliver_at,
+        deliver_at=command.due_at,
     )
     return {}
 

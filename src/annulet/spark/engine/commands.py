@@ -81,6 +81,8 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Who published: a consumer with ``no-local`` of a session with this name does not get it."""
     message: int = 0
     """``restore``: the sequence its message had in the queue; ``restored``: the next one."""
+    due_at: int = 0
+    """``restore``: until when it waits, by its sender's or the queue's wish."""
     delivery_count: int = 0
     redelivered: bool = False
     accepted_at: int = 0
@@ -91,10 +93,7 @@ def parse_command(document: str) -> Command:
 
     Raises :class:`CommandRefused` for what is no command.
     """
-    try:
-        given: dict[str, Any] = msgspec.json.decode(document)
-    except msgspec.DecodeError as error:
-        raise CommandRefused(f"the command is no JSON object: {error}; give an object of a command's fields") from error
+    given = _object("document", document)
     given = {name: value for name, value in given.items() if value is not None}
     for name in ("arguments", "properties"):
         if isinstance(given.get(name), str):
@@ -109,15 +108,6 @@ def parse_command(document: str) -> Command:
         ) from error
     _check(command)
     return command
-
-
-def sequence_in(document: str) -> int | None:
-    """Return the sequence of what may be no command otherwise; ``None`` when it has none."""
-    try:
-        sequence = msgspec.json.decode(document).get("sequence")
-    except (msgspec.DecodeError, AttributeError):
-        return None
-    return sequence if isinstance(sequence, int) and not isinstance(sequence, bool) else None
 
 
 def _missing(given: dict[str, Any]) -> str:
@@ -162,6 +152,6 @@ def _check_values(command: Command) -> None:
             raise CommandRefused(
                 f"field {name!r} is {getattr(command, name)}; allowed are 0 and more, or -1 for no limit"
             )
-    for name in ("at", "expires_at", "deliver_at", "accepted_at"):
+    for name in ("at", "expires_at", "deliver_at", "due_at", "accepted_at"):
         if getattr(command, name) < 0:
             raise CommandRefused(f"field {name!r} is {getattr(command, name)}; give milliseconds since 1970")

@@ -12,7 +12,7 @@ A handful of state calls for a batch (spark-notes §5): head read and written, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -41,6 +41,13 @@ JOURNAL_ROWS_MAX: Final = 50_000
 
 ROW_BYTES: Final = 64
 """What a command weighs beside its document and body."""
+
+
+class StateReader(Protocol):
+    """Where blobs are read from."""
+
+    def read_blobs(self, kind: str) -> Iterator[tuple[int, bytes]]:
+        """Return all blobs of a kind with their numbers, in any order."""
 
 
 class EngineState(ShardState, Protocol):
@@ -117,7 +124,7 @@ class Journal:
         self._image_bytes: dict[str, int] = {}
         self._since: dict[str, int] = {}  # bytes of commands since the image
 
-    def load(self, state: EngineState) -> dict[str, Stored]:
+    def load(self, state: StateReader) -> dict[str, Stored]:
         """Read everything, by queue; commands in ascending order of sequence."""
         found: dict[str, Stored] = {}
         latest: dict[str, int] = {}

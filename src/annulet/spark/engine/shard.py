@@ -11,7 +11,7 @@ from annulet.spark.engine.commands import CommandRefused, parse_command
 from annulet.spark.engine.effects import OUTCOME, REFUSED, REPEATED, Effect
 from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.image import read_image, write_image
-from annulet.spark.engine.journal import EngineState, Given, Head, Journal, Stored
+from annulet.spark.engine.journal import EngineState, Given, Head, Journal, StateReader, Stored
 from annulet.spark.engine.replica import Replica
 
 SHARDS_CACHED: Final = 64
@@ -30,7 +30,7 @@ class Shard:
         self.time = 0
         self.journal = Journal()
 
-    def load(self, state: EngineState, head: Head) -> None:
+    def load(self, state: StateReader, head: Head) -> None:
         """Read what the state has."""
         self.time = head.time
         self._stored = self.journal.load(state)

@@ -14,6 +14,7 @@ from annulet.spark.engine.commands import Command
 from annulet.spark.engine.effects import Effect
 from annulet.spark.engine.errors import EngineError
 from annulet.spark.engine.journal import KINDS
+from annulet.spark.engine.portable import Piece, put_pieces
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from annulet.spark.operators.rules import SHARDS_MAX
 from annulet.spark.operators.streaming import SparkShardState, shards_schema
@@ -101,7 +102,7 @@ def _travelling(commands: DataFrame, shards: int) -> DataFrame:
     names = [name for name in Command.__struct_fields__ if name in types]
     body = F.col("body").cast("binary") if "body" in types else F.lit(None).cast("binary")
     everywhere = F.col("queue").isNull() & (F.col("command") == "advance")
-    own = F.array(F.pmod(F.xxhash64("queue"), F.lit(shards)).cast("int"))
+    own = F.array(shard_of("queue", shards))
     everyone = F.sequence(F.lit(0), F.lit(shards - 1))
     return commands.select(
         F.explode(F.when(everywhere, everyone).otherwise(own)).alias(SHARD),
@@ -110,6 +111,11 @@ def _travelling(commands: DataFrame, shards: int) -> DataFrame:
         F.to_json(F.struct(*(value(name) for name in names))).alias("document"),
         body.alias("body"),
     )
+
+
+def shard_of(queue: str, shards: int) -> Column:
+    """Return the shard of the queue that a column names."""
+    return F.pmod(F.xxhash64(queue), F.lit(shards)).cast("int")
 
 
 def _given(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[str | None, int | None, str, bytes | None]]:
@@ -163,6 +169,18 @@ class EngineProcessor(StatefulProcessor):
         close_shard(shard, head, self._state)
         if effects:
             yield frame_of(effects)
+
+    def handleInitialState(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        initialState: pd.DataFrame,  # noqa: N803
+        timerValues: TimerValues,  # noqa: N803
+    ) -> None:
+        """Take over state of other queries; in several calls if it is much."""
+        del key, timerValues
+        columns = (initialState[name].tolist() for name in Piece._fields)
+        pieces = [Piece(queue, kind, bytes(blob)) for queue, kind, blob in zip(*columns, strict=True)]
+        put_pieces(pieces, self._shards, self._state)
 
     def close(self) -> None:
         """Nothing is open."""
