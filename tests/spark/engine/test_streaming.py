@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,3 +124,25 @@ def test_a_stream_and_a_batch_have_the_effects_of_the_core_across_a_restart(
     wanted = expected(commands)
     assert told(spark.read.parquet(str(tmp_path / "effects-of-checkpoint"))) == wanted
     assert told(engine(source.batch(spark), shards=2)) == wanted
+
+
+@pytest.mark.soak  # a master, two executors, a driver and the suite's own session
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_many_queues_over_several_processes_have_the_effects_of_the_core(spark: SparkSession, tmp_path: Path) -> None:
+    chosen = compositions()
+    commands = history(11, {f"q{place}": chosen[place * 7 % len(chosen)] for place in range(40)}, 3_000)
+    source = Input(tmp_path / "in")
+    for start in range(0, len(commands), 1_000):
+        source.add(commands[start : start + 1_000])
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.spark.engine.cluster_driver", str(source.directory), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=350,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert finished.returncode == 0, finished.stderr[-4_000:]
+    assert "executors 2" in finished.stdout
+    assert told(spark.read.parquet(str(tmp_path / "effects-of-checkpoint"))) == expected(commands)
