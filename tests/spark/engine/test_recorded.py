@@ -1,4 +1,4 @@
-"""A history recorded at the broker: what a client asked and got over AMQP 0-9-1, and the same commands to the engine."""
+"""A history recorded at the broker: what a client asked and got over AMQP, and the engine with the same commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = 250
 CHANNELS = ("first", "second")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "ring of the most important": {"x-ring-size": 4, "x-priorities": 5},
-    "last two of each key, few attempts": {"x-last-value-key": "key", "x-keep-per-key": 2, "x-max-delivery-attempts": 3},
+    "few of each key, few attempts": {"x-last-value-key": "key", "x-keep-per-key": 2, "x-max-delivery-attempts": 3},
     "groups that do not overtake": {"x-group-mode": "sticky", "x-max-length": 12},
 }
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from annulet.selector.selector import Selector, compile_selector
+from annulet.spark.engine.blanks import blank_of
 
 PACKAGES: Final = ("annulet.core.", "annulet.spark.engine.")
 """Where the classes of an image may come from."""
@@ -193,8 +194,7 @@ class _Reader:
         container = CONTAINERS.get(place)
         if container is not None:
             return container
-        kind = self._named(place)
-        return lambda: kind.__new__(kind)
+        return blank_of(place, self._named(place))
 
     def _named(self, place: str) -> Any:
         module, _, name = place.partition(":")
