@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -11,7 +12,13 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from annulet.core.effects import Effects
+from annulet.core.entry import QueueEntry
 from annulet.core.reasons import RemovalReason
+from annulet.core.session import Session
+from annulet.core.transaction import Return, Send, Transaction
+from annulet.core.virtual_host import VirtualHost
+from annulet.spark.engine.blanks import BLANKS
 from annulet.spark.engine.image import Image, ImageError, pack_rows, read_image, unpack_rows, write_image
 from tests.core.helpers import make_message, pending, queue_of
 from tests.core.model.compositions import Composition, compositions
@@ -49,8 +56,18 @@ class ImagedRunner(Runner):
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("composition", compositions(), ids=lambda one: one.identifier)
 def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_command(
-    composition: Composition,
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    message, session = make_message(), Session("")
+    entry = QueueEntry(queue_of(), message, 0)
+    route = VirtualHost("/", Effects()).route("", "")
+    for maker in (  # what the engine's queues do not have, and the model's do
+        partial(Transaction, session),
+        partial(Send, message, route, "", ()),
+        partial(Return, 0, entry, False, None),
+    ):
+        kind = type(maker())
+        monkeypatch.setitem(BLANKS, f"{kind.__module__}:{kind.__qualname__}", maker)
     for connection in CONNECTIONS:
         sys.intern(connection)  # identities of connections are compared by ``is``
 

@@ -23,7 +23,7 @@ from annulet.core.gate import Gate
 from annulet.core.groups import Group, GroupTable
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
-from annulet.core.ledger import LossLedger
+from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.limits import Limits
 from annulet.core.matching import MatchClass, Matchers
@@ -31,6 +31,7 @@ from annulet.core.message import ContentView, Message, Origin
 from annulet.core.order import FifoOrder, RankedOrder
 from annulet.core.queue import Queue
 from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
+from annulet.core.reasons import RemovalReason
 from annulet.core.retention import KeyRecord, KeyTable
 from annulet.core.schedule import Appointment, ScheduleIndex
 from annulet.core.session import Session
@@ -79,6 +80,10 @@ BLANKS: Final = _makers(
     partial(LevelledOrder, 1),
     partial(Limits, _SETTINGS),
     partial(LossLedger, 0),
+    partial(
+        LossRecord, queue="", sequence=0, reason=RemovalReason.EXPIRED, key="", size=0, priority=0, accepted_at=0, at=0,
+        publisher="", replaced_by=0,
+    ),
     partial(MatchClass, 1, None, None),
     partial(Message, b"", b"", _ORIGIN),
     partial(Origin, "", "", "", ContentView()),
@@ -89,7 +94,7 @@ BLANKS: Final = _makers(
     partial(SortedRanker, ""),
     partial(StrictRanker, _LEVELS),
     partial(WeightedRanker, _LEVELS, ()),
-)
+)  # fmt: skip
 """By class, as images name it. Interpreted classes, and those with interpreted subclasses, need none."""
 
 
