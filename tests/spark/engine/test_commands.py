@@ -38,7 +38,8 @@ def test_maps_and_texts_are_objects() -> None:
         ({"credit_mode": "much"}, "field 'credit_mode' is 'much'; allowed are prefetch, link"),
         ({"priority": 256}, "field 'priority' is 256; allowed are 0 to 255, or none"),
         ({"credit": -2}, "field 'credit' is -2; allowed are 0 and more, or -1 for no limit"),
-        ({"at": -1}, "field 'at' is -1; give milliseconds since 1970"),
+        ({"at": -1}, "field 'at' is -1; give milliseconds since 1970, at most 253402300799999"),
+        ({"expires_at": 253_402_300_800_000}, "field 'expires_at' is 253402300800000; give"),
         ({"command": "consume", "session": "s"}, "field 'consumer' is '': consume needs it; give one"),
         ({"command": "acknowledge", "session": "s", "tag": -1}, "field 'tag' is -1: acknowledge needs it"),
     ],
@@ -55,8 +56,8 @@ def test_what_is_no_object_of_a_command_is_refused(document: str) -> None:
 
 
 def test_values_at_the_limits_are_commands() -> None:
-    read = parse_command(json.dumps(command(queue="q" * 255, priority=255, credit=0, credit_bytes=-1, at=0)))
-    assert (read.priority, read.credit) == (255, 0)
+    read = parse_command(json.dumps(command(queue="q" * 255, priority=255, credit=0, at=253_402_300_799_999)))
+    assert (read.priority, read.credit, read.at) == (255, 0, 253_402_300_799_999)
 
 
 def test_every_command_has_an_action() -> None:

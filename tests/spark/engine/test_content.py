@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from annulet.spark.engine.commands import Command
+import pytest
+
+from annulet.spark.engine.commands import Command, CommandRefused
 from annulet.spark.engine.content import VIEW, connection_of, message_of
 
 
@@ -29,6 +31,13 @@ def test_a_message_is_what_its_command_says() -> None:
 def test_a_message_without_priority_has_the_usual_one_and_none_given() -> None:
     message = message_of(Command(command="publish", sequence=1, queue="q"), b"", 7)
     assert (message.priority, VIEW.given_priority(message), message.origin.connection) == (4, -1, None)
+
+
+def test_numbers_beyond_64_bits_are_refused() -> None:
+    largest = Command(command="publish", sequence=1, properties={"a": 2**64 - 1})
+    assert VIEW.application_property(message_of(largest, b"", 7), "a") == 2**64 - 1
+    with pytest.raises(CommandRefused, match="field 'properties' has a number beyond 64 bits"):
+        message_of(Command(command="publish", sequence=1, properties={"a": [2**64]}), b"", 7)
 
 
 def test_equal_connections_are_one_object() -> None:

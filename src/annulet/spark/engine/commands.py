@@ -12,6 +12,9 @@ TEXTS_MAX: Final = 255
 PRIORITY_MAX: Final = 255
 """AMQP 1.0 §3.2.1: a priority is an octet."""
 
+TIME_MAX: Final = 253_402_300_799_999
+"""Milliseconds since 1970: the end of the year 9999, up to which timestamps go (ISO 8601 without agreement)."""
+
 PREFETCH: Final = "prefetch"
 LINK: Final = "link"
 
@@ -153,5 +156,7 @@ def _check_values(command: Command) -> None:
                 f"field {name!r} is {getattr(command, name)}; allowed are 0 and more, or -1 for no limit"
             )
     for name in ("at", "expires_at", "deliver_at", "due_at", "accepted_at"):
-        if getattr(command, name) < 0:
-            raise CommandRefused(f"field {name!r} is {getattr(command, name)}; give milliseconds since 1970")
+        if not 0 <= getattr(command, name) <= TIME_MAX:
+            raise CommandRefused(
+                f"field {name!r} is {getattr(command, name)}; give milliseconds since 1970, at most {TIME_MAX}"
+            )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
-
-if TYPE_CHECKING:
-    from annulet.spark.engine.commands import Command
+from annulet.spark.engine.commands import Command, CommandRefused
 
 HEADERS_CACHED: Final = 4096
 """Decoded headers a process keeps: rules ask for several properties of the same message in a row."""
@@ -78,12 +76,19 @@ VIEW: Final = EngineView()
 
 
 def message_of(command: Command, body: bytes, now: int) -> Message:
-    """Return the message a ``publish`` or ``restore`` brings."""
+    """Return the message a ``publish`` or ``restore`` brings.
+
+    Raises :class:`CommandRefused` for a number that no header can say.
+    """
     header = Header(
         command.message_id, command.group, command.priority >= 0, command.duplicate_id, command.properties or {}
     )
+    try:
+        encoded = _encode(header)
+    except OverflowError as error:
+        raise CommandRefused(f"field 'properties' has a number beyond 64 bits: {error}; give it as a text") from error
     return Message(
-        _encode(header),
+        encoded,
         body,
         _origin(command.queue or "", command.publisher, command.connection),
         priority=command.priority if command.priority >= 0 else DEFAULT_PRIORITY,

@@ -46,6 +46,9 @@ EFFECT_TYPES: Final = {
 }
 """Spark's types of the columns of an effect as they leave a worker; those not named are ``string``."""
 
+FRAME_ROWS: Final = 10_000
+"""Effects handed to Spark at once, as it hands rows over itself (spark-notes §1)."""
+
 EFFECT_COLUMNS: Final = Effect.__struct_fields__
 TRAVELLING_SCHEMA: Final = ", ".join(f"{name} {EFFECT_TYPES.get(name, 'string')}" for name in EFFECT_COLUMNS)
 
@@ -167,8 +170,8 @@ class EngineProcessor(StatefulProcessor):
         shard, head = open_shard(self._shards, self._state)
         effects = shard.take(_given(rows))
         close_shard(shard, head, self._state)
-        if effects:
-            yield frame_of(effects)
+        for start in range(0, len(effects), FRAME_ROWS):
+            yield frame_of(effects[start : start + FRAME_ROWS])
 
     def handleInitialState(  # noqa: N802 - Spark's name
         self,
