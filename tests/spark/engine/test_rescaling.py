@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.soak  # two queries and two reads of state; what it consists of is tested without a session in test_portable
+@pytest.mark.soak  # two queries and two reads of state; test_portable does the same without a session
 @pytest.mark.spark
 def test_a_query_goes_on_with_other_shards_and_in_another_version(spark: SparkSession, tmp_path: Path) -> None:
     chosen = compositions()

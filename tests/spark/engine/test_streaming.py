@@ -9,17 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
+from pyspark.sql.streaming.tws_tester import TwsTester
 
-from annulet.spark.engine import engine
+from annulet.spark.engine import engine, journal, shard, streaming
 from annulet.spark.engine.effects import Effect
-from annulet.spark.engine.streaming import EFFECT_COLUMNS, TIMES
+from annulet.spark.engine.journal import KINDS
+from annulet.spark.engine.portable import FrozenState, Piece, pieces_of
+from annulet.spark.engine.streaming import EFFECT_COLUMNS, TIMES, EngineProcessor
 from tests.core.model.compositions import compositions
+from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import Given, history
-from tests.spark.engine.test_shard import uncut
+from tests.spark.engine.test_shard import batch, uncut
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,6 +139,45 @@ def test_a_stream_and_a_batch_have_the_effects_of_the_core_across_a_restart(
     wanted = expected(commands)
     assert told(spark.read.parquet(str(tmp_path / "effects-of-checkpoint"))) == wanted
     assert told(engine(source.batch(spark), shards=2)) == wanted
+
+
+# ------------------------------------------------------------------ the processor alone, without a session
+
+
+def as_spark_hands_over(rows: Sequence[Given]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [(0, queue, str(sequence), document, body) for queue, sequence, document, body in rows],
+        columns=["shard", "queue", "sequence", "document", "body"],
+    )
+
+
+def shown(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(None if pd.isna(value) else value for value in row) for row in frame.itertuples(index=False)]
+
+
+def rows_of(effects: dict[str, list[Effect]]) -> list[tuple[Any, ...]]:
+    told = [effect for queue in sorted(effects) for effect in effects[queue]]
+    return [tuple(getattr(effect, name) for name in EFFECT_COLUMNS) for effect in told]
+
+
+def test_workers_that_remember_nothing_go_on_from_the_state_or_an_initial_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "IMAGE_MINIMUM", 4_000)
+    monkeypatch.setattr(streaming, "FRAME_ROWS", 7)
+    chosen = compositions()
+    commands = history(3, {"a": chosen[40], "b": chosen[90]}, 200)
+    former = MemoryState()
+    effects = batch(former, commands[:80], shards=1)
+    state = FrozenState(
+        str(former.head), [(kind, number, blob) for kind in KINDS for number, blob in former.blobs[kind].items()]
+    )
+    pieces = pd.DataFrame(pieces_of(state, portable=False), columns=Piece._fields)
+    tester = TwsTester(EngineProcessor(2), initialStatePandas=[(0, pieces)])
+    found = rows_of({"": effects})
+    for start in range(80, 200, 40):
+        shard._cached.clear()
+        found += shown(tester.testInPandas(0, as_spark_hands_over(commands[start : start + 40])))
+    queue, sequence, number = (EFFECT_COLUMNS.index(name) for name in ("queue", "sequence", "number"))
+    assert sorted(found, key=lambda row: (row[queue], row[sequence], row[number])) == rows_of(uncut(commands))
 
 
 @pytest.mark.soak  # a driver, a master, two workers and two executors

@@ -58,13 +58,8 @@ class Replica:
             except (CommandRefused, CoreError) as error:
                 state, reason = REFUSED, str(error)
             except UnknownDeliveryTag as error:
-                state, reason = (
-                    REFUSED,
-                    (
-                        f"field 'tag' is {error.tag}: session {command.session!r} holds no such delivery; settle each "
-                        "delivery once"
-                    ),
-                )
+                held = f"session {command.session!r} holds no such delivery"
+                state, reason = REFUSED, f"field 'tag' is {error.tag}: {held}; settle each delivery once"
             self.output.add(OUTCOME, state=state, reason=reason, **_named(command), **values)
         return self.numbered(command.sequence)
 
