@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from annulet.core.errors import CoreError
 from annulet.core.ledger import LossLedger
 from annulet.core.session import UnknownDeliveryTag
+from annulet.spark.due_times import due_times
 from annulet.spark.engine.actions import ACTIONS
 from annulet.spark.engine.commands import Command, CommandRefused
 from annulet.spark.engine.effects import DONE, OUTCOME, REFUSED, Effect, EngineLosses, EngineSession, Output
@@ -65,12 +66,10 @@ class Replica:
 
     def advance(self, at: int) -> None:
         """Let the time go on to ``at``, and the queue do what falls due on the way, each thing at its time."""
-        queue = self.queue
-        before = -1
-        while queue is not None and before < (due := queue.next_due_at()) <= at and due:
-            self.now = self.output.now = max(self.now, due)
-            queue.tick(self.now)
-            before = due  # what is not done by its tick is not asked for again
+        if self.queue is not None:
+            for due in due_times(self.queue, at):
+                self.now = self.output.now = max(self.now, due)
+                self.queue.tick(self.now)
         self.now = self.output.now = max(self.now, at)
 
     def numbered(self, sequence: int) -> list[Effect]:
