@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.copies import Copies
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import CompetingDispatch
 from annulet.core.duplicates import DuplicateCache
 from annulet.core.effects import Effects
@@ -68,6 +69,7 @@ BLANKS: Final = _makers(
     partial(Consumer, Session(""), _QUEUE, ""),
     partial(Copies, _QUEUE),
     partial(DeliveryCopy, _ENTRY),
+    partial(DeepLanes, FifoRanker(), Matchers()),
     partial(EvictionIndex, ""),
     partial(FairKey, None),
     partial(Fairness, _SETTINGS),
