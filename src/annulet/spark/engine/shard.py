@@ -88,7 +88,7 @@ class Shard:
                 f"field 'sequence' is {sequence}, not above {replica.latest}, the latest of queue {queue!r}: it was "
                 "carried out before, or came too late; a new command needs a new sequence"
             )
-            return [_refused(queue, sequence, reason, REPEATED)]
+            return [_refused(queue, sequence, reason, REPEATED, replica.now)]
         given = Given(queue, sequence, self.time, document, body)
         self._fresh.append(given)
         return carry_out(replica, given)
@@ -113,13 +113,13 @@ def carry_out(replica: Replica, given: Given) -> list[Effect]:
         command = parse_command(given.document)
     except CommandRefused as error:
         replica.latest = given.sequence
-        return [_refused(given.queue, given.sequence, str(error))]
+        return [_refused(given.queue, given.sequence, str(error), at=replica.now)]
     command.at = max(command.at, given.floor)
     return replica.apply(command, given.body)
 
 
-def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED) -> Effect:
-    return Effect(OUTCOME, queue, sequence, state=state, reason=reason)
+def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED, at: int = 0) -> Effect:
+    return Effect(OUTCOME, queue, sequence, at=at, state=state, reason=reason)
 
 
 _cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
