@@ -111,6 +111,7 @@ def test_an_image_of_another_version_is_refused() -> None:
     "value", [1 << 200, -(1 << 64), (1, (2.5, None)), frozenset({"a"}), b"x", "", RemovalReason.MOVED]
 )
 def test_values_are_as_they_were(value: Any) -> None:
-    image = unpack_rows(list(pack_rows(write_image([value, deque([value], 3), {value: {1}}]))))
-    same, bounded, mapping = read_image(image)
+    image = unpack_rows(list(pack_rows(write_image([value, deque([value], 3), deque([value]), {value: {1}}]))))
+    same, bounded, unbounded, mapping = read_image(image)
     assert (same, list(bounded), bounded.maxlen, mapping) == (value, [value], 3, {value: {1}})
+    assert (list(unbounded), unbounded.maxlen) == ([value], None)

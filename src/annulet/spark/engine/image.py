@@ -78,7 +78,8 @@ class _Writer:
         self._packages = tuple(packages)
         self._numbers: dict[int, int] = {}  # of objects, by identity
         self._objects: list[Any] = []
-        self._classes: dict[str, int] = {}
+        self._classes: dict[tuple[str, ...], int] = {}  # numbers in the table
+        self._fixed: dict[type, int] = {}  # the same of classes whose objects all have the same fields
         self._table: list[list[str]] = []
 
     def write(self, root: Any) -> Image:
@@ -91,25 +92,23 @@ class _Writer:
     def _row(self, value: Any) -> Row:
         name = type(value).__name__
         if isinstance(value, dict):
-            return self._class(name, ()), [self._value(item) for pair in value.items() for item in pair]
+            return self._class(name), [self._value(item) for pair in value.items() for item in pair]
         if isinstance(value, (list, set, deque)):
             bound = () if not isinstance(value, deque) or value.maxlen is None else (str(value.maxlen),)
-            return self._class(name, bound), [self._value(item) for item in value]
+            return self._class(name, *bound), [self._value(item) for item in value]
         kind = type(value)
-        place = f"{kind.__module__}:{kind.__qualname__}"
-        number = self._classes.get(place)
-        if number is None or hasattr(value, "__dict__"):
-            number = self._class(place, field_names(value))
+        number = self._fixed.get(kind)
+        if number is None:
+            number = self._class(f"{kind.__module__}:{kind.__qualname__}", *field_names(value))
+            if not hasattr(value, "__dict__"):  # else the next one may have other fields
+                self._fixed[kind] = number
         return number, [self._value(getattr(value, field, ...)) for field in self._table[number][1:]]
 
-    def _class(self, place: str, names: Sequence[str]) -> int:
-        key = place if not names else " ".join((place, *names))
-        number = self._classes.get(key)
+    def _class(self, *described: str) -> int:
+        number = self._classes.get(described)
         if number is None:
-            number = len(self._table)
-            self._table.append([place, *names])
-            self._classes[key] = number
-            self._classes.setdefault(place, number)
+            number = self._classes[described] = len(self._table)
+            self._table.append(list(described))
         return number
 
     def _number(self, value: Any) -> int:
