@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from annulet.core.message import Message, Origin
 
 
@@ -133,6 +135,7 @@ class LogStatistics:
     failed: bool = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Batch:
     """A sealed window on its way to the disk."""
 
@@ -143,6 +146,7 @@ class Batch:
         self.size = size  # bytes
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MaintenanceTask:
     """One step of upkeep. ``run`` belongs to a disk thread, ``Log.finish`` afterwards to the loop.
 
@@ -163,6 +167,7 @@ class MaintenanceTask:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Log(ABC):
     """A message log. All methods belong to the event loop, except ``write`` and ``MaintenanceTask.run``."""
 

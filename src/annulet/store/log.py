@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
@@ -55,6 +57,7 @@ OPEN_MARKER: Final = "open"
 """There while the log is open; still there at the next open when the process died."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLog(Log):
     """A :class:`~annulet.store.interface.Log` in a directory. Use :meth:`open`."""
 
