@@ -28,6 +28,9 @@ NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
 
+OPEN_MARKER: Final = "open"
+"""File that is there while the log is open; still there at the next open when the process died."""
+
 COMPRESSION_LEVEL: Final = 1
 """Bitmaps are long runs of ones and zeros; the fastest level takes them down as far as any."""
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
-from annulet.store.checkpoint import BALLAST_FILE
+from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
 from annulet.store.index_building import HeaderCheck
@@ -52,9 +51,6 @@ from annulet.store.space import ROOM_OVERHEAD, SEGMENT_BYTES, SEGMENT_BYTES_MIN,
 from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
 
 logger = logging.getLogger(__name__)
-
-OPEN_MARKER: Final = "open"
-"""There while the log is open; still there at the next open when the process died."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
