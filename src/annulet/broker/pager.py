@@ -286,6 +286,10 @@ class Pager:
             logger.error("defect: the account of a queue's bodies is wrong", queue=queue.name, drift=drift)
         self._drifts[queue] = drift
 
+    async def idle(self) -> None:
+        """Return when no body is on its way to the spill store."""
+        await self._thread.idle()
+
     async def close(self) -> None:
         """Read nothing any more, wait for what is being written, and remove what was spilled."""
         self.scanning.close()

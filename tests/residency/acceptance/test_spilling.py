@@ -39,7 +39,7 @@ async def rest(deep: Deep) -> None:
         deep.tick()
         while pager.run():
             await turns()
-        await pager._thread.idle()
+        await pager.idle()
         await turns()
     deep.check()
 
