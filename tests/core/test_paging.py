@@ -23,16 +23,21 @@ from tests.residency.doubles import Disk, durable_queue, stored_entries
         {"consumers_before_dispatch": 2},
         {"redelivery_delay": 100},
         {"exclusive_consumer": True},
+        {"priorities": 3},
+        {"max_priority": 9, "max_length": 1000, "overflow": "reject"},
     ],
 )
-def test_plain_fifo_queues_may(settings):
+def test_plain_fifo_queues_and_those_with_strict_priorities_may(settings):
     assert pageable(durable_queue(**settings))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"priorities": 3},
+        {"priorities": 3, "priority_discipline": "ageing"},
+        {"priorities": 3, "ring_size": 10},
+        {"priorities": 3, "group_mode": "sticky"},
+        {"sort_key": "k"},
         {"last_value_key": "k"},
         {"group_mode": "sticky"},
         {"fair_key": "k"},
@@ -59,6 +64,12 @@ def test_nor_while_somebody_looks_into_it():
     assert not pageable(queue)
 
 
+def test_nor_a_queue_with_priorities_while_somebody_selects():
+    queue, session = durable_queue(priorities=3), RecordingSession()
+    session.consume(queue, messages=0, selector="a = 1")
+    assert not pageable(queue)
+
+
 def test_selectors_do_not_keep_a_queue_from_paging():
     queue, session = durable_queue(), RecordingSession()
     session.consume(queue, messages=0, selector="a = 1")
@@ -82,6 +93,7 @@ def entry(**facts):
 def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
     assert may_be_row(entry())
     assert may_be_row(entry(redelivered=True))
+    assert may_be_row(entry(rank=(-3,))), "that of its level"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +109,6 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
         {"indexed": True},
         {"evaluated": 1},
         {"blocked": 1},
-        {"rank": (1,)},
     ],
 )
 def test_any_other_stays_an_object(facts):

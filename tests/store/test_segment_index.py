@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.store.files import FileSystem
+from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import SEGMENT_HEADER_SIZE, segment_header
 from annulet.store.segment import segment_name
 from annulet.store.segment_index import UNREAD, SegmentIndex, decode, index_name, index_number, load, stray
@@ -30,6 +31,7 @@ def index_of(sequences: list[int], sizes: list[int]) -> SegmentIndex:
     index.sizes = array("I", sizes)
     index.origin_numbers = array("H", [UNREAD if number % 5 == 4 else 0 for number in range(count)])
     index.origins = [b"first", b""]
+    index.priorities = array("H", [number % 7 if number % 3 else NO_PRIORITY for number in range(count)])
     index.voided = array("Q", [17])
     return index
 

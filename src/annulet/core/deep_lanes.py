@@ -265,6 +265,10 @@ class DeepLanes(Lanes):
         """Ask the stock."""
         return "" if self.stock is None else self.stock.reading_refusal()
 
+    def page_parts(self) -> list[EntryPages]:
+        """Ask the stock."""
+        return [] if self.stock is None else self.stock.page_parts()
+
     def pages_behind(self) -> EntryPages | None:
         """Ask the stock."""
         return None if self.stock is None else self.stock.pages_behind()

@@ -79,6 +79,10 @@ class Order:
         """Return what keeps its rows; ``None`` where there are none."""
         return None
 
+    def page_parts(self) -> list[EntryPages]:
+        """Return all that keep rows, perhaps none now."""
+        return []
+
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""
         return ""

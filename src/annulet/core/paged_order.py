@@ -21,7 +21,7 @@ from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.core.entry import QueueEntry
+    from annulet.core.entry import QueueEntry, Rank
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
@@ -58,6 +58,7 @@ class PagedFifoOrder(FifoOrder):
         self._removed = order._removed
         self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
+        self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.looked_upto = 0  # the lowest sequence the last look did not come to
 
     # ------------------------------------------------------------------ the order
@@ -147,7 +148,7 @@ class PagedFifoOrder(FifoOrder):
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages
         if pages.items:
-            self._tail.extend(pages.take_unread())
+            self._to_front(pages.take_unread())
             self._queue.note_unreadable(0, pages.lost_bytes)
         self._split = bool(pages.items or self._late)
 
@@ -162,14 +163,7 @@ class PagedFifoOrder(FifoOrder):
     def reading_refusal(self) -> str:
         """Compare what the rows would take with the memory that is left."""
         pages = self.pages
-        needed = pages.bytes + pages.rows * ENTRY_BYTES
-        room = pages.room()
-        if not pages.rows or needed <= room:
-            return ""
-        return (
-            f"{pages.rows} of its messages are on disk only and take about {needed} bytes in memory, where "
-            f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
-        )
+        return refusal_for(pages.rows, pages.bytes, pages.room())
 
     # ------------------------------------------------------------------ looking behind the front
 
@@ -250,6 +244,15 @@ class PagedFifoOrder(FifoOrder):
         """There is something behind the front."""
         return self._split
 
+    def page_parts(self) -> list[EntryPages]:
+        """Return the pages."""
+        return [self.pages]
+
+    @property
+    def front_count(self) -> int:
+        """How many entries stand at the front, removed ones perhaps among them."""
+        return len(self._tail)
+
     def pages_behind(self) -> EntryPages | None:
         """Return the pages when there are rows in them."""
         return self.pages if self.pages.rows else None
@@ -324,9 +327,43 @@ class PagedFifoOrder(FifoOrder):
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered)
         self.count += len(sizes)
 
-    def _add_to_pages(self, entries: list[QueueEntry], kept: bytearray) -> None:
+    def page_front(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
+
+        Returns how many moved. Where rows follow: else :meth:`page_out` cuts the front.
+        """
+        tail = self._tail
+        if not self.pages.items:
+            return 0
+        left = min(limit, len(tail) - self._length_kept())
+        entries: list[QueueEntry] = []
+        kept = bytearray()
+        while left > 0 and tail[-1].sequence > self.pinned:
+            left -= 1
+            entry = tail[-1]
+            if entry.state == REMOVED:
+                tail.pop()
+                self._removed -= 1
+                continue
+            row = may_be_row(entry)
+            if row and entry.message.record >= durable_record:
+                break
+            entries.append(tail.pop())
+            kept.append(0 if row else 1)
+        if 0 not in kept:
+            tail.extend(reversed(entries))
+            return 0
+        entries.reverse()
+        kept.reverse()
+        self._add_to_pages(entries, kept, before=True)
+        return len(entries)
+
+    def _add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
         """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
-        self.pages.add(entries, kept)
+        if before:
+            self.pages.add_before(entries, kept)
+        else:
+            self.pages.add(entries, kept)
         for entry, stays in zip(entries, kept, strict=True):
             if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
                 let_go(entry)
@@ -340,19 +377,24 @@ class PagedFifoOrder(FifoOrder):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
-        length = 0
-        size = 0
-        for entry in tail:
-            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
-                break
-            length += 1
-            size += entry.message.size
+        length = self._length_kept()
         if length == len(tail):
             return False
         self._late = deque(islice(tail, length, None))
         self._tail = deque(islice(tail, length))
         self._split = True
         return True
+
+    def _length_kept(self) -> int:
+        """Return how many entries of the front stay in memory."""
+        length = 0
+        size = 0
+        for entry in self._tail:
+            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
+                break
+            length += 1
+            size += entry.message.size
+        return length
 
     # ------------------------------------------------------------------ back from disk
 
@@ -367,7 +409,7 @@ class PagedFifoOrder(FifoOrder):
             loaded = pages.load(insist=insist)
             if loaded is None:
                 return False
-            self._tail.extend(loaded)
+            self._to_front(loaded)
             self._note_lost()
         elif self._tail:
             self._tail.extend(self._late)
@@ -376,6 +418,13 @@ class PagedFifoOrder(FifoOrder):
             self._tail, self._late = self._late, self._tail
         self._split = bool(pages.items or self._late)
         return True
+
+    def _to_front(self, loaded: list[QueueEntry]) -> None:
+        rank = self.rank
+        if rank is not None:
+            for entry in loaded:
+                entry.rank = rank
+        self._tail.extend(loaded)
 
     def _load_all(self) -> None:
         """Make every row an entry. Rows the disk refuses now are lost until the next start: callers need them all."""
@@ -408,10 +457,21 @@ def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
     return paged
 
 
+def refusal_for(rows: int, size: int, room: int) -> str:
+    """Say why rows whose bodies have ``size`` bytes cannot come into ``room`` bytes of memory; empty when they can."""
+    needed = size + rows * ENTRY_BYTES
+    if not rows or needed <= room:
+        return ""
+    return (
+        f"{rows} of its messages are on disk only and take about {needed} bytes in memory, where "
+        f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
+    )
+
+
 def front_room(queue: Queue, sizes: Sequence[int]) -> int:
     """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
     order = queue.order
-    if isinstance(order, PagedFifoOrder) and order.split:
+    if (isinstance(order, PagedFifoOrder) and order.split) or order.paged_count():
         return 0
     room = KEEP_BYTES - queue.pending_bytes
     count = 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import PENDING
+from annulet.core.levelled_order import LevelledOrder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,10 @@ class EntryPages:
 
         The caller forgets the others: a load makes new entries of them.
         """
+        raise NotImplementedError
+
+    def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """As :meth:`add`, for entries that stand before all items."""
         raise NotImplementedError
 
     def add_rows(
@@ -158,7 +163,9 @@ class EntryPages:
 
 
 def pageable(queue: Queue) -> bool:
-    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them.
+    """Say whether pending messages of a queue may be on disk only: nothing but its order knows of them.
+
+    That is first in, first out, or so on each level of strict priorities.
 
     Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
     """
@@ -167,7 +174,7 @@ def pageable(queue: Queue) -> bool:
         queue.queue_id != 0
         and not queue.deleted
         and (queue.lanes is None or queue.lanes.plain)
-        and not queue.ranker.ranks
+        and (not queue.ranker.ranks or (queue.lanes is None and isinstance(queue.order, LevelledOrder)))
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
@@ -179,7 +186,10 @@ def pageable(queue: Queue) -> bool:
 
 
 def may_be_row(entry: QueueEntry) -> bool:
-    """Say whether the log has all there is to know of an entry but what a row keeps."""
+    """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
+
+    Its rank, where it has one, is that of the level in which the row stands.
+    """
     message = entry.message
     return (
         message.record > 0
@@ -192,6 +202,5 @@ def may_be_row(entry: QueueEntry) -> bool:
         and not entry.indexed
         and entry.evaluated == 0
         and entry.blocked == 0
-        and entry.rank is None
         and entry.key is None
     )

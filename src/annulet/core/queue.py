@@ -16,6 +16,7 @@ from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.expiry import Expiring, times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
+from annulet.core.paged_levels import PagedLevels
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -274,7 +275,7 @@ class Queue(Holdings):
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
         order = self.order
-        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, PagedFifoOrder))
+        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, (PagedFifoOrder, PagedLevels)))
         if many and (plain or isinstance(order, DeepLanes)):
             count = emptying.empty(self, reason, now)
         else:

@@ -84,13 +84,25 @@ class QueuePages(EntryPages):
                 self.bytes += page.bytes - size
                 self._figures.paged_out += page.rows - rows
                 return
+        self._pages.extend(self._made_of(entries, kept))
+
+    def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Make pages of the entries."""
+        if self._queue.bodies is not None:
+            self._queue.bodies.kept(entries, kept)
+        self._pages.extendleft(reversed(self._made_of(entries, kept)))
+
+    def _made_of(self, entries: list[QueueEntry], kept: bytearray) -> list[Page]:
+        """Return new pages of the entries, which are accounted for."""
+        made: list[Page] = []
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
-            self._pages.append(page)
+            made.append(page)
             self.items += page.items
             self.rows += page.rows
             self.bytes += page.bytes
             self._figures.paged_out += page.rows
+        return made
 
     def add_rows(
         self,

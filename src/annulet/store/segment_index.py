@@ -1,7 +1,7 @@
 """Segment indexes: what a start needs of a closed segment, in a file beside it, so that no record has to be read.
 
 Everything stands in columns by ordinal: a record's place and queue and, of messages of which a queue's row keeps all
-there is to know (no expiry, no time set by the sender), sequence, body size and origin. All others have to
+there is to know (no expiry, no time set by the sender), sequence, body size, origin and priority. All others have to
 be read.
 
 The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is believed only with
@@ -26,8 +26,9 @@ from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_ide
 
 INDEX_SUFFIX: Final = ".index"
 
-_MAGIC: Final = b"ANIDX\x00\x00\x01"
-"""With the version of the format in the last byte. Another version counts as no index."""
+_MAGIC: Final = b"ANIDX\x00\x00\x02"
+"""With the version of the format in the last byte; 2 has the priorities. Another version counts as no index: the
+segment is read, and gets a new one when a checkpoint has it all."""
 
 UNREAD: Final = 0xFFFF
 """Origin number of a message that has to be read, and of an ordinal without a record."""
@@ -68,6 +69,7 @@ class SegmentIndex:
         "offsets",
         "origin_numbers",
         "origins",
+        "priorities",
         "queue_ids",
         "queues",
         "sequences",
@@ -92,6 +94,7 @@ class SegmentIndex:
             "H"
         )  # index into ``origins``, or UNREAD: sequence and size mean nothing
         self.origins: list[bytes] = []  # encoded
+        self.priorities: array[int] = array("H")  # by ordinal; NO_PRIORITY where the sender gave none
         self.duplicate_ids = False  # some message that needs not be read may have one
         self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
 
@@ -99,8 +102,8 @@ class SegmentIndex:
         """Return the file's content."""
         ordinals = len(self.offsets)
         parts = [_FIXED.pack(self.number, self.identity, self.size, self.length, ordinals, self.duplicate_ids)]
-        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, array("Q", self.sequences))
-        parts += [_column_block(column) for column in columns]
+        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities)
+        parts += [_column_block(column) for column in (*columns, array("Q", self.sequences))]
         parts += [_block(pack_numbers(self.queue_ids)), _block(pack_shared(self.shared))]
         parts += [_block(pack_numbers(self.voided)), _LENGTH.pack(len(self.origins))]
         parts += [_block(origin) for origin in self.origins]
@@ -109,7 +112,7 @@ class SegmentIndex:
 
     def decode_columns(self, blocks: _Blocks, ordinals: int) -> None:
         """Read the columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
-        for column in (self.offsets, self.queues, self.sizes, self.origin_numbers):
+        for column in (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities):
             _fill_column(column, blocks.take(), ordinals)
         sequences = array("Q")
         block = blocks.take()

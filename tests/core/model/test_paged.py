@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
+from annulet.core.paged_levels import paged_levels_of
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
@@ -105,17 +107,22 @@ class PagedRunner(Runner):
             self.asking = self.asking or more
         super().compare()
         order = self.queue.order
-        if not isinstance(order, FifoOrder):
+        plain = order.levels if isinstance(order, LevelledOrder) else [order]
+        if not all(isinstance(level, FifoOrder) for level in plain):
             return
-        order.pinned = 0  # the comparison keeps none of the entries it was given
+        for level in plain:
+            level.pinned = 0  # the comparison keeps none of the entries it was given
         pages = (
             order.pages
             if isinstance(order, PagedFifoOrder)
             else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
         )
-        paged = paged_order_of(self.queue, pages)
+        levels = paged_levels_of(self.queue, pages)
+        paged = paged_order_of(self.queue, pages) if levels is None else levels
         if paged is not None:
             paged.keep_messages = 0
+            if levels is not None:
+                levels.level_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 
