@@ -92,7 +92,7 @@ COMPOSITIONS = {
         lambda number: {"headers": {"JMSXGroupID": f"{number % 7}"}},
         lambda number: number,
     ),
-    "time to live": ({"x-message-ttl": 10**9}, lambda number: {}, lambda number: number),
+    "time to live": ({**BY_AGE, "x-message-ttl": 10**9}, lambda number: {}, lambda number: number),
 }
 
 

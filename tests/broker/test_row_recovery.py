@@ -16,6 +16,7 @@ from annulet.broker.recovery import MessageRestorer
 from annulet.broker.row_recovery import ROWS_PER_READ
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
@@ -31,9 +32,12 @@ SIZE = 1024
 SEEN = 1200
 """Messages of ``deep`` that a consumer had: more than its front holds, so that some come back that would be rows."""
 
+LIFE = 10_000_000
+"""Milliseconds that messages of ``ring`` have."""
+
 QUEUES: dict[str, dict[str, Any]] = {
     "deep": {},
-    "ring": {"x-ring-size": 1900},
+    "ring": {"x-ring-size": 1900, "x-message-ttl": LIFE},
     "small": {},
     "ranked": {"x-max-priority": 9},
     "latest": {"x-last-value-key": "key"},
@@ -195,6 +199,35 @@ async def test_rows_of_all_levels_are_delivered_by_priority(tmp_path: Path, stop
         await leave(peer)
 
 
+async def test_rows_expire_at_their_time_and_are_not_read_for_it(
+    tmp_path: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, clock = await left(stopped, tmp_path / "data", clean=True), VirtualClock()
+    async with testing.broker(http=False, data_dir=directory, clock=clock) as running:
+        queue, host = queue_of(running.broker, "ring"), running.broker.hosts["/"]
+        removed, size = queue.counters.bytes_removed, queue.pending_bytes
+        assert queue.order.paged_count() > 0
+        lost = {entry.sequence: entry.message for entry in queue.order.in_memory()}
+        for refused in ("read", "messages"):
+            monkeypatch.setattr(running.broker.log, refused, None)
+        host.tick(clock() + LIFE - 1)
+        assert queue.order.count == 1900
+        host.tick(clock() + LIFE)
+        assert (queue.order.count, queue.order.paged_count(), queue.pending_bytes) == (0, 0, 0)
+        assert queue.counters.removed[RemovalReason.EXPIRED] == 1900
+        assert queue.counters.bytes_removed == removed + size
+        records = [record for record in host.ledger.query() if record.queue == "ring"][-1900:]
+        assert [record.sequence for record in records] == sorted(record.sequence for record in records)
+        for record in records:
+            assert record.publisher
+            assert (record.accepted_at, record.priority) == (clock(), 4)
+            if record.sequence in lost:
+                assert record.size == lost[record.sequence].size
+        await running.broker.commit.durable()
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        assert queue_of(running.broker, "ring").order.count == 0
+
+
 @pytest.mark.parametrize("identified", [True, False])
 async def test_what_the_history_does_not_know_is_read(tmp_path: Path, stopped: Path, identified: bool) -> None:
     """Without it every message may carry a duplicate id that nobody remembers, where any has one at all."""
@@ -247,6 +280,7 @@ async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) 
             [("", "deep", "guest", "amqp-0-9-1"), ("", "other", "guest", "of a later version")],
             duplicate_ids=False,
             priorities=array("H", [NO_PRIORITY]) * 1600,
+            accepted_at=array("Q", [0]) * 1600,
         )
         restorer = MessageRestorer(running.broker)
         assert restorer.row_restorer(pager).restore(rows) == 1 + 1600 // ROWS_PER_READ

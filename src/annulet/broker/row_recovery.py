@@ -12,11 +12,11 @@ from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.core.levelled_order import LevelledOrder
+from annulet.core.message import DEFAULT_PRIORITY
 from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import front_room
 from annulet.core.paging import pageable
-from annulet.core.restoring import restore_rows
+from annulet.core.restoring import front_room, restore_rows
 from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.interface import Log, RecoveredRows
 
-Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin]]"
-"""Sequences, records, body sizes and origins of rows."""
+Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int]]]"
+"""Sequences, records, body sizes and origins of rows; times and priorities where these may expire."""
 
 MESSAGES_AT_ONCE: Final = 256
 """Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
@@ -78,7 +78,7 @@ class RowRestorer:
         """Put messages back. Returns how much work it was, as a number of messages read."""
         queue = self._queues.get(rows.queue_id)
         length = len(rows.records)
-        if queue is None or not self._are_next(queue, rows):
+        if queue is None or not self._are_next(queue, rows) or not _may_expire_in_turn(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
         start = min(front_room(queue, rows.sizes), end)
@@ -138,11 +138,12 @@ class RowRestorer:
                 rows.records[first:behind],
                 rows.sizes[first:behind],
                 _origins(made, rows.origin_numbers[first:behind]),
+                _times(rows, first, behind) if queue.ages else [],
             )
             if isinstance(order, PagedLevels):
                 _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
             else:
-                restore_rows(queue, order, *columns, redelivered=behind <= seen)
+                restore_rows(queue, order, *columns[:4], redelivered=behind <= seen, times=columns[4])
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
         """Put back a part message by message. Damaged ones are left out; the log has counted them."""
@@ -176,13 +177,28 @@ def _add_to_levels(
     for level in sorted(set(known.values())):
         target = order.level_for_rows(level)
         if set(known.values()) == {level}:
-            restore_rows(queue, target, *columns, redelivered=redelivered)
+            restore_rows(queue, target, *columns[:4], redelivered=redelivered, times=columns[4])
         else:
             wanted = [known[given] == level for given in priorities]
             sequences, records, sizes = [list(compress(column, wanted)) for column in columns[:3]]
             origins = list(compress(columns[3], wanted))
-            restore_rows(queue, target, sequences, records, sizes, origins, redelivered=redelivered)
+            times = list(compress(columns[4], wanted))
+            restore_rows(queue, target, sequences, records, sizes, origins, redelivered=redelivered, times=times)
     order.recount()
+
+
+def _may_expire_in_turn(queue: Queue, rows: RecoveredRows) -> bool:
+    """Say whether what is first in a queue with a time to live is the first to expire, with what it has already."""
+    if not queue.ages:
+        return True
+    times = rows.accepted_at
+    behind = max([pages.accepted_between()[1] for pages in queue.order.page_parts() if pages.items], default=0)
+    return times[0] >= behind and not any(map(lt, times[1:], times))
+
+
+def _times(rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int]]:
+    priorities = [DEFAULT_PRIORITY if given == NO_PRIORITY else given for given in rows.priorities[start:end]]
+    return list(zip(rows.accepted_at[start:end], priorities, strict=True))
 
 
 def _origins(made: dict[int, Origin], numbers: array[int]) -> list[Origin]:

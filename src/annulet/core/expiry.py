@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
 
+NEVER: Final = (1 << 62, 0)
+"""A time and sequence behind all others."""
+
 COMPACTION_MINIMUM: Final = 64
 """Entries that left the queue before their time, before the index is rebuilt without them."""
 
@@ -69,18 +72,22 @@ class ExpiryIndex:
 
     def sweep(self) -> None:
         """Let go of the entries that left the queue. O(n)."""
-        self._heap = [item for item in self._heap if item[2].state != REMOVED]
+        self._heap = [item for item in self._heap if item[2].indexed and item[2].state != REMOVED]
         heapify(self._heap)
         self._removed = 0
 
-    def due(self, now: int, most: int = -1) -> list[QueueEntry]:
-        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all)."""
+    def due(self, now: int, most: int = -1, before: tuple[int, int] = NEVER) -> list[QueueEntry]:
+        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all).
+
+        Only those ``before`` this time and sequence, which are a row's.
+        """
         entries: list[QueueEntry] = []
         heap = self._heap
-        while heap and heap[0][0] <= now and len(entries) != most:
+        while heap and heap[0][0] <= now and len(entries) != most and heap[0][:2] <= before:
             entry = heappop(heap)[2]
+            gone = entry.state == REMOVED or not entry.indexed  # not indexed any more: it became a row
             entry.indexed = False
-            if entry.state == REMOVED:
+            if gone:
                 self._removed = max(0, self._removed - 1)  # one that was indexed again is met twice
             else:
                 entries.append(entry)
@@ -89,6 +96,24 @@ class ExpiryIndex:
     def next_at(self) -> int:
         """When the next entry may expire; 0 when nothing is indexed."""
         return self._heap[0][0] if self._heap else 0
+
+    def first(self) -> tuple[int, int]:
+        """Return the time and sequence of the next entry that may expire, ``NEVER`` when nothing is indexed."""
+        return self._heap[0][:2] if self._heap else NEVER
+
+
+def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
+    """Index entries that were rows, in a queue with a time to live."""
+    if queue.ages:
+        for entry in entries:
+            queue.index_expiry(entry)
+
+
+def leave_index(queue: Queue, entry: QueueEntry) -> None:
+    """Take an entry that became a row out of the index."""
+    entry.indexed = False
+    if queue.expiry is not None:
+        queue.expiry.note_removed()
 
 
 class Expiring(SlicedWork):

@@ -13,7 +13,7 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import CompetingDispatch, live_max_of
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
+from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
 from annulet.core.expiry import ExpiryIndex, expires_at, gives_time
@@ -348,10 +348,7 @@ class Holdings:
 
     def expire_some(self, now: int, most: int) -> None:
         """Remove up to ``most`` (-1: all) of what has expired."""
-        if self.expiry is not None:
-            for entry in self.expiry.due(now, most):
-                if entry.state in (PENDING, SCHEDULED):
-                    self.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
+        raise NotImplementedError
 
     def expire_later(self, now: int) -> None:
         """Have what has expired removed in slices."""
@@ -359,7 +356,7 @@ class Holdings:
 
     def has_expired(self, now: int) -> bool:
         """Say whether something may have expired that is still there."""
-        return self.expiry is not None and 0 < self.expiry.next_at() <= now
+        raise NotImplementedError
 
     @property
     def expires_alone(self) -> bool:
@@ -466,10 +463,12 @@ class Holdings:
 
     def reindex(self) -> None:
         """Build the expiry index anew after the queue's times changed."""
-        self.expiry = None
-        for entry in [*self.delivering, *self.order.entries(), *self.schedule.entries()]:
+        known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
+        pending = self.order.in_memory() if known else self.order.entries()
+        self.expiry = ExpiryIndex() if self.ages else None
+        for entry in [*self.delivering, *pending, *self.schedule.entries()]:
             entry.indexed = False
-            if entry.state != DELIVERING:
+            if entry.state in (PENDING, SCHEDULED):
                 self.index_expiry(entry)
 
     def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:

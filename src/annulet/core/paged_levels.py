@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import PENDING
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, refusal_for
-from annulet.core.paging import EntryPages, pageable
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
+from annulet.core.paging import EntryPages, pageable, refusal_for
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -151,6 +151,34 @@ class PagedLevels(LevelledOrder):
         taken = [level.take_pages() for level in self._occupied()]
         parts = [pages for pages in taken if pages is not None]
         return JoinedPages(parts) if parts else None
+
+    def oldest_row(self) -> tuple[int, int]:
+        """Ask the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        return (0, 0) if oldest is None else oldest.oldest_row()
+
+    def rows_are_timed(self) -> bool:
+        """Ask all levels."""
+        return all(level.rows_are_timed() for level in self.levels)
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take from the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        found: list[QueueEntry] = [] if oldest is None else oldest.take_expired(accepted_at, below, limit)
+        self.recount()
+        return found
+
+    def bring_oldest(self) -> None:
+        """Tell the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        if oldest is not None:
+            oldest.bring_oldest()
+            self.recount()
+
+    def _level_with_oldest(self) -> FifoOrder | None:
+        oldest = [(level.oldest_row(), number) for number, level in enumerate(self.levels[: self._upto])]
+        found = [item for item in oldest if item[0][0]]
+        return self.levels[min(found)[1]] if found else None
 
     def reading_refusal(self) -> str:
         """Compare what the rows of all levels would take with the memory that is left."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import FifoOrder
-from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
+from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +60,7 @@ class PagedFifoOrder(FifoOrder):
         self._removed = order._removed
         self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
+        self._refused = False  # the disk did not give rows when they were last asked for
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.looked_upto = 0  # the lowest sequence the last look did not come to
 
@@ -225,6 +228,7 @@ class PagedFifoOrder(FifoOrder):
                 del self._late[bisect_left(self._late, sequence, key=sequence_of)]
         if among_rows:
             pages.take_out(among_rows)
+            index_all(self._queue, among_rows)
             self._note_lost()
         self._split = bool(pages.items or self._late)
 
@@ -236,6 +240,31 @@ class PagedFifoOrder(FifoOrder):
             self._queue.note_unreadable(pages.lost, pages.lost_bytes)
             pages.lost = pages.lost_bytes = 0
         self._split = bool(pages.items or self._late)
+
+    # ------------------------------------------------------------------ expiry
+
+    def oldest_row(self) -> tuple[int, int]:
+        """Return when the first row was accepted, and its sequence."""
+        pages = self.pages
+        if not pages.rows or self._refused:
+            return 0, 0
+        return pages.accepted_between()[0], pages.first_sequence()
+
+    def rows_are_timed(self) -> bool:
+        """Ask the pages."""
+        return self.pages.timed()
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take the first rows; what was kept among them goes to the front."""
+        expired, passed = self.pages.take_expired(accepted_at, below, limit)
+        self._tail.extend(passed)
+        self.count -= len(expired)
+        self._split = bool(self.pages.items or self._late)
+        return expired
+
+    def bring_oldest(self) -> None:
+        """Bring the next rows to the front."""
+        self._advance(insist=False)
 
     # ------------------------------------------------------------------ figures
 
@@ -282,15 +311,18 @@ class PagedFifoOrder(FifoOrder):
         late = self._late
         entries: list[QueueEntry] = []
         kept = bytearray()
+        choice = RowChoice(self._queue, self.pages)
         while late and len(entries) < limit:
             entry = late[0]
             if entry.state == REMOVED:
                 late.popleft()
                 self._removed -= 1
                 continue
-            row = may_be_row(entry)
-            if row and entry.message.record >= durable_record:
-                break
+            row = choice.takes(entry)
+            if row:
+                if entry.message.record >= durable_record:
+                    break
+                choice.taken(entry)
             late.popleft()
             entries.append(entry)
             kept.append(0 if row else 1)
@@ -311,6 +343,7 @@ class PagedFifoOrder(FifoOrder):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        times: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind everything; see :meth:`EntryPages.add_rows`.
 
@@ -323,8 +356,8 @@ class PagedFifoOrder(FifoOrder):
         if self._late:
             self._removed -= len(self._late) - len(late)
             self._late.clear()
-            self._add_to_pages(late, bytearray([0 if may_be_row(entry) else 1 for entry in late]))
-        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered)
+            self._add_to_pages(late, RowChoice(self._queue, self.pages).kept_of(late))
+        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
 
     def page_front(self, durable_record: int, limit: int) -> int:
@@ -336,6 +369,7 @@ class PagedFifoOrder(FifoOrder):
         if not self.pages.items:
             return 0
         left = min(limit, len(tail) - self._length_kept())
+        choice = RowChoice(self._queue, self.pages, before=True)
         entries: list[QueueEntry] = []
         kept = bytearray()
         while left > 0 and tail[-1].sequence > self.pinned:
@@ -345,9 +379,11 @@ class PagedFifoOrder(FifoOrder):
                 tail.pop()
                 self._removed -= 1
                 continue
-            row = may_be_row(entry)
-            if row and entry.message.record >= durable_record:
-                break
+            row = choice.takes(entry)
+            if row:
+                if entry.message.record >= durable_record:
+                    break
+                choice.taken(entry)
             entries.append(tail.pop())
             kept.append(0 if row else 1)
         if 0 not in kept:
@@ -365,8 +401,12 @@ class PagedFifoOrder(FifoOrder):
         else:
             self.pages.add(entries, kept)
         for entry, stays in zip(entries, kept, strict=True):
-            if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
+            if stays:
+                continue
+            if entry.message.near > 1 or entry.message.away:  # else the message goes with it
                 let_go(entry)
+            if entry.indexed:
+                leave_index(self._queue, entry)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 
@@ -407,6 +447,7 @@ class PagedFifoOrder(FifoOrder):
         pages = self.pages
         if pages.items:
             loaded = pages.load(insist=insist)
+            self._refused = loaded is None
             if loaded is None:
                 return False
             self._to_front(loaded)
@@ -424,6 +465,7 @@ class PagedFifoOrder(FifoOrder):
         if rank is not None:
             for entry in loaded:
                 entry.rank = rank
+        index_all(self._queue, loaded)
         self._tail.extend(loaded)
 
     def _load_all(self) -> None:
@@ -455,29 +497,3 @@ def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
     paged = PagedFifoOrder(queue, pages, order)
     queue.order = paged
     return paged
-
-
-def refusal_for(rows: int, size: int, room: int) -> str:
-    """Say why rows whose bodies have ``size`` bytes cannot come into ``room`` bytes of memory; empty when they can."""
-    needed = size + rows * ENTRY_BYTES
-    if not rows or needed <= room:
-        return ""
-    return (
-        f"{rows} of its messages are on disk only and take about {needed} bytes in memory, where "
-        f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
-    )
-
-
-def front_room(queue: Queue, sizes: Sequence[int]) -> int:
-    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
-    order = queue.order
-    if (isinstance(order, PagedFifoOrder) and order.split) or order.paged_count():
-        return 0
-    room = KEEP_BYTES - queue.pending_bytes
-    count = 0
-    for size in sizes[: max(0, KEEP_MESSAGES - order.count)]:
-        if room <= 0:
-            break
-        room -= size
-        count += 1
-    return count

@@ -75,10 +75,31 @@ class EntryPages:
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        times: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind all items: columns of equal length, both ids ascending.
 
-        ``sizes`` are the bytes of their bodies.
+        ``sizes`` are the bytes of their bodies. ``times``: when each was accepted, never decreasing, and its priority;
+        only for queues with a time to live.
+        """
+        raise NotImplementedError
+
+    def timed(self) -> bool:
+        """Say whether it is known of all rows when they were accepted."""
+        raise NotImplementedError
+
+    def accepted_between(self) -> tuple[int, int]:
+        """Return when the first row was accepted, or somewhat earlier, and when the last; 0, 0 for none or unknown.
+
+        There is an item. Milliseconds since 1970.
+        """
+        raise NotImplementedError
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
+        """Take out some of the first items, at least one, of which the rows were accepted until this time.
+
+        Those only whose sequences are ``below`` this one (0: any), as that of one item is.
+        Returns the rows' entries, which know of their messages all but header and body, and what was kept among them.
         """
         raise NotImplementedError
 
@@ -179,16 +200,27 @@ def pageable(queue: Queue) -> bool:
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
         and queue.accounts is None
-        and not queue.ages
         and not queue.settings.non_destructive
         and (limits is None or not limits.pages)
+    )
+
+
+def refusal_for(rows: int, size: int, room: int) -> str:
+    """Say why rows whose bodies have ``size`` bytes cannot come into ``room`` bytes of memory; empty when they can."""
+    needed = size + rows * ENTRY_BYTES
+    if not rows or needed <= room:
+        return ""
+    return (
+        f"{rows} of its messages are on disk only and take about {needed} bytes in memory, where "
+        f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
     )
 
 
 def may_be_row(entry: QueueEntry) -> bool:
     """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
-    Its rank, where it has one, is that of the level in which the row stands.
+    Its rank, where it has one, is that of the level in which the row stands; its time, where the queue gives it one,
+    follows from when it was accepted.
     """
     message = entry.message
     return (
@@ -199,7 +231,6 @@ def may_be_row(entry: QueueEntry) -> bool:
         and entry.state == PENDING
         and entry.delivery_count == 0
         and entry.place == entry.sequence
-        and not entry.indexed
         and entry.evaluated == 0
         and entry.blocked == 0
         and entry.key is None

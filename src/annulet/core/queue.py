@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, emptying, match_classes, restoring, returning, revision
+from annulet.core import (
+    arrival,
+    attachment,
+    delivery,
+    emptying,
+    match_classes,
+    restoring,
+    returning,
+    revision,
+    row_expiry,
+)
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
@@ -258,6 +268,15 @@ class Queue(Holdings):
             self.update_gate(now)
             self.effects.later(work, now)
 
+    def expire_some(self, now: int, most: int) -> None:
+        """Remove up to ``most`` (-1: all) of what has expired."""
+        if self.expiry is not None:
+            row_expiry.expire(self, self.expiry, now, most)
+
+    def has_expired(self, now: int) -> bool:
+        """Say whether something may have expired that is still there."""
+        return self.expiry is not None and 0 < row_expiry.next_expiry(self) <= now
+
     def finish_slices(self, now: int) -> None:
         """Put back at once what is on its way back in slices, and remove what has expired."""
         if self.returns:
@@ -301,7 +320,7 @@ class Queue(Holdings):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), 0 if self.expiry is None else self.expiry.next_at()]
+        times = [self.schedule.next_at(), self.gate.opens_at(self), row_expiry.next_expiry(self)]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:

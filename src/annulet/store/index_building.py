@@ -46,9 +46,9 @@ PIECE_BYTES: Final = 256 << 10
 ORIGINS_MAX: Final = UNREAD
 """Origins of one index; messages of further ones are read at start."""
 
-_HEAD: Final = Struct("<I4xII8x8xBBH8xqIIQQ")
-"""Magic, length, ordinal, type, priority, targets, expires_at, length of origin and of header, queue id, sequence of
-the first target."""
+_HEAD: Final = Struct("<I4xII8x8xBBHqqIIQQ")
+"""Magic, length, ordinal, type, priority, targets, accepted_at, expires_at, length of origin and of header; queue id
+and sequence of the first target."""
 
 _BEFORE_TARGETS: Final = HEADER.size + MESSAGE_FIXED.size
 
@@ -91,6 +91,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
     sequences = index.sequences = array("Q", bytes(8 * len(offsets)))
     sizes = index.sizes = array("I", bytes(4 * len(offsets)))
     priorities = index.priorities = array("H", bytes(2 * len(offsets)))
+    times = index.accepted_at = array("Q", bytes(8 * len(offsets)))
     numbers = index.origin_numbers = array("H", [UNREAD]) * len(offsets)
     origins = OriginNumbers(index, asks_for)
     unpack = _HEAD.unpack_from
@@ -107,9 +108,10 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
             if len(piece) < _HEAD.size:
                 _pass_over(index, ordinal)  # cut off
                 continue
-        magic, length, own, kind, priority, targets, expires_at, origin, header, queue_id, sequence = unpack(
+        magic, length, own, kind, priority, targets, accepted_at, expires_at, origin, header, *target = unpack(
             piece, offset - base
         )
+        queue_id, sequence = target
         if magic != MAGIC or own != ordinal or kind != TYPE_MESSAGE:
             _pass_over(index, ordinal)
             continue
@@ -117,7 +119,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
         several = queue == SHARED and _note_shared(index, ordinal, file.read(offset, HEADER.size + length), seed)
         one = queue != SHARED and targets == 1 and queue_ids[queue] == queue_id
         size = length - MESSAGE_FIXED.size - TARGET.size * targets - origin - header
-        if not (one or several) or expires_at or size < 0:
+        if not (one or several) or expires_at or size < 0 or accepted_at < 0:
             continue
         start = offset + _BEFORE_TARGETS + TARGET.size * targets
         if start + origin + header > end:
@@ -131,6 +133,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
             numbers[ordinal] = number
             sequences[ordinal] = sequence
             sizes[ordinal] = size
+            times[ordinal] = accepted_at
             priorities[ordinal] = priority if given or priority != DEFAULT_PRIORITY else NO_PRIORITY
 
 

@@ -143,6 +143,7 @@ def _rows(
             origins,
             index.duplicate_ids,
             index.priorities[start:end],
+            index.accepted_at[start:end],
         )
         return
     by_queue: dict[int, tuple[array[int], array[int]]] = {}  # queue id -> ordinals and sequences
@@ -165,6 +166,7 @@ def _rows(
             origins,
             index.duplicate_ids,
             array("H", map(index.priorities.__getitem__, ordinals)),
+            array("Q", map(index.accepted_at.__getitem__, ordinals)),
         )
 
 

@@ -45,6 +45,7 @@ class RecoveredRows(NamedTuple):
     origins: list[tuple[str, str, str, str]]  # exchange, routing key, publisher, name of the protocol's ContentView
     duplicate_ids: bool  # some of them may have one
     priorities: array[int]  # as their senders gave it, or ``NO_PRIORITY``
+    accepted_at: array[int]  # milliseconds since 1970
 
 
 class LoggedMessage(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -23,7 +24,7 @@ from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
-from tests.core.model.policies import EXAMPLES
+from tests.core.model.policies import AXES, EXAMPLES
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
 from tests.residency.doubles import made_of, pages_of
@@ -132,7 +133,17 @@ def runner_of(composition: Composition) -> PagedRunner:
     return PagedRunner(composition.settings, copies=copies)
 
 
+def with_times(composition: Composition, name: str) -> Composition:
+    """Return the composition with another policy of the axis of times."""
+    axis = next(axis for axis in AXES.values() if name in [policy.name for policy in axis])
+    wanted = next(policy for policy in axis if policy.name == name)
+    return replace(composition, policies=tuple(wanted if policy in axis else policy for policy in composition.policies))
+
+
 PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
+PLAIN = next(one for one in PAGING if one.identifier.startswith("FIFO, keep all"))
+STRICT = next(one for one in PAGING if one.identifier.startswith("strict priority, keep all"))
+PAGING += [with_times(one, name) for one in (PLAIN, STRICT) for name in ("queue TTL", "TTL bounds")]
 
 
 @pytest.fixture
