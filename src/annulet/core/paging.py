@@ -199,9 +199,8 @@ def pageable(queue: Queue) -> bool:
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
-        and queue.accounts is None
         and not queue.settings.non_destructive
-        and (limits is None or not limits.pages)
+        and (limits is None or not limits.pages or limits.max_bytes < 0)
     )
 
 
@@ -220,11 +219,13 @@ def may_be_row(entry: QueueEntry) -> bool:
     """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
     Its rank, where it has one, is that of the level in which the row stands; its time, where the queue gives it one,
-    follows from when it was accepted.
+    follows from when it was accepted. What an address with limits counts it knows by the message, which a row has not.
     """
     message = entry.message
+    accounts = entry.queue.accounts
     return (
         message.record > 0
+        and (accounts is None or not accounts.counted(message))
         and message.durable
         and message.expires_at == 0
         and message.deliver_at == 0
