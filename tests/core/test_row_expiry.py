@@ -15,6 +15,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.core.row_expiry import first_row, life_of, next_expiry
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
 from tests.core.model.doubles import ModelForwarder
@@ -197,7 +198,8 @@ def test_what_is_sent_on_is_read():
 
 def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
     aging = Aging()
-    aging.queue.forwarder = ModelForwarder({"expired": "elsewhere"})
+    aging.queue.forwarder = forwarder = ModelForwarder({"expired": "elsewhere"})
+    forwarder.flush = lambda now: None
     aging.put([0] * 10)
     aging.page()
     aging.disk.failing = True
@@ -206,8 +208,9 @@ def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
     aging.disk.failing = False
     for pages in aging.order.page_parts():
         pages.retry()
-    assert aging.queue.first_unexpired(NOW + LIFE) is None
-    assert aging.queue.counters.removed[EXPIRED] == 10
+    assert aging.queue.next_due_at() == NOW + LIFE
+    assert aging.queue.tick(NOW + LIFE) == 10
+    assert aging.order.count == 0
 
 
 def test_a_changed_time_to_live_holds_for_rows_and_reads_nothing():
@@ -230,6 +233,19 @@ def test_a_first_time_to_live_reads_rows_that_were_made_without_one():
     aging.queue.update(QueueSettings(message_ttl=LIFE), NOW + 5)
     assert aging.order.paged_count() == 0
     assert aging.queue.tick(NOW + LIFE + 2) == 3
+
+
+def test_bytes_of_a_row_found_to_be_damaged_leave_with_its_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 2)
+    aging = Aging()
+    aging.put(range(4))
+    aging.page()
+    aging.disk.damaged.add(1)
+    assert aging.order.first().sequence == 2
+    assert aging.queue.tick(NOW + LIFE + 5) == 3
+    assert (aging.order.count, aging.queue.pending_bytes, aging.order.paged_bytes()) == (0, 0, 0)
+    assert aging.queue.counters.removed[RemovalReason.UNREADABLE] == 1
+    check_invariants(aging.queue)
 
 
 @pytest.mark.parametrize("taken", [1, 3])

@@ -60,7 +60,6 @@ class PagedFifoOrder(FifoOrder):
         self._removed = order._removed
         self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
-        self._refused = False  # the disk did not give rows when they were last asked for
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.looked_upto = 0  # the lowest sequence the last look did not come to
 
@@ -246,7 +245,7 @@ class PagedFifoOrder(FifoOrder):
     def oldest_row(self) -> tuple[int, int]:
         """Return when the first row was accepted, and its sequence."""
         pages = self.pages
-        if not pages.rows or self._refused:
+        if not pages.rows or pages.stalled:
             return 0, 0
         return pages.accepted_between()[0], pages.first_sequence()
 
@@ -259,7 +258,7 @@ class PagedFifoOrder(FifoOrder):
         expired, passed = self.pages.take_expired(accepted_at, below, limit)
         self._tail.extend(passed)
         self.count -= len(expired)
-        self._split = bool(self.pages.items or self._late)
+        self._note_lost()
         return expired
 
     def bring_oldest(self) -> None:
@@ -447,7 +446,6 @@ class PagedFifoOrder(FifoOrder):
         pages = self.pages
         if pages.items:
             loaded = pages.load(insist=insist)
-            self._refused = loaded is None
             if loaded is None:
                 return False
             self._to_front(loaded)

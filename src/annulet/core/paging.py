@@ -52,6 +52,7 @@ class EntryPages:
         self.items = 0
         self.rows = 0
         self.bytes = 0
+        self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
@@ -98,7 +99,7 @@ class EntryPages:
     def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
         """Take out some of the first items, at least one, of which the rows were accepted until this time.
 
-        Those only whose sequences are ``below`` this one (0: any), as that of one item is.
+        Those only whose sequences are ``below`` this one (0: any), as that of one item is. Sets ``lost_bytes``.
         Returns the rows' entries, which know of their messages all but header and body, and what was kept among them.
         """
         raise NotImplementedError

@@ -63,7 +63,6 @@ class QueuePages(EntryPages):
         super().__init__()
         self._room = room
         self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
-        self.stalled = False
         self._queue = queue
         self._reader = reader
         self._figures = figures
@@ -210,6 +209,7 @@ class QueuePages(EntryPages):
 
     def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
         """Take from the first page."""
+        self.lost = self.lost_bytes = 0
         page = self._pages[0]
         rows = page.peek(limit)
         facts = page.facts
@@ -235,6 +235,7 @@ class QueuePages(EntryPages):
         self.items -= len(rows)
         self.rows -= len(expired)
         self.bytes -= size
+        self._forget_bytes_of_damaged(page)
         if not page.items:
             self._pages.popleft()
         return expired, passed
