@@ -42,3 +42,8 @@ def state_machine_settings(*, examples: int, steps: int) -> settings:
     if settings.get_current_profile_name() == "soak":
         examples = max(examples, SOAK_EXAMPLES)
     return settings(max_examples=examples, stateful_step_count=steps)
+
+
+def fewer_examples(examples: int) -> settings:
+    """Return settings of a test that is there for many kinds: ``examples`` of each, as many as ever in a soak."""
+    return settings(max_examples=SOAK_EXAMPLES if settings.get_current_profile_name() == "soak" else examples)

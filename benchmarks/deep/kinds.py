@@ -137,15 +137,17 @@ def run_large(run: Run) -> None:
 
 def run_spill(run: Run) -> None:
     """Transient messages of more bytes than the budget, without a consumer."""
-    count = max(2000, min(10_000, run.count // 100))
+    count = max(4000, min(10_000, run.count // 100))
     with run.site("spill", budget=SPILL_BUDGET) as (site, sampler):
         idle = site.resident()
         with run.check("A23", f"{count:,} transient messages of 64 KiB with a budget of 64 MiB") as outcome:
             client, consumer = Client(site.port), Client(site.port)
             client.declare("transient")
             header = content_header(SPILL_BYTES, delivery_mode=1)
+            before = Stalls.of(site.metrics())
             client.publish("transient", range(count), lambda _: header, SPILL_BYTES)
             accepted = site.queue_metric("transient", "messages_pending")
+            spilled = site.metrics()["paging_bodies_spilled_total"]
             consumer.consume("transient", 100)
             numbers: list[int] = []
             for found in consumer.deliveries():
@@ -156,5 +158,7 @@ def run_spill(run: Run) -> None:
             outcome.relations += [
                 exactly("accepted without waiting for a consumer", accepted, count),
                 exactly("not whole or out of order", int(numbers != list(range(count))), 0),
+                Relation("spilled", spilled, least=count // 2),
                 memory_relation(sampler, idle, SPILL_BUDGET),
+                *stall_relations(site, before),
             ]

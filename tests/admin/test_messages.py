@@ -99,7 +99,7 @@ async def test_it_gives_up_after_so_many(site: Site) -> None:
     sample = Sample(queue, select(everything=True), None, 5)
     sample.looked = LOOKS_MAX - 1
     assert sample.step(site.clock())
-    assert (len(sample.found), sample.complete) == (1, False)
+    assert (len(sample.items), sample.complete) == (1, False)
 
 
 @pytest.mark.parametrize(

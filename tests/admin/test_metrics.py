@@ -10,11 +10,13 @@ from annulet.admin import metrics
 from annulet.broker.history import HistoryRecorder
 from annulet.core.audit import AuditEntry
 from annulet.core.message import Message, Origin
+from annulet.residency.residence import residence_of
 from annulet.store.history import History
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site
 from tests.broker.amqp091.old_peer import OldPeer
 from tests.broker.amqp091.peer import Peer
+from tests.residency.acceptance.deep import deep_broker
 from tests.wire.amqp091.old_versions import HEADER_0_8
 
 if TYPE_CHECKING:
@@ -87,11 +89,27 @@ async def test_broker_bounds_log_and_logins(site: Site) -> None:
     assert samples[key("annulet_bound", name="counters_interval_seconds")] == 10
     assert samples[key("annulet_bound", name="body_budget_bytes")] == site.broker.configuration.body_budget_bytes
     assert samples[key("annulet_memory_bodies_bytes")] == samples[key("annulet_queues_paging")] == 0
+    assert samples[key("annulet_bound", name="spill_limit_bytes")] == 0, "a broker in memory spills nothing"
+    for name in ("spill_files", "spill_bytes", "spill_live_bytes", "spill_bodies", "paging_bodies_spilled_total"):
+        assert samples[key(f"annulet_{name}")] == 0
     assert samples[key("annulet_sliced_work")] == 0
     assert samples[key("annulet_paging_messages_unreadable_total")] == 0
     assert samples[key("annulet_paging_messages_selected_total")] == 0
     assert samples[key("annulet_log_window_bytes")] == 0
     assert samples[key("annulet_log_disk_full")] == 0
+
+
+async def test_where_bodies_in_memory_are(site: Site, tmp_path: Path) -> None:
+    samples = await scrape(site)
+    assert samples[key("annulet_body_bytes", residence="head")] == 0
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("q")
+        await deep.publish(range(1500))
+        snapshot = await metrics.gather(deep.broker)
+        pager = deep.broker.pager
+        assert pager is not None
+        assert snapshot.residence == residence_of(deep.queue())
+        assert 0 < snapshot.residence.head <= snapshot.residence.total < pager.budget.used
 
 
 async def test_how_long_the_event_loop_was_held(site: Site) -> None:

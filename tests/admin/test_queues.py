@@ -14,6 +14,7 @@ async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> N
     assert (answer["consumers"], answer["leases"]) == (0, ["to-parquet"])
     assert (answer["messages_added"], answer["messages_replaced"], answer["messages_delivered"]) == (5, 2, 1)
     assert (answer["pending_bytes"], answer["delivering_bytes"]) == (14, 7)
+    assert answer["body_bytes_in_memory"] == {"in_delivery": 7, "direct": 14, "late": 0, "head": 0}
     assert answer["losses"] == {"replaced-ring": 2}
     assert answer["unaccounted"] == 0
     assert answer["arguments"] == {"x-ring-size": 3}

@@ -12,9 +12,10 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.broker.upkeep import LogUpkeep
 from annulet.store.errors import DirectoryInUseError, LogFailedError, StoreError
 from annulet.store.lock import DirectoryLock
-from tests.broker.amqp091.peer import Peer, persistent, publish, turns
+from tests.broker.amqp091.peer import Peer, persistent, publish
 
 
 def make(data: Path | None = None) -> Broker:
@@ -176,17 +177,32 @@ async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypa
     broker = make(tmp_path)
     await broker.start()
 
-    async def maintain() -> None:
+    async def maintain(*, checkpoint: bool = False) -> None:
         raise RuntimeError("defect")
 
+    assert broker._upkeep is not None
+    await broker._upkeep.stop()  # the first round of the start has ended
     monkeypatch.setattr(broker.commit, "maintain", maintain)
-    await turns()
-    broker._maintenance = None
+    broker._upkeep = LogUpkeep(broker.commit, broker.loop, broker.clock())
     broker._on_tick()
-    with structlog.testing.capture_logs():
+    with structlog.testing.capture_logs() as logged:
         await broker.stop()
+    assert "upkeep of the message log failed" in [line["event"] for line in logged]
     with DirectoryLock(tmp_path):
         assert broker.stopping
+
+
+async def test_a_stop_ends_all_ticks() -> None:
+    """Also those that somebody asked for beside the timer's."""
+    broker = make()
+    await broker.start()
+    timer = broker._tick
+    broker._on_tick()
+    await broker.stop()
+    assert timer is not None
+    assert timer.cancelled()
+    assert broker._tick is not None
+    assert broker._tick.cancelled()
 
 
 async def test_messages_expire_without_anybody_asking() -> None:

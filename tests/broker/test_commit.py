@@ -248,6 +248,34 @@ async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog
     assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())
 
 
+@pytest.mark.parametrize(("helps", "told"), [(True, "committed"), (False, "failed")])
+async def test_who_frees_space_on_a_full_disk_is_told_whether_a_checkpoint_has_it(
+    pipeline: CommitPipeline, log: SteeredLog, helps: bool, told: str
+) -> None:
+    class Checkpoint(MaintenanceTask):
+        def work(self) -> None:
+            log.deferred = not helps
+
+    log.deferred = True
+    log.tasks.append(Checkpoint())
+    waiter = Waiter()
+    pipeline.wait_until_noted(waiter)
+    await asyncio.wait(pipeline._upkeep)
+    assert [what for what, _ in waiter.told] == [told]
+    assert len(log.finished) == 1
+
+
+async def test_who_frees_space_is_told_of_a_failed_disk(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    log.error = LogFailedError("disk gone")
+    waiter = Waiter()
+    pipeline.wait_until_noted(waiter)
+    with pytest.raises(StoreError):
+        await pipeline.close()
+    await asyncio.sleep(0)
+    assert [what for what, _ in waiter.told] == ["failed"]
+
+
 class SteeredHistory(History):
     """Fails when the test says so, and keeps the order of writes in the log's list."""
 

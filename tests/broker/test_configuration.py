@@ -35,6 +35,7 @@ def test_defaults_are_those_of_the_command_page() -> None:
     assert configuration.data_directory == Path("annulet-data")
     assert configuration.memory_limit_bytes == int(machine_memory_bytes() * 0.4)
     assert configuration.body_budget_bytes == 256 * 1024 * 1024
+    assert configuration.spill_limit_bytes is None
 
 
 def test_file_sets_everything(tmp_path: Path) -> None:
@@ -44,6 +45,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         data = "/var/lib/annulet"
         memory_limit = "512MiB"
         body_budget = "64MiB"
+        spill_limit = "1GB"
         heartbeat = 0
         frame_max = 65536
         channel_max = 10
@@ -68,6 +70,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.data_directory == Path("/var/lib/annulet")
     assert configuration.memory_limit_bytes == 512 * 1024 * 1024
     assert configuration.body_budget_bytes == 64 * 1024 * 1024
+    assert configuration.spill_limit_bytes == 10**9
     assert (configuration.heartbeat, configuration.frame_max, configuration.channel_max) == (0, 65536, 10)
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()
@@ -129,6 +132,7 @@ def test_data_and_memory_together_are_refused(tmp_path: Path) -> None:
         ('memory_limit = "much"', "memory_limit: 'much' is not an amount of memory"),
         ("memory_limit = 1", "memory_limit: 1 is not within"),
         ('body_budget = "all"', "body_budget: 'all' is not an amount of memory"),
+        ("spill_limit = -1", "spill_limit: -1 is not within 0"),
         ("body_budget = 1000000", "body_budget: 1000000 is not within 1048576"),
         ('[listeners]\namqp = "off"', "listeners.amqp: the AMQP listener cannot be switched off"),
         ('[listeners]\nhttp = "h:x"', "listeners.http: 'h:x': port 'x' is not a number"),

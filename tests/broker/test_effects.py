@@ -13,6 +13,7 @@ from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.core.audit import AuditEntry
+from annulet.core.entry import QueueEntry
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
@@ -90,6 +91,42 @@ async def test_only_persistent_messages_in_durable_queues_are_stored(house: Hous
     house.declare("a")
     assert house.publish(durable=False).record == 0
     assert house.log.statistics().appended == 0
+
+
+class NotingPager:
+    """Notes which entries of which queues no log holds, and which it does."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str]] = []
+
+    def stored(self, entry: QueueEntry) -> None:
+        self.noted.append(("stored", entry.queue.name))
+
+    def unstored(self, entry: QueueEntry) -> None:
+        self.noted.append(("unstored", entry.queue.name))
+
+
+async def test_the_pager_hears_of_every_arrival_and_whether_the_log_has_it(house: House) -> None:
+    pager = NotingPager()
+    house.effects.pager = pager
+    house.declare("t", durable=False)
+    house.publish()
+    house.declare("a")
+    house.publish()
+    house.publish(durable=False)
+    house.declare("e").queue_id = 0  # durable and exclusive: it ends with its connection
+    house.publish()
+    assert pager.noted == [
+        ("unstored", "t"),
+        *[("unstored", "t"), ("stored", "a")],
+        *[("unstored", "t"), ("unstored", "a")],
+        *[("unstored", "t"), ("stored", "a"), ("unstored", "e")],
+    ]
+    pager.noted.clear()
+    for name in ("t", "a"):
+        house.host.unbind_queue(house.host.queues[name], "e", "")
+    house.publish()
+    assert pager.noted == [("unstored", "e")]
 
 
 async def test_ring_victim_is_settled(house: House) -> None:

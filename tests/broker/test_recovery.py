@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.configuration import load
+from annulet.broker.recovery import SPILL_LIMIT_MOST, open_spill
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
 
@@ -215,6 +217,25 @@ async def test_what_recovery_supersedes_is_sent_on_when_everything_is_there(tmp_
             assert contents(queue_of(broker, "configured")) == [b"b1"]
             assert [entry.sequence for entry in queue_of(broker, "z").browse()] == [1, 2, 3]
             assert not broker.hosts["/"].dead_letters.held
+
+
+def test_the_spill_store_is_half_of_the_free_disk_at_most_and_emptied_even_when_it_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "spill" / "00000001.spill"
+    for limit, free, expected in (
+        (None, 100 << 30, SPILL_LIMIT_MOST),
+        (None, 1 << 30, 1 << 29),
+        (None, 0, 1),
+        (5 << 20, 0, 5 << 20),
+        (0, 100 << 30, 0),
+    ):
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"of a broker that was killed")
+        monkeypatch.setattr("shutil.disk_usage", lambda path, free=free: SimpleNamespace(free=free))
+        store = open_spill(tmp_path, limit)
+        assert (0 if store is None else store.limit) == expected
+        assert not left.exists()
 
 
 async def test_what_the_broker_made_by_itself_goes_after_a_restart_as_before(tmp_path: Path) -> None:

@@ -213,6 +213,7 @@ async def test_rows_expire_at_their_time_and_are_not_read_for_it(
         host.tick(clock() + LIFE - 1)
         assert queue.order.count == 1900
         host.tick(clock() + LIFE)
+        queue.finish_slices(clock() + LIFE)
         assert (queue.order.count, queue.order.paged_count(), queue.pending_bytes) == (0, 0, 0)
         assert queue.counters.removed[RemovalReason.EXPIRED] == 1900
         assert queue.counters.bytes_removed == removed + size

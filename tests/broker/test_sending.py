@@ -177,7 +177,7 @@ async def test_a_store_that_fails_meanwhile_is_a_full_disk(broker: Broker, monke
     queue_of(broker, "q")
     session = session_on(broker)
     destination = session.destination("q")
-    monkeypatch.setattr(session.host.effects, "store", full_disk)
+    monkeypatch.setattr(broker.log, "append", full_disk)
     with pytest.raises(DiskFull, match="no space left"):
         session.send(session.taken(destination, durable=True), destination)
     assert broker.refused_publishes == 1

@@ -62,11 +62,13 @@ def test_options_take_the_shape_of_the_file() -> None:
             "heartbeat": 0,
             "memory_limit": "1GB",
             "body_budget": "2MiB",
+            "spill_limit": "0",
         }
     ) == {
         "memory": True,
         "memory_limit": "1GB",
         "body_budget": "2MiB",
+        "spill_limit": "0",
         "heartbeat": 0,
         "listeners": {"amqp": ":1", "bulk": "off"},
         "log": {"format": "json"},

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.expiry import COMPACTION_MINIMUM, ExpiryIndex
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.entry import PENDING, REMOVED, QueueEntry
+from annulet.core.expiry import COMPACTION_MINIMUM, ExpiryIndex, expire_later, has_expired
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.sliced import SLICE_MESSAGES
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, make_queue, queue_of
+from tests.hypothesis_profiles import fewer_examples
 
 
 def indexed(*times):
@@ -40,11 +48,11 @@ def test_removed_entries_are_not_due_and_do_not_pile_up():
 def test_very_many_that_expire_at_once_go_in_slices_and_nothing_is_dispatched_meanwhile():
     effects = SlicingEffects()
     queue = queue_of(effects)
-    count = AT_ONCE_MAX + 3 * SLICE_MESSAGES
+    count = 4 * SLICE_MESSAGES
     for number in range(count):
         queue.enqueue(make_message(str(number), expires_at=NOW + 1), NOW)
     queue.enqueue(make_message("lives"), NOW)
-    assert queue.tick(NOW + 1) == AT_ONCE_MAX
+    assert queue.tick(NOW + 1) == SLICE_MESSAGES
     session = RecordingSession()
     session.consume(queue, now=NOW + 1)
     turns = 0
@@ -63,7 +71,7 @@ def test_very_many_that_expire_at_once_go_in_slices_and_nothing_is_dispatched_me
 def test_a_consumer_that_comes_before_the_tick_waits_for_the_slices_too():
     effects = SlicingEffects()
     queue = queue_of(effects)
-    for _ in range(AT_ONCE_MAX + 2):
+    for _ in range(SLICE_MESSAGES + 2):
         queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
     queue.enqueue(make_message("lives"), NOW)
     queue.pause(NOW)
@@ -80,7 +88,7 @@ def test_a_consumer_that_comes_before_the_tick_waits_for_the_slices_too():
 def test_who_asks_for_messages_has_all_that_expired_removed_first():
     effects = SlicingEffects()
     queue = queue_of(effects)
-    for _ in range(AT_ONCE_MAX + 2):
+    for _ in range(SLICE_MESSAGES + 2):
         queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
     queue.enqueue(make_message("lives"), NOW)
     queue.tick(NOW + 1)
@@ -89,15 +97,12 @@ def test_who_asks_for_messages_has_all_that_expired_removed_first():
     assert not queue.halted
 
 
-def test_a_ring_and_a_queue_that_is_deleted_wait_for_no_slice():
+def test_a_queue_that_is_deleted_waits_for_no_slice():
     effects = SlicingEffects()
-    ring, queue = queue_of(effects, ring_size=9999), queue_of(effects)
-    for one in (ring, queue):
-        for _ in range(AT_ONCE_MAX + 2):
-            one.enqueue(make_message("old", expires_at=NOW + 1), NOW)
-        one.tick(NOW + 1)
-    assert ring.order.count == 0
-    assert len(effects.works) == 1
+    queue = queue_of(effects)
+    for _ in range(SLICE_MESSAGES + 2):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    queue.tick(NOW + 1)
     queue.delete(NOW + 1)
     effects.turns(NOW + 1)
     assert queue.order.count == 0
@@ -106,9 +111,174 @@ def test_a_ring_and_a_queue_that_is_deleted_wait_for_no_slice():
 def test_a_defect_while_many_expire_stops_nobody():
     effects = SlicingEffects()
     queue = queue_of(effects)
-    for _ in range(AT_ONCE_MAX + 2):
+    for _ in range(SLICE_MESSAGES + 2):
         queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
     queue.tick(NOW + 1)
     effects.works.pop().abandon(NOW + 1)
     assert not queue.halted
     assert queue.tick(NOW + 1) == 2
+    assert queue.order.count == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ring_size": 3 * SLICE_MESSAGES},
+        {"ring_size": 3 * SLICE_MESSAGES, "priorities": 3},
+        {"max_length": 3 * SLICE_MESSAGES, "overflow": "ring"},
+        {"max_bytes": 9 * SLICE_MESSAGES, "overflow": "ring", "evict": "newest"},
+        {"max_length": 3 * SLICE_MESSAGES, "overflow": "block"},
+        {"max_length": 3 * SLICE_MESSAGES, "overflow": "reject"},
+    ],
+)
+def test_what_expires_in_slices_takes_no_room_of_what_lives(settings: dict[str, Any]):
+    """The queue is full, mostly of what has just expired: as much of it goes at once as the arrivals need."""
+    effects = SlicingEffects()
+    queue = queue_of(effects, **settings)
+    lives = [queue.enqueue(make_message("liv"), NOW) for _ in range(SLICE_MESSAGES)]
+    for _ in range(2 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    queue.tick(NOW + 1)
+    arrivals = []
+    for _ in range(2 * SLICE_MESSAGES):
+        message = make_message("new")
+        assert queue.refusal(message) == ""
+        arrivals.append(queue.enqueue(message, NOW + 1))
+        assert not queue.blocked
+    assert queue.order.count == 3 * SLICE_MESSAGES
+    effects.turns(NOW + 1)
+    assert {entry.state for entry in lives + arrivals} == {PENDING}
+    assert queue.counters.removed[RemovalReason.EXPIRED] == queue.ledger.total == 2 * SLICE_MESSAGES
+    check_invariants(queue)
+
+
+def test_a_consumer_with_a_selector_meets_many_expired_in_slices_too():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    consumer = session.consume(queue, messages=0, selector="k = 'a'")
+    for _ in range(2 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1, k="a"), NOW)
+    queue.enqueue(make_message("lives", k="a"), NOW)
+    consumer.window.messages_max = 5
+    queue.wake(NOW + 1)
+    assert (session.received, len(effects.works)) == ([], 1)
+    assert queue.counters.removed[RemovalReason.EXPIRED] == SLICE_MESSAGES
+    effects.turns(NOW + 1)
+    assert session.received == ["lives"]
+
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"priorities": 3},
+    {"ring_size": 4},
+    {"ring_size": 4, "priorities": 3},
+    {"ring_size": 4, "evict": "least-important", "priorities": 3},
+    {"max_length": 4, "overflow": "ring"},
+    {"max_length": 5, "overflow": "ring", "limit_counts": "all"},
+    {"max_bytes": 6, "overflow": "ring", "evict": "newest"},
+    {"max_length": 4, "overflow": "reject"},
+    {"max_length": 4, "overflow": "block"},
+    {"group_mode": "sticky"},
+    {"non_destructive": True},
+]
+
+
+class ExpiryInSlices:
+    """A queue that has what expired removed turns later beside one that has it at once: nobody can tell them apart."""
+
+    def __init__(self, settings: dict[str, Any], chance: random.Random) -> None:
+        self.chance = chance
+        self.effects = SlicingEffects()
+        self.queues = [queue_of(self.effects, **settings), queue_of(**settings)]
+        self.held: list[list[list[QueueEntry]]] = [[], []]
+        self.sessions: list[RecordingSession] = []
+        self.now = NOW
+        self.number = 0
+        self.actions = [
+            self.publish, self.publish, self.publish, self.many_expire, self.many_expire, self.take, self.give_back,
+            self.effects_turn, self.consume, self.die,
+        ]  # fmt: skip
+
+    def step(self) -> None:
+        self.chance.choice(self.actions)()
+        for queue in self.queues:
+            check_invariants(queue)
+
+    def publish(self) -> None:
+        self.number += 1
+        life, delay = self.chance.choice([0, 0, 1, 4, 9]), self.chance.choice([0, 0, 0, 5])
+        refusals = []
+        for queue in self.queues:
+            message = make_message(
+                str(self.number), accepted_at=self.now, expires_at=life and self.now + life,
+                deliver_at=delay and self.now + delay, priority=self.number % 3, k=str(self.number % 3),
+            )  # fmt: skip
+            refusals.append(queue.refusal(message))
+            if not refusals[-1]:
+                queue.enqueue(message, self.now)
+        assert refusals[0] == refusals[1]
+        assert self.queues[0].blocked == self.queues[1].blocked
+
+    def many_expire(self) -> None:
+        """Time goes on. The one queue has what has expired there still, and slices to come."""
+        self.effects.turns(self.now)  # or what consumers wait for might expire
+        self.now += self.chance.randint(1, 5)
+        if has_expired(self.queues[0], self.now):
+            expire_later(self.queues[0], self.now)
+        for queue in self.queues:
+            queue.tick(self.now)
+
+    def take(self) -> None:
+        count = self.chance.randint(1, 3)
+        taken = [queue.acquire(count, -1, self.now) for queue in self.queues]
+        assert [entry.sequence for entry in taken[0]] == [entry.sequence for entry in taken[1]]
+        for held, entries in zip(self.held, taken, strict=True):
+            held.append(entries)
+
+    def give_back(self) -> None:
+        self.effects.turns(self.now)  # or consumers that wait for the slices would be offered it first
+        for queue, held in zip(self.queues, self.held, strict=True):
+            if held:
+                queue.return_entries(held.pop(0), self.now)
+
+    def effects_turn(self) -> None:
+        self.effects.turn(self.now)
+
+    def consume(self) -> None:
+        if not self.sessions:
+            self.sessions = [RecordingSession() for _ in self.queues]
+            for queue, session in zip(self.queues, self.sessions, strict=True):
+                session.consume(queue, messages=2, now=self.now)
+
+    def die(self) -> None:
+        self.effects.turns(self.now)
+        if self.sessions:
+            assert self.sessions[0].received == self.sessions[1].received
+        for session in self.sessions:
+            session.close(self.now)
+        self.sessions = []
+
+    def end(self) -> None:
+        self.effects.turns(self.now)
+        for queue in self.queues:
+            queue.tick(self.now)
+        states = [
+            (
+                [entry.sequence for entry in queue.order.entries()],
+                sorted(entry.sequence for entry in queue.delivering),
+                queue.counters.as_dict(),
+                sorted((loss.sequence, loss.reason) for loss in queue.ledger.query()),
+            )
+            for queue in self.queues
+        ]
+        assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@fewer_examples(15)
+@given(seed=st.integers(0, 1 << 32))
+def test_nobody_can_tell_expiry_in_slices_from_that_at_once(kind: dict[str, Any], seed: int):
+    pair = ExpiryInSlices(kind, random.Random(seed))
+    for _ in range(50):
+        pair.step()
+    pair.end()

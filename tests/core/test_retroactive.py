@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from annulet.core.retroactive import copy_of, is_ring, newest, owner_of, ring_name
+import pytest
+
+from annulet.core.errors import ContentUnavailable, PreconditionFailed
+from annulet.core.paged_order import paged_order_of
+from annulet.core.retroactive import copy_of, is_ring, kept_messages, owner_of, ring_name
 from annulet.core.virtual_host import VirtualHost
+from annulet.residency import walk as walk_module
 from tests.core.helpers import NOW
 from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
+from tests.residency.doubles import Disk, bodies_of, pages_of
 
 RING = "amq.retroactive.multicast.news"
 
@@ -163,6 +169,42 @@ def test_names_and_copies():
         assert getattr(copy, name) == getattr(message, name)
     for body in "AB":
         send(host, "news", body)
-    assert [message.body for message in newest(ring, 1)] == [b"B"]
-    assert newest(ring, 0) == []
+    kept = kept_messages(ring)
+    assert [message.body for message in kept] == [b"A", b"B"]
+    assert not {*kept} & {entry.message for entry in ring.order.entries()}, "each is stored by itself"
     assert owner_of(ring) == ("news", "multicast")
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_what_is_kept_on_disk_is_read_for_a_new_queue_or_that_does_not_join(monkeypatch, deep):
+    monkeypatch.setattr(walk_module, "WALK_MESSAGES", 7)
+    host, disk = retroactive(30), Disk()
+    ring = host.queues[RING]
+    ring.queue_id, ring.durable = 7, True
+    for number in range(40):
+        message = note(f"{number}", to="news", durable=True)
+        disk.store(ring, message, ring.next_sequence)
+        ring.enqueue(message, NOW)
+    pages = pages_of(ring, disk)
+    if deep:
+        order = paged_order_of(ring, pages)
+        order.keep_messages = 2
+        order.page_out(1 << 60, 100)
+    else:
+        bodies_of(ring, disk).let_all_go(1 << 60)
+    paged = ring.order.paged_count()
+    disk.failing = True
+    with pytest.raises(ContentUnavailable, match="address 'news': the disk does not give now what it keeps"):
+        address(host, "news", "q")
+    assert host.addresses["news"].queues() == []
+    disk.failing = False
+    disk.damaged.add(20)
+    if not deep:
+        ring.bodies.retry()
+    address(host, "news", "q")
+    assert held(host, "q") == [[str(number) for number in range(10, 40) if number != 19]]
+    assert (ring.order.paged_count(), bool(paged)) == (paged, deep)
+    pages._room = lambda: 100
+    if deep:
+        with pytest.raises(PreconditionFailed, match="joins a retroactive address has to read all of it"):
+            address(host, "news", "other")

@@ -6,11 +6,13 @@ import dataclasses
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
+from annulet.core.errors import InvalidArgument, PreconditionFailed
 from annulet.core.invariants import check_invariants
+from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, send
+from tests.core.management.test_deep_scan import deep_site
 
 
 def filled(effects=None, **settings):
@@ -121,3 +123,53 @@ def test_what_is_not_in_delivery_is_left_alone():
     message = entry.message
     revise_delivering(entry, {"why": "because"})
     assert entry.message is message
+
+
+READING = [
+    ({"max_length": 100, "overflow": "page"}, "overflow=page"),
+    ({"ring_size": 100, "evict": "newest"}, "evict=newest"),
+    ({"message_ttl": 10_000}, "a time to live"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), READING)
+def test_settings_that_know_each_message_read_a_deep_queue_or_are_refused(changes, words):
+    site = deep_site()
+    host, queue = site.host, site.queue
+    wanted = dataclasses.replace(queue.settings, **changes)
+    site.pages._room = lambda: 100
+    with pytest.raises(PreconditionFailed, match=f"queue 'q': {words} has to read all of it, but 38 of its messages"):
+        host.update_queue(queue, wanted, NOW)
+    site.pages._room = lambda: 1 << 30
+    site.disk.failing = True
+    with pytest.raises(PreconditionFailed, match=f"{words} has to read all of it, but the disk does not give it now"):
+        host.update_queue(queue, wanted, NOW)
+    assert (queue.settings == wanted, queue.order.paged_count()) == (False, 38)
+    site.disk.failing = False
+    site.pages.retry()
+    host.update_queue(queue, wanted, NOW)
+    assert (queue.settings, queue.order.paged_count()) == (wanted, 0)
+    assert [int(entry.message.body) for entry in queue.order.entries()] == list(range(1, 41))
+    assert queue.counters.removed[RemovalReason.UNREADABLE] == 0
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"min_ttl": 10},
+        {"max_length": 100, "overflow": "reject"},
+        {"max_bytes": 100_000, "overflow": "block"},
+        {"ring_size": 100, "evict": "oldest"},
+        {"max_delivery_attempts": 3},
+    ],
+)
+@pytest.mark.parametrize("choosy", [False, True])
+def test_other_settings_hold_for_rows_as_they_are(changes, choosy):
+    site = deep_site()
+    if choosy:
+        site.choosy(1)
+    rows, reads = site.queue.order.paged_count(), len(site.disk.reads)
+    site.host.update_queue(site.queue, dataclasses.replace(site.queue.settings, **changes), NOW)
+    assert (site.queue.order.paged_count(), len(site.disk.reads), rows > 0) == (rows, reads, True)
+    check_invariants(site.queue)

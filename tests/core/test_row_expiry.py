@@ -14,7 +14,7 @@ from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.row_expiry import first_row, life_of, next_expiry
 from annulet.core.settings import QueueSettings
-from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
@@ -139,18 +139,18 @@ def test_out_of_turn_and_timed_messages_among_rows_expire_at_their_own_time():
 def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
     effects = SlicingEffects()
     aging = Aging(effects=effects)
-    aging.put([0] * (AT_ONCE_MAX + 2 * SLICE_MESSAGES))
+    aging.put([0] * (3 * SLICE_MESSAGES))
     aging.put([1])
     aging.page()
-    assert aging.queue.tick(NOW + LIFE) == AT_ONCE_MAX
+    assert aging.queue.tick(NOW + LIFE) == SLICE_MESSAGES
     session = RecordingSession()
     session.consume(aging.queue, now=NOW + LIFE)
     assert session.received == []
     effects.turn(NOW + LIFE)
     assert session.received == []
     effects.turn(NOW + LIFE)
-    assert [int(body) for body in session.received] == [AT_ONCE_MAX + 2 * SLICE_MESSAGES + 1]
-    assert aging.queue.ledger.total == AT_ONCE_MAX + 2 * SLICE_MESSAGES
+    assert [int(body) for body in session.received] == [3 * SLICE_MESSAGES + 1]
+    assert aging.queue.ledger.total == 3 * SLICE_MESSAGES
     check_invariants(aging.queue)
 
 

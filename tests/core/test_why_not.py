@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.errors import InvalidArgument
+from annulet.core.expiry import expire_later
 from annulet.core.queue import Queue
 from annulet.core.returning import return_many
 from annulet.core.why_not import LOOKS_MAX, Obstacle, WhyNot, why_not
@@ -150,7 +151,7 @@ def test_very_many_on_their_way_come_first(session, expires):
     session.consume(queue, messages=0)
     put(queue)
     if expires:
-        queue.expire_later(NOW)
+        expire_later(queue, NOW)
     else:
         return_many(queue, [*queue.acquire(1, -1, NOW), *send(queue, "other")], NOW, 1, counted=True)
     answer = ask(queue, session)

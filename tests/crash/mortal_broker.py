@@ -46,6 +46,9 @@ SEGMENT = 16 << 10
 CHECKPOINT_BYTES = 64 << 10
 """Small, so that a round of some hundred messages meets checkpoints, compaction and removal."""
 
+STEPS_BY_TIME = 20
+"""After so many steps a checkpoint is asked for as by the clock, whatever was written: early in a round, too."""
+
 PADDING = bytes(range(256)) * 3
 HOUR = 3_600_000
 QUEUES: dict[str, dict[str, Any]] = {
@@ -260,7 +263,7 @@ async def run(order: Order, tell: Callable[..., None]) -> None:
             if here.broker.commit.failed:
                 tell("failed")
                 return
-            await here.broker.commit.maintain()
+            await here.broker.commit.maintain(checkpoint=number % STEPS_BY_TIME == 0)
     tell("stopped")
 
 

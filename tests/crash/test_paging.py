@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 
 from annulet.core.paged_order import KEEP_MESSAGES
@@ -75,3 +79,44 @@ def test_a_deep_queue_survives_kills(process: BrokerProcess, scene: Scene, momen
 @pytest.mark.timeout(3600)
 def test_a_deep_queue_survives_many_kills(process: BrokerProcess, scene: Scene, moments: random.Random) -> None:
     kill_rounds(process, scene, moments, ROUNDS_SOAK)
+
+
+WORK = "/api/v1/queues/%2F/work"
+MOVED = 1500
+
+
+def moving(process: BrokerProcess) -> str:
+    """Begin to move everything; return the operation's path."""
+    request = urllib.request.Request(
+        f"{process.http_url}{WORK}/operations",
+        json.dumps({"operation": "move", "selector": "part = 'all'", "destination": "late"}).encode(),
+        {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return f"{WORK}/operations/{json.load(answer)['id']}"
+
+
+def test_a_kill_amid_a_move_leaves_each_message_in_one_queue(process: BrokerProcess, scene: Scene) -> None:
+    channel = scene.channel()
+    for queue in ("work", "late"):
+        channel.queue_declare(queue, durable=True)
+    all_of_it = pika.BasicProperties(delivery_mode=2, headers={"part": "all"})
+    for number in range(MOVED - 1):
+        channel.basic_publish("", "work", encode(number), all_of_it)
+    channel.confirm_delivery()
+    channel.basic_publish("", "work", encode(MOVED - 1), all_of_it)
+    channel.connection.close()
+    assert paged(process) > 0
+    operation = moving(process)
+    while process.get(operation)["done"] < MOVED // 4:
+        pass
+    process.restart()
+    operation = moving(process)  # begun again it goes on with the rest
+    while process.get(operation)["state"] == "running":
+        pass
+    rest = process.get(operation)["done"]
+    channel = scene.channel()
+    late = [number for number, _ in contents(channel, "late")]
+    assert (contents(channel, "work"), late) == ([], list(range(MOVED)))
+    assert 0 < rest < MOVED, "what was moved before the kill is where it was moved to"
+    channel.connection.close()

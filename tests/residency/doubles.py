@@ -10,9 +10,11 @@ from typing import Any
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
-from annulet.residency.bodies import BodyStore, StoredBodies
+from annulet.residency.bodies import StoredBodies
+from annulet.residency.body_store import BodyStore
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
+from annulet.residency.spilling import Spilling
 from annulet.store.interface import LoggedMessage
 from tests.core.helpers import make_message, queue_of
 
@@ -64,6 +66,94 @@ class Disk:
         self.prefetched.extend(records)
 
 
+class SpillPlace:
+    """A place in :class:`Spill`; it counts as given back when it is gone."""
+
+    def __init__(self, spill: Spill, number: int) -> None:
+        self.spill = spill
+        self.number = number
+        self.readable = False
+
+    def __del__(self) -> None:
+        self.spill.used -= len(self.spill.bodies.pop(self.number))
+
+
+class SpillWork:
+    error: OSError | None = None
+
+    def __init__(self, spill: Spill, bodies: list[bytes]) -> None:
+        self.spill = spill
+        self.bodies = bodies
+        self.places: list[SpillPlace] = []
+
+    def take_places(self) -> list[SpillPlace]:
+        self.places = [self.spill.place(body, readable=False) for body in self.bodies]
+        return self.places
+
+    def run(self) -> None:
+        if self.spill.refusing:
+            self.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def finish(self) -> None:
+        for place in self.places:
+            place.readable = self.error is None
+        self.places = []
+
+    def following(self) -> None:
+        return None
+
+
+class Spill:
+    """Spilled bodies in a dictionary."""
+
+    def __init__(self, limit: int = 1 << 40) -> None:
+        self.limit = limit
+        self.bodies: dict[int, bytes] = {}
+        self.used = 0  # counted, as places go at any moment
+        self.writes: list[int] = []
+        self.reads: list[int] = []
+        self.prefetched: list[SpillPlace] = []
+        self.damaged: set[int] = set()
+        self.failing = False
+        self.refusing = False
+        self.upkeeps: list[SpillWork] = []
+        self._number = 0
+
+    def place(self, body: bytes, *, readable: bool = True) -> SpillPlace:
+        self._number += 1
+        self.bodies[self._number] = body
+        self.used += len(body)
+        place = SpillPlace(self, self._number)
+        place.readable = readable
+        return place
+
+    def has_room(self, size: int) -> bool:
+        return self.used + size <= self.limit
+
+    def write(self, bodies: list[bytes]) -> SpillWork:
+        self.writes.append(len(bodies))
+        return SpillWork(self, bodies)
+
+    def read(self, places: Sequence[SpillPlace]) -> list[bytes | None]:
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.reads.append(len(places))
+        return [None if place.number in self.damaged else self.bodies[place.number] for place in places]
+
+    def prefetch(self, places: Sequence[SpillPlace]) -> None:
+        self.prefetched.extend(places)
+
+    def reclaim(self, most: int) -> bool:
+        return most < 0
+
+    def upkeep(self) -> SpillWork | None:
+        return self.upkeeps.pop() if self.upkeeps else None
+
+
+def spilling_of(spill: Spill) -> Spilling:
+    return Spilling(spill, PagingFigures())
+
+
 def made_of(
     stored: list[LoggedMessage | None], queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
 ) -> list[Message | None]:
@@ -108,9 +198,9 @@ def pages_of(
     return QueuePages(queue, disk, PagingFigures(), room, ask_turn)
 
 
-def bodies_of(queue: Queue, disk: Disk) -> StoredBodies:
+def bodies_of(queue: Queue, disk: Disk, spilling: Spilling | None = None) -> StoredBodies:
     """Return the bodies of a queue, which may leave from now on."""
-    bodies = StoredBodies(queue, BodyStore(disk, PagingFigures(), plenty))
+    bodies = StoredBodies(queue, BodyStore(disk, PagingFigures(), plenty, None, spilling))
     queue.bodies = bodies
     return bodies
 

@@ -11,8 +11,9 @@ from annulet.core.entry import DELIVERING
 from annulet.core.errors import ContentUnavailable
 from annulet.core.groups import GroupTable
 from annulet.core.reasons import RemovalReason
-from annulet.residency import bodies as bodies_module
-from annulet.residency.bodies import SAMPLE, BodyStore
+from annulet.residency import body_store
+from annulet.residency.bodies import SAMPLE
+from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import drift_of
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
@@ -230,7 +231,7 @@ def test_browsers_wait_for_the_disk_and_pass_over_damage():
 
 
 def test_what_was_read_ahead_makes_room_for_what_comes(monkeypatch):
-    monkeypatch.setattr(bodies_module, "AHEAD_BYTES", 100)
+    monkeypatch.setattr(body_store, "AHEAD_BYTES", 100)
     _, disk, entries, bodies = priority_queue(30)
     bodies.let_all_go(ALL)
     store = bodies.store

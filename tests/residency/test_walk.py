@@ -24,7 +24,7 @@ def test_it_shows_what_is_taken_selected_or_added_meanwhile_as_it_was(monkeypatc
     pages = pages_of(queue, disk)
     before, rows, later = (stored_entries(queue, disk, count) for count in (5, 6000, 10))
     pages.add(rows, bytearray(6000))
-    found = pages.snapshot(before, 0)
+    found = pages.snapshot(before).walk(0)
     assert isinstance(found, PageWalk)
     assert found.sequence == 1
     pages.load(insist=False)
@@ -35,7 +35,7 @@ def test_it_shows_what_is_taken_selected_or_added_meanwhile_as_it_was(monkeypatc
     disk.settled.update(entry.message.record for entry in rows[100:200])
     disk.damaged.add(rows[300].message.record)
     assert walked(found) == [number for number in range(1, 6006) if not 106 <= number < 206 and number != 306]
-    again = pages.snapshot([], 5000)
+    again = pages.snapshot([]).walk(5000)
     assert isinstance(again, PageWalk)
     assert walked(again) == list(range(5000, 6016))
 
@@ -44,7 +44,7 @@ def test_it_reads_large_messages_in_small_slices() -> None:
     queue, disk = durable_queue(), Disk()
     pages = pages_of(queue, disk)
     pages.add(stored_entries(queue, disk, 20, size=WALK_BYTES // 2), bytearray(20))
-    found = pages.snapshot([], 0)
+    found = pages.snapshot([]).walk(0)
     first = found.following()
     assert first is not None
     assert len(first) == 2
@@ -54,7 +54,7 @@ def test_it_waits_for_the_disk_and_for_what_is_not_written() -> None:
     queue, disk = durable_queue(), Disk()
     pages = pages_of(queue, disk)
     pages.add(stored_entries(queue, disk, 20), bytearray(20))
-    found = pages.snapshot([], 0)
+    found = pages.snapshot([]).walk(0)
     disk.failing = True
     assert (found.following(), found.sequence) == (None, 1)
     disk.failing = False
@@ -64,3 +64,36 @@ def test_it_waits_for_the_disk_and_for_what_is_not_written() -> None:
     entries = found.following()
     assert entries is not None
     assert ([entry.sequence for entry in entries], found.sequence) == (list(range(1, 21)), 0)
+
+
+def test_a_view_is_walked_over_in_parts_as_often_as_one_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WALK_MESSAGES", 7)
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    before, rows = (stored_entries(queue, disk, count) for count in (5, 6000))
+    pages.add(rows, bytearray(6000))
+    view = pages.snapshot(before)
+    pages.skip(6000)
+    for first, last, seen in (
+        (0, 3, range(1, 4)),
+        (4, 8, range(4, 9)),
+        (0, 3, range(1, 4)),
+        (6000, -1, range(6000, 6006)),
+    ):
+        part = view.walk(first, last)
+        assert isinstance(part, PageWalk)
+        assert walked(part) == list(seen)
+    assert view.walk(7000).sequence == 0
+
+
+def test_only_the_rows_that_were_chosen_are_read() -> None:
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    rows = stored_entries(queue, disk, 6000)
+    pages.add(rows, bytearray([sequence % 10 == 0 for sequence in range(6000)]))
+    disk.settled.add(rows[3].message.record)
+    disk.damaged.add(rows[5].message.record)
+    part = pages.snapshot([]).walk(0, -1, [1, 2, 4, 6, 5000, 7000])
+    assert isinstance(part, PageWalk)
+    assert walked(part) == [2, 5000]
+    assert (disk.reads, part.passed, part.damaged) == ([3], 4, [6])

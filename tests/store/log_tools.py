@@ -17,7 +17,9 @@ SEGMENT = 16 << 10
 
 
 class View(ContentView):
-    name = "amqp-0-9-1"
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "amqp-0-9-1"  # an attribute of the object: compiled code does not look at the class
 
 
 ORIGIN = Origin("exchange", "key", "guest@127.0.0.1:1", View())

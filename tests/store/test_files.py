@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from annulet.store.files import BUFFERS_PER_CALL, OsFileSystem
+from annulet.store.catalogue import Catalogue
+from annulet.store.files import BUFFERS_PER_CALL, OsFileSystem, create_private
+from annulet.store.history import History
 
 
 def test_buffers_beyond_one_call_arrive_in_order(tmp_path: Path) -> None:
@@ -62,3 +64,21 @@ def test_reading_ahead_is_a_hint(tmp_path: Path) -> None:
     file.prefetch(0, 1 << 20)
     assert file.read(0, 10) == b"abc"
     file.close()
+
+
+@pytest.mark.parametrize("kind", [Catalogue, History])
+def test_databases_are_for_their_user_alone(tmp_path: Path, kind: type[Catalogue | History]) -> None:
+    """With their journals, whatever the umask; one that is there already keeps the mode its operator gave it."""
+    path = tmp_path / "file.sqlite"
+    former = os.umask(0)
+    try:
+        database = kind(path)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+        database.close()
+    finally:
+        os.umask(former)
+    assert set(modes.values()) == {0o600}
+    assert "file.sqlite-wal" in modes
+    path.chmod(0o640)
+    create_private(str(path))
+    assert path.stat().st_mode & 0o777 == 0o640

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from annulet.store import inspection
-from annulet.store.data_format import FORMAT_FILE, QUARANTINE_DIRECTORY, STAGING_DIRECTORY, UNFINISHED_BACKUP
+from annulet.store.data_format import (
+    FORMAT_FILE,
+    QUARANTINE_DIRECTORY,
+    SPILL_DIRECTORY,
+    STAGING_DIRECTORY,
+    UNFINISHED_BACKUP,
+)
 from annulet.store.errors import DirectoryInUseError
 from annulet.store.inspection import ERROR, NOTE, WARNING, Inspection, inspect, repair
 from annulet.store.lock import DirectoryLock
@@ -195,6 +201,7 @@ def test_repair_removes_temporary_files_and_nothing_else(data: Path) -> None:
 def test_files_nobody_knows_and_the_quarantine_are_told_and_stay(data: Path) -> None:
     (data / "letter.txt").touch()
     (data / "messages" / "letter.txt").touch()
+    (data / SPILL_DIRECTORY / "00000001.spill").touch()
     (data / QUARANTINE_DIRECTORY).mkdir()
     (data / QUARANTINE_DIRECTORY / "1-64.json").write_text(json.dumps({}))
     (data / QUARANTINE_DIRECTORY / "1-64.record").write_bytes(bytes(98))

@@ -40,6 +40,76 @@ def test_a_checkpoint_that_is_not_due_is_not_written() -> None:
     assert "CheckpointTask" in upkeep(log, checkpoint=True)
 
 
+def filled(log: MessageLog, count: int = 60) -> list[int]:
+    """Write ``count`` messages of 1 KB to some segments of 16 KiB; return their records."""
+    records = [log.append(message(bytes(1000) + b"%d" % number), [(1, number + 1)]) for number in range(count)]
+    flush(log)
+    return records
+
+
+def test_an_idle_log_gives_everything_back_and_then_writes_nothing() -> None:
+    """Asked time after time, as by a clock: nobody publishes any more, so bytes never ask for a checkpoint."""
+    files = SimulatedFiles()
+    log = opened(files)
+    records = filled(log)
+    assert len(segments(files)) > 3
+    for record in records[1:]:
+        log.settle(record, 1)
+    flush(log)
+    kinds = [upkeep(log, checkpoint=True) for _ in range(2)]
+    assert "RemoveTask" in kinds[1]
+    assert "CompactTask" in kinds[1]
+    assert segments(files)[:1] == [1]
+    assert len(segments(files)) == 2, "the one that holds the first message, and the open one"
+    assert len(files.names_now[segment_name(1)].data) < 2000
+    before = files.operations
+    assert upkeep(log, checkpoint=True) == []
+    assert files.operations == before
+    assert len(live(opened(files.copied()))) == 1
+
+
+def test_segments_a_start_finds_dead_go_without_new_traffic() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    for record in filled(log):
+        log.settle(record, 1)
+    flush(log)
+    again = opened(files.copied())
+    assert isinstance(again._space.files, SimulatedFiles)
+    for _ in range(2):
+        upkeep(again, checkpoint=True)
+    assert len(segments(again._space.files)) == 1
+    assert upkeep(again, checkpoint=True) == []
+
+
+def test_a_dead_segment_the_end_of_the_log_lies_in_asks_for_no_checkpoint() -> None:
+    """Nothing was sealed behind it yet, so no checkpoint could cover it, however many were written."""
+    files = SimulatedFiles()
+    log = opened(files)
+    records = filled(log, 10)
+    for record in records:
+        log.settle(record, 1)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    cancelled = [log.append(message(bytes(4000)), [(1, 100 + number)]) for number in range(4)]
+    assert cancelled[-1] >> 24 > records[-1] >> 24, "the window goes on in the next segment"
+    for record in cancelled:
+        log.settle(record, 1)
+    kinds = [upkeep(log, checkpoint=True).count("CheckpointTask") for _ in range(4)]
+    assert kinds[1:] == [0, 0, 0], kinds
+
+
+def test_a_request_waits_for_the_checkpoints_turn() -> None:
+    log = opened(SimulatedFiles())
+    filled(log, 1)
+    first = log.maintenance()
+    assert first is not None
+    assert log.maintenance(checkpoint=True) is None  # one task at a time
+    first.run()
+    log.finish(first)
+    assert "CheckpointTask" in upkeep(log)
+
+
 def test_one_task_at_a_time() -> None:
     log = opened(SimulatedFiles())
     task = log.maintenance()

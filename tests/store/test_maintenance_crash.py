@@ -114,3 +114,54 @@ def test_a_busy_log_still_removes_and_compacts() -> None:
         log.complete(batch)
     assert compacted >= 1
     assert sum(body.startswith(b"old") for body in live(opened(files.copied()))) == 2
+
+
+class PowerLossError(Exception):
+    """Not an ``OSError``: nothing cleans up behind it."""
+
+
+class MortalFiles(SimulatedFiles):
+    """Loses power before the operation ``dies_at``."""
+
+    dies_at = -1
+
+    def operation(self, name: str) -> None:
+        if self.operations + 1 == self.dies_at:
+            raise PowerLossError
+        super().operation(name)
+
+
+def upkeep_by_time(files: MortalFiles, dies_after: int = 1 << 30) -> list[str]:
+    """Let a clock ask a log in which all but two messages are acknowledged for checkpoints until it has no more."""
+    log = opened(files)
+    records = [log.append(message(b"old %02d" % number + bytes(900)), [(1, number + 1)]) for number in range(40)]
+    flush(log)
+    for record in records[1:-1]:
+        log.settle(record, 1)
+    flush(log)
+    files.dies_at = files.operations + 1 + dies_after
+    kinds = []
+    while done := upkeep(log, checkpoint=True):
+        kinds += done
+    return kinds
+
+
+def test_death_at_every_write_point_of_checkpoints_by_time() -> None:
+    whole = MortalFiles()
+    kinds = upkeep_by_time(whole)
+    assert {"CheckpointTask", "RemoveTask", "CompactTask"} <= set(kinds)
+    begun = whole.dies_at - 1 - (1 << 30)
+    points = whole.operations - begun
+    assert points > 20
+    chance = random.Random(5)
+    for point in range(points):
+        files = MortalFiles()
+        with pytest.raises(PowerLossError):
+            upkeep_by_time(files, point)
+        again = opened(files.crashed(chance))
+        assert again.report.lost_records == again.report.corrupt_records == 0, point
+        assert {body[:6] for body in live(again)} == {b"old 00", b"old 39"}, point
+        while upkeep(again, checkpoint=True):  # what the death left undone is done by the next broker
+            pass
+        found = live(opened(again._space.files.copied()))  # type: ignore[attr-defined]
+        assert {body[:6] for body in found} == {b"old 00", b"old 39"}, point

@@ -313,9 +313,11 @@ def test_a_discarded_range_is_settled_for_its_queue_and_no_other() -> None:
     assert log.statistics().live_records == 1
 
 
+@pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 @pytest.mark.parametrize("purged", [True, False], ids=["purged", "deleted"])
 @pytest.mark.parametrize("others", [False, True], ids=["removed", "compacted"])
-def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool, purged: bool) -> None:
+def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool, purged: bool, damaged: bool) -> None:
+    """Also not where the newest checkpoint is ``damaged``: the one before it does not know better."""
     files = SimulatedFiles()
     log = opened(files)
     kept = {b"%d" % number + bytes(500) for number in range(100) if others and number % 10 == 0}
@@ -334,7 +336,11 @@ def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool,
         log.forget_queue(1)
     flush(log)
     assert ("CompactTask" if others else "RemoveTask") in upkeep(log)
-    after = opened(files.copied())
+    copy = files.copied()
+    if damaged:
+        copy.names_now[max(name for name in copy.names_now if checkpoint_number(name))].data[20] ^= 1
+    after = opened(copy)
+    assert after.report.checkpoint_fallback is damaged
     assert (after.report.lost_records, after.report.damages) == (0, [])
     assert kept <= set(live(after))
 

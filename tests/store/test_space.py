@@ -180,6 +180,34 @@ def test_deferred_settlements_are_told_until_a_checkpoint_has_them() -> None:
     assert live(opened(files.copied())) == {}
 
 
+@pytest.mark.parametrize("purged", [True, False], ids=["purged", "deleted"])
+def test_what_is_purged_on_a_full_disk_is_told_to_be_deferred_until_a_checkpoint_has_it(purged: bool) -> None:
+    files = SimulatedFiles(CAPACITY)
+    log = opened(files)
+    records = fill(log)
+    kept = records.pop()
+    while log._sealer._room() > 0 and len(records) > 2:  # so that not even the few bytes of a purge find room
+        log.settle(records.pop(), 1)
+        flush(log)
+    flush(log)
+    waiting = log.maintenance(checkpoint=True)  # taken before the purge: it knows nothing of it
+    if purged:
+        log.discard(1, [(records[0], records[-1])])
+    else:
+        log.forget_queue(1)
+    flush(log)
+    assert log.deferring
+    assert waiting is not None
+    waiting.run()
+    log.finish(waiting)
+    assert log.deferring, "only a checkpoint that was taken afterwards counts"
+    upkeep(log, checkpoint=True)
+    assert not log.deferring
+    after = opened(files.copied())
+    left = [found.record for found in after.recovered()]
+    assert left == ([kept] if purged else [])
+
+
 def test_a_checkpoint_wanted_in_a_cancelled_window_is_not_forgotten() -> None:
     log = opened(SimulatedFiles())
     upkeep(log)

@@ -11,10 +11,12 @@ from annulet.admin.parameters import read_integer, read_parameters
 from annulet.admin.queues import chosen_queue
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
+from annulet.broker.management import REFUSED_PAUSE_SECONDS
 from annulet.broker.payloads import payload_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
+from annulet.core.errors import ContentUnavailable
 from annulet.core.management import select
-from annulet.core.management.scan import Scan
+from annulet.core.management.deep_scan import scan_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +42,9 @@ SLICE: Final = 200
 LOOKS_MAX: Final = 100_000
 """Messages a selector is tried on, a second or so; then the answer is not complete."""
 
+WAITS_MAX: Final = 20
+"""Times the disk may refuse the next messages, with 50 ms between; then the answer is not complete."""
+
 STATES: Final = {STATE_NAMES[state]: state for state in (PENDING, SCHEDULED, DELIVERING)}
 
 
@@ -47,7 +52,8 @@ async def list_messages(request: Request) -> Response:
     """The first messages: pending in order of dispatch, then scheduled by time, then in delivery by id.
 
     Parameters: ``selector``, ``state``, ``limit`` (1 to 500), ``body_bytes`` (the first so many of each body, 0 to
-    4096, in base64). ``complete`` is false when there may be more. Needs permission to read the queue.
+    4096, in base64; where the disk does not give it ``body`` is null and ``body_unavailable`` says why). ``complete``
+    is false when there may be more. Needs permission to read the queue.
     """
     user = await require_user(request)
     parameters = read_parameters(request, ("selector", "state", "limit", "body_bytes"))
@@ -60,20 +66,14 @@ async def list_messages(request: Request) -> Response:
     require_permission(request, user, host, "read", queue.name)
     text = parameters.get("selector", "")
     selection = select(selector=text, everything=not text)
-    sample = Sample(queue, selection, STATES.get(state), limit)
+    sample = Sample(queue, selection, STATES.get(state), limit, body_bytes)
     taken = False
     while not taken:
         taken = sample.step(broker_of(request).clock())
-        await asyncio.sleep(0)
-    items = []
-    for entry in sample.found:
-        if entry.state in STATES.values():
-            items.append(describe_entry(entry, body_bytes))
-            if body_bytes and entry.message.absent:  # it was read, all of it
-                await asyncio.sleep(0)
+        await asyncio.sleep(REFUSED_PAUSE_SECONDS if sample.waits else 0)
     return json_response(
         {
-            "items": items,
+            "items": sample.items,
             "looked": sample.looked,
             "unreadable": sample.unreadable,
             "complete": sample.complete,
@@ -82,48 +82,70 @@ async def list_messages(request: Request) -> Response:
 
 
 class Sample:
-    """Collects the first messages of a queue that a selection means, in slices. Call :meth:`step` until it is true."""
+    """Describes the first messages of a queue that a selection means, in slices. Call :meth:`step` until it is true.
 
-    def __init__(self, queue: Queue, selection: Selection, state: int | None, limit: int) -> None:
-        self.found: list[QueueEntry] = []
+    A message is described when it is met, as it is then; nothing of what was looked at stays in memory.
+    """
+
+    def __init__(self, queue: Queue, selection: Selection, state: int | None, limit: int, body_bytes: int = 0) -> None:
+        self.items: list[dict[str, Any]] = []
         self.looked = 0
-        self.unreadable = 0  # messages whose properties the selector could not read
+        self.unreadable = 0  # messages whose records are damaged, or whose properties the selector could not read
         self.complete = False  # all there was has been looked at
+        self.waits = 0  # times in a row that the disk did not give the next messages
         self._selection = selection
         self._limit = limit
-        self._scan = Scan(
+        self._body_bytes = body_bytes
+        self._scan = scan_of(
             queue,
             pending=state in {None, PENDING},
             scheduled=state in {None, SCHEDULED},
-            leading=limit if selection.selector is None else LOOKS_MAX,
+            chosen=None,
+            reader="a look at its messages",
         )
         delivering = queue.delivering if state in {None, DELIVERING} else ()
         self._delivering: Iterator[QueueEntry] = iter(sorted(delivering, key=lambda entry: entry.sequence))
+        self._shown: set[int] = set()
 
     def step(self, now: int) -> bool:
-        """Look at one slice. Returns whether the sample is taken."""
+        """Look at one slice. Returns whether the sample is taken; what the disk refuses ends it."""
         if not self._scan.prepare(SLICE):
-            return False
+            self.waits += self._scan.waiting
+            return self.waits > WAITS_MAX
+        self.waits = 0
+        self.unreadable += len(self._scan.damaged)
+        self._scan.damaged.clear()
         for _ in range(SLICE):
-            if len(self.found) >= self._limit or self.looked >= LOOKS_MAX:
+            if len(self.items) >= self._limit or self.looked >= LOOKS_MAX:
                 return True
+            if self._scan.used_up:
+                return False
             entry = self._scan.following() or next(self._delivering, None)
             if entry is None:
-                self.complete = self._scan.whole
+                self.complete = True
                 return True
             self.looked += 1
-            if entry.state in STATES.values() and not 0 < entry.queue.expires_at(entry) <= now:
-                self._judge(entry)
+            own = self._scan.own(entry)
+            if own is None or own.state not in STATES.values() or 0 < own.queue.expires_at(own) <= now:
+                continue
+            if self._judge(own):
+                return False
         return False
 
-    def _judge(self, entry: QueueEntry) -> None:
+    def _judge(self, entry: QueueEntry) -> bool:
+        """Describe an entry if it is meant. Returns whether all of its body had to be read for that: enough a turn."""
+        if entry.sequence in self._shown:  # it was pending, and is in delivery now
+            return False
         try:
             meant = self._selection.matches(entry)
         except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
             self.unreadable += 1
-            return
-        if meant:
-            self.found.append(entry)
+            return False
+        if not meant:
+            return False
+        self._shown.add(entry.sequence)
+        self.items.append(describe_entry(entry, self._body_bytes))
+        return self._body_bytes > 0 and entry.message.absent
 
 
 def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
@@ -150,8 +172,14 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
         "consumer": "" if entry.consumer is None else entry.consumer.tag,
     }
     if body_bytes:
-        payload = payload_of(message)
-        body = message.body if payload is None else payload[0]
+        try:
+            payload = payload_of(message)
+            body = message.body if payload is None else payload[0]
+        except ContentUnavailable as error:
+            described["body"] = None
+            described["body_complete"] = False
+            described["body_unavailable"] = str(error)
+            return described
         described["body"] = base64.b64encode(body[:body_bytes]).decode("ascii")
         described["body_complete"] = len(body) <= body_bytes
     return described

@@ -15,6 +15,7 @@ from annulet.core.arguments import describe, read_declaration
 from annulet.core.counters import QueueStatistics
 from annulet.core.reasons import LOSSES
 from annulet.core.settings import QueueSettings
+from annulet.residency.residence import residence_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,7 +62,7 @@ async def get_queue(request: Request) -> Response:
     user = await require_user(request)
     read_parameters(request, ())
     host, queue = chosen_queue(request, user)
-    return json_response(describe_queue(host.name, queue))
+    return json_response({**describe_queue(host.name, queue), "body_bytes_in_memory": residence_of(queue).as_dict()})
 
 
 async def change_queue(request: Request) -> Response:

@@ -29,6 +29,7 @@ from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
 from annulet.broker.recovery import (
     open_log,
+    open_spill,
     release_dead_letters,
     restore_definitions,
     restore_history,
@@ -37,6 +38,7 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
@@ -149,7 +151,7 @@ class Broker:
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._maintenance: asyncio.Task[None] | None = None
+        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -194,7 +196,8 @@ class Broker:
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
             budget = self.configuration.body_budget_bytes
-            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock)
+            spill = open_spill(directory, self.configuration.spill_limit_bytes)
+            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock, spill)
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
@@ -215,6 +218,7 @@ class Broker:
         if self.configuration.amqps is not None:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
+        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._on_tick()
         self.loop_watch.start(self.loop)
         self.ready = True
@@ -236,8 +240,8 @@ class Broker:
             timer.stop()
         self.management.stop()
         await self.backups.stop()
-        if self._maintenance is not None:
-            await self._maintenance
+        if self._upkeep is not None:
+            await self._upkeep.stop()
         await self._close_connections()
         for service in reversed(self.services):
             await service.stop()
@@ -257,7 +261,7 @@ class Broker:
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
         if self.pager is not None:
-            self.pager.scanning.close()
+            await self.pager.close()
         try:
             await self.commit.close()
             if self._restored:
@@ -368,6 +372,8 @@ class Broker:
     # ------------------------------------------------------------------ upkeep
 
     def _on_tick(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()  # who calls this directly must not leave a second chain of ticks, which no stop ends
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
         for timer in self._timers:
             timer.tick()
@@ -380,17 +386,10 @@ class Broker:
             self.memory_blocked = blocked
             for connection in self.connections:
                 connection.mark_dirty()
-        if self._maintenance is None or self._maintenance.done():
-            self._maintenance = self.loop.create_task(self._maintain())
+        if self._upkeep is not None:
+            self._upkeep.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
-
-    async def _maintain(self) -> None:
-        """One round of the log's checkpoint and compaction, in the disk thread's pauses."""
-        try:
-            await self.commit.maintain()
-        except Exception:  # upkeep is tried again with the next tick; stop() must not meet its errors
-            logger.exception("upkeep of the message log failed")

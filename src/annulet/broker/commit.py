@@ -22,7 +22,7 @@ import structlog
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from annulet.broker.history import HistoryRecorder
     from annulet.store.history_batch import HistoryBatch
@@ -77,7 +77,7 @@ class CommitPipeline:
         self._scheduled = False
         self._busy = False  # the disk thread is at work
         self._maintaining = asyncio.Lock()
-        self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for
+        self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for, and who waits for them
         self._interludes: deque[Interlude] = deque()  # to be played before the next window is sealed
         self.on_failure: Callable[[BaseException], None] | None = None
         self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
@@ -104,19 +104,43 @@ class CommitPipeline:
         self.wait(waiter)
         await waiter.future
         if self.log.deferring:
-            task = self._loop.create_task(self.maintain())  # a step that began must end, whoever waits for it
-            self._upkeep.add(task)
-            task.add_done_callback(self._upkeep.discard)
-            await asyncio.shield(task)
+            await asyncio.shield(self._keep(self.maintain(checkpoint=True)))  # a step that began must end
 
-    async def maintain(self) -> None:
+    def wait_until_noted(self, waiter: CommitWaiter) -> None:
+        """As :meth:`wait`, for who frees space: on a full disk the checkpoint is waited for that takes the place of
+        records which found no room. When that fails too, the waiter is told so.
+        """
+        self._keep(self._tell_when_noted(waiter))
+
+    async def _tell_when_noted(self, waiter: CommitWaiter) -> None:
+        window = self.window
+        try:
+            await self.durable()
+        except StoreError:
+            _fail([waiter], window)
+            return
+        if self.log.deferring:
+            _fail([waiter], window)
+        else:
+            _commit([waiter], window)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run ``work``, which :meth:`close` waits for, whoever else does."""
+        task = self._loop.create_task(work)
+        self._upkeep.add(task)
+        task.add_done_callback(self._upkeep.discard)
+        return task
+
+    async def maintain(self, *, checkpoint: bool = False) -> None:
         """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due.
 
+        ``checkpoint`` asks for a checkpoint as well, if anything changed.
         Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
         """
         async with self._maintaining:
             while not self.failed:
-                task = self.log.maintenance()
+                task = self.log.maintenance(checkpoint=checkpoint)
+                checkpoint = False
                 if task is None:
                     return
                 await self._loop.run_in_executor(self._executor, task.run)

@@ -128,6 +128,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     handshake_timeout: float = HANDSHAKE_TIMEOUT  # seconds
     memory_limit_bytes: int = msgspec.field(default_factory=lambda: int(machine_memory_bytes() * MEMORY_SHARE))
     body_budget_bytes: int = BODY_BUDGET_BYTES
+    spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
@@ -179,6 +180,7 @@ class ConfigurationFile(msgspec.Struct):
     memory: bool = False
     memory_limit: int | str | None = None
     body_budget: int | str = BODY_BUDGET_BYTES
+    spill_limit: int | str | None = None
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
@@ -206,6 +208,7 @@ OPTIONS: Final = {
     "memory": "--memory",
     "memory_limit": "--memory-limit",
     "body_budget": "--body-budget",
+    "spill_limit": "--spill-limit",
     "heartbeat": "--heartbeat",
     "listeners.amqp": "--amqp",
     "listeners.stomp": "--stomp",
@@ -278,6 +281,7 @@ class _Reader:
             handshake_timeout=values.handshake_timeout,
             memory_limit_bytes=self._memory_limit(values.memory_limit),
             body_budget_bytes=self._bytes("body_budget", values.body_budget, BODY_BUDGET_LEAST),
+            spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},

@@ -91,16 +91,26 @@ class HostEffects(Effects):
         """Append one record for all queues that hold the message and outlive the broker (exclusive ones do not)."""
         targets = [(entry.queue.queue_id, entry.sequence) for entry in entries if entry.queue.queue_id]
         if not targets:
+            for entry in entries:
+                self.unstored(entry)
             return
         message.record = self.log.append(message, targets, self._transaction)
         if self.pager is not None:
             for entry in entries:
-                self.pager.stored(entry)
+                if entry.queue.queue_id:
+                    self.pager.stored(entry)
+                else:
+                    self.pager.unstored(entry)
         if self._transaction:
             self._stored[self._transaction].append(message)
             if self.history is not None:
                 self.history.transaction_stores(self._transaction, message.record)
         self.pipeline.request()
+
+    def unstored(self, entry: QueueEntry) -> None:
+        """Let the pager know: the entry's body may be spilled."""
+        if self.pager is not None:
+            self.pager.unstored(entry)
 
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """Append the settlement, or cancel the record when it was not written yet."""

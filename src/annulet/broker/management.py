@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from annulet.core.management import Preview, PreviewResult
 
 logger = structlog.get_logger(__name__)
+
+REFUSED_PAUSE_SECONDS: Final = 0.05
+"""Until the disk is asked again when nothing else is to be done: for what is on its way to the disk, and for a disk
+that refuses."""
 
 
 class ManagementOperations:
@@ -47,7 +51,7 @@ class ManagementOperations:
         Raises :class:`PreconditionFailed` when the broker stops meanwhile.
         """
         while not preview.step(self._clock()):
-            await asyncio.sleep(0)
+            await asyncio.sleep(REFUSED_PAUSE_SECONDS if preview.waiting else 0)
             if self._stopped:
                 raise PreconditionFailed("the broker is stopping; the preview is not complete")
         return preview.result
@@ -83,8 +87,16 @@ class ManagementOperations:
         self._tasks.cancel_all(self._clock())
 
     def _continue(self) -> None:
-        if self._handle is None:
-            self._handle = asyncio.get_running_loop().call_soon(self._step)
+        """Have the next slice done. A new operation does not wait for those that wait for the disk."""
+        loop = asyncio.get_running_loop()
+        if self._handle is not None and self._tasks.waiting:
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._tasks.waiting:
+            self._handle = loop.call_later(REFUSED_PAUSE_SECONDS, self._step)
+        else:
+            self._handle = loop.call_soon(self._step)
 
     def _step(self) -> None:
         self._handle = None

@@ -3,7 +3,7 @@
 Nothing pages inside an arrival: its window is not written, and its transaction may yet be undone. Queues that may have
 grown too large are noted there; when a window has reached the disk they are measured, and the largest page slice by
 slice until the budget is kept. Waiting messages of plain queues and of those with strict priorities become rows; all
-others, and those in delivery, stay entries whose bodies leave.
+others, and those in delivery, stay entries whose bodies leave: to where the log has them, else to the spill store.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.scanning import Scanning
+from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_levels import PagedLevels, paged_levels_of
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
-from annulet.residency.bodies import GROWTH_LEAST, BodyStore, StoredBodies
+from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
+from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of, worth_noting
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import QueuePages
+from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
+    from annulet.store.spill import SpillStore
 
 logger = structlog.get_logger(__name__)
 
@@ -36,6 +40,13 @@ CHUNK: Final = 2048
 
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
+
+GIVEN_BACK: Final = 2048
+"""Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
+
+DELIVERY_SHARE: Final = 8
+"""The part of a queue's share that bodies in delivery may take before they are spilled: mostly they are settled soon
+(design, T10n). With all queues at their shares that is an eighth of the budget."""
 
 AUDITED_ENTRIES_MAX: Final = 5000
 """Entries in memory of a queue whose account a tick counts anew: 1 ms of the loop. Deeper queues are not counted."""
@@ -79,11 +90,15 @@ class Pager:
         budget_bytes: int,
         room: Callable[[], int],
         clock: Callable[[], int],
+        spill: SpillStore | None = None,
     ) -> None:
         self.scanning = Scanning(loop, clock)
-        self.budget = BodyBudget(budget_bytes)
+        self.budget = BodyBudget(budget_bytes, spills=spill is not None)
         self.figures = PagingFigures()
-        self.store = BodyStore(log, self.figures, room, self._brought_back)
+        self.spill = spill  # None: what no log holds stays in memory
+        self._thread = SpillThread(loop)
+        self.spilling = None if spill is None else Spilling(spill, self.figures, self._thread.submit)
+        self.store = BodyStore(log, self.figures, room, self._changed, self.spilling)
         self._log = log
         self._loop = loop
         self._room = room  # bytes the process may still take
@@ -109,26 +124,46 @@ class Pager:
             if bodies is not None:
                 bodies.note(entry)
 
-    def _brought_back(self, queue: Queue) -> None:
-        """Look at a queue that took bodies back into memory."""
+    def unstored(self, entry: QueueEntry) -> None:
+        """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
+        queue = entry.queue
+        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST or not worth_noting(queue):
+            return
+        bodies = self._bodies.get(queue)
+        if bodies is not None:
+            bodies.note(entry)
+        if not self.spilling.refusing:  # else the next tick looks again: a pass for each arrival would be for nothing
+            self._changed(queue)
+
+    def _changed(self, queue: Queue) -> None:
+        """Look at a queue that took bodies back into memory, or had some written."""
         self._noted.add(queue)
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._go_on)
 
     def window_written(self) -> None:
         """Page what the window made durable, in slices."""
-        if self.run() and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._go_on)
+        if self.run():
+            self._go_on_soon()
 
     def _go_on(self) -> None:
         self._scheduled = False
         self.window_written()
 
     def run(self) -> bool:
-        """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do."""
+        """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do.
+
+        A queue whose bodies are being written is looked at again when that is done.
+        """
         self.store.drop_orphans()
+        given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
+        return self._page() or given_back
+
+    def _page(self) -> bool:
         self.budget.measure(self._noted)
         self._stuck -= self._noted
         self._noted.clear()
@@ -138,7 +173,7 @@ class Pager:
         left = SLICE
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
-            while self.budget.exceeded() and self.budget.cost_of(queue) > share:
+            while self.budget.exceeded() and self.budget.cost_of(queue) > share and not self._writes(queue):
                 moved = self._page_out(queue, durable)
                 self.budget.measure([queue])
                 left -= moved
@@ -154,7 +189,7 @@ class Pager:
 
         Bodies of a pass that began go first, and what came in delivery since the last one: nobody waits for those.
         """
-        if not queue.queue_id:
+        if not queue.queue_id and self.spilling is None:
             return 0
         bodies = self._bodies_of(queue)
         if not bodies.passing and bodies.grown < GROWTH_LEAST:
@@ -162,11 +197,17 @@ class Pager:
             if moved:
                 return moved
         if not bodies.passing:
-            bodies.begin(self.budget.excess(queue))
+            bodies.begin(self.budget.excess(queue), self.budget.share // DELIVERY_SHARE)
         looked = bodies.step(durable, SLICE)
+        if not bodies.freed and self.spilling is not None and self.spilling.refusing:
+            bodies.end()  # the next pass begins where this one came to
         if bodies.passing or bodies.freed:
             return looked
         return self._rows_out(queue, durable)
+
+    def _writes(self, queue: Queue) -> bool:
+        bodies = self._bodies.get(queue)
+        return bodies is not None and bodies.writing > 0
 
     def _rows_out(self, queue: Queue, durable: int) -> int:
         order = self._paged(queue)
@@ -205,6 +246,8 @@ class Pager:
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
+        if self.spilling is not None:
+            self.spilling.retry()
         self.budget.measure_all()
         self._stuck.clear()
         for queue in list(self._paging):
@@ -248,6 +291,15 @@ class Pager:
         if drift and not self._drifts.get(queue):
             logger.error("defect: the account of a queue's bodies is wrong", queue=queue.name, drift=drift)
         self._drifts[queue] = drift
+
+    async def close(self) -> None:
+        """Read nothing any more, wait for what is being written, and remove what was spilled."""
+        self.scanning.close()
+        if self.spilling is not None:
+            self.spilling.close()
+        await self._thread.close()
+        if self.spill is not None:
+            self.spill.close()
 
     @property
     def drift(self) -> int:

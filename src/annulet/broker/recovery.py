@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +16,12 @@ from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin
 from annulet.core.routing import address_of_key
-from annulet.store.data_format import LOG_DIRECTORY
+from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
 from annulet.store.history_batch import EntryState
 from annulet.store.interface import RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
+from annulet.store.spill import SpillStore
 from annulet.wire.amqp091.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ REDELIVERED_UPTO: Final = "redelivered_upto"
 """Beside a queue's counters: the highest sequence that came back and was waiting at the clean stop. Up to it messages
 may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2); after a crash all are."""
 
+SPILL_LIMIT_MOST: Final = 10 << 30
+"""Bytes. Default of ``spill_limit`` on a large disk: what a minute of publishing at 170 MB/s brings."""
+
+SPILL_SHARE: Final = 2
+"""On a smaller one, half of what is free at the start: the other half is for persistent messages."""
+
 NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""
 
@@ -62,6 +70,17 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> L
     return await loop.run_in_executor(
         None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report, asks_for=may_ask_for)
     )
+
+
+def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
+    """Empty the spill store and return it. ``limit``: its bytes; 0: none; ``None``: the default for this disk.
+
+    Raises ``OSError``.
+    """
+    if limit is None:
+        limit = max(1, min(SPILL_LIMIT_MOST, shutil.disk_usage(directory).free // SPILL_SHARE))
+    store = SpillStore(directory / SPILL_DIRECTORY, limit)
+    return store if limit else None
 
 
 def restore_definitions(broker: Broker) -> None:

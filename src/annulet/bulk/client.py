@@ -77,15 +77,21 @@ class BulkClient:
         return self._repeat(lambda: self._act(request))
 
     def get(self, ticket: protocol.FetchTicket | protocol.BrowseTicket) -> Iterator[pa.RecordBatch]:
-        """Stream the batches of a ticket. An interrupted stream goes on after the rows that were received."""
+        """Stream the batches of a ticket. An interrupted stream goes on after the rows that were received.
+
+        That is after so many of them, or after the place that the broker said with the last batch.
+        """
         received = ticket.skip
         deadline = None
         attempt = 0
         while True:
             try:
                 reader = self._open_stream(ticket, received)
-                for batch in self._chunks(reader):
-                    received += batch.num_rows
+                for batch, place in self._chunks(reader):
+                    if place is None:
+                        received += batch.num_rows
+                    else:
+                        ticket, received = msgspec.structs.replace(ticket, after=place), 0
                     deadline, attempt = None, 0
                     yield batch
             except (UnavailableError, TokenExpiredError) as error:
@@ -176,7 +182,7 @@ class BulkClient:
         except pa.ArrowException:  # it says again what was raised already
             return
 
-    def _chunks(self, reader: Any) -> Iterator[pa.RecordBatch]:
+    def _chunks(self, reader: Any) -> Iterator[tuple[pa.RecordBatch, int | None]]:
         while True:
             try:
                 chunk = reader.read_chunk()
@@ -185,7 +191,8 @@ class BulkClient:
             except (pa.ArrowException, OSError) as error:
                 raise self._translate(error) from error
             if chunk.data is not None:
-                yield chunk.data
+                place = chunk.app_metadata
+                yield chunk.data, None if place is None else int(place.to_pybytes())
 
     def _open_stream(self, ticket: protocol.Request, skip: int) -> Any:
         self._log_in_if_needed()

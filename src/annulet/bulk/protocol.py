@@ -166,7 +166,10 @@ class FetchTicket(Request, tag="fetch"):
 
 
 class BrowseTicket(Request, tag="browse"):
-    """Read the rows ``(after, upto]`` of a point-in-time view, without the first ``skip`` rows."""
+    """Read the places ``(after, upto]`` of a point-in-time view, without the first ``skip`` rows.
+
+    Where its places are sequences, each batch comes with the place of its last row, after which a read may go on.
+    """
 
     snapshot: str
     after: int

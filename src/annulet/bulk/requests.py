@@ -17,6 +17,7 @@ from annulet.core.errors import CoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.bulk.deep_snapshots import ViewRead
     from annulet.bulk.schema import Row
 
 
@@ -73,14 +74,14 @@ class RequestHandler:
         assert not isinstance(request, protocol.Login)
         return await self._lease(request, caller)
 
-    async def rows(self, ticket: protocol.Ticket, caller: Caller) -> tuple[str, list[Row]]:
-        """Return the queue's name and the rows of a ticket."""
+    async def rows(self, ticket: protocol.Ticket, caller: Caller) -> tuple[str, list[Row] | ViewRead]:
+        """Return the queue's name and the rows of a ticket, or a way to read them slice by slice."""
         self._enter(ticket.virtual_host, caller)
         _check_span(ticket.after, ticket.upto, ticket.skip)
         if isinstance(ticket, protocol.BrowseTicket):
             snapshot = self._snapshots.find(ticket.virtual_host, ticket.snapshot)
             self._require("read", ticket.virtual_host, snapshot.queue, caller)
-            return snapshot.queue, snapshot.rows[ticket.after : ticket.upto][ticket.skip :]
+            return snapshot.queue, snapshot.read(ticket.after, ticket.upto, ticket.skip)
         check_shares(ticket.share, ticket.shares)
         queue = self._leases.queue_of(ticket.virtual_host, ticket.lease)
         self._require("read", ticket.virtual_host, queue, caller)
@@ -128,7 +129,8 @@ class RequestHandler:
                 snapshot, rows = self._snapshots.take(host, queue, request.selector)
             except CoreError as error:
                 raise RefusedError(str(error)) from error
-            return {"snapshot": snapshot, "rows": rows}
+            after, upto = self._snapshots.find(host, snapshot).places
+            return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
         return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
 
     async def _lease(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -108,23 +108,31 @@ def _as_stored(message: Message) -> Payload | None:
 
 
 def record_batches(
-    rows: Sequence[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader = _as_stored
+    rows: Iterable[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader = _as_stored
 ) -> Iterator[pa.RecordBatch]:
     """Convert rows, in order, into batches of bounded size.
 
     ``payload_of`` gives octets and content type of bodies that are stored as something else, ``None`` for the others.
     """
+    for batch, _ in positioned_batches(rows, queue, columns, payload_of):
+        yield batch
+
+
+def positioned_batches(
+    rows: Iterable[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader = _as_stored
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Do what :func:`record_batches` does, and say of each batch the position of its last row."""
     batch: list[Row] = []
     size = 0
     for row in rows:
         length = row.message.size
         if batch and (len(batch) >= BATCH_ROWS_MAX or size + length > BATCH_BYTES_MAX):
-            yield _record_batch(batch, queue, columns, payload_of)
+            yield _record_batch(batch, queue, columns, payload_of), batch[-1].position
             batch, size = [], 0
         batch.append(row)
         size += length
     if batch:
-        yield _record_batch(batch, queue, columns, payload_of)
+        yield _record_batch(batch, queue, columns, payload_of), batch[-1].position
 
 
 def _record_batch(rows: list[Row], queue: str, columns: Sequence[str], payload_of: PayloadReader) -> pa.RecordBatch:

@@ -37,7 +37,7 @@ from annulet.bulk.errors import (
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import Publisher
 from annulet.bulk.requests import Caller, RequestHandler
-from annulet.bulk.schema import record_batches, schema_of, select_columns
+from annulet.bulk.schema import positioned_batches, schema_of, select_columns
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.bulk.tokens import TokenStore, parse_basic
@@ -46,6 +46,8 @@ from annulet.store.errors import StoreError
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.broker.tls import TlsListener
+    from annulet.bulk.deep_snapshots import ViewRead
+    from annulet.bulk.schema import Row
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -317,13 +319,21 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         columns = select_columns(ticket.columns)
         queue, rows = self._call(self._handler.rows(ticket, caller))
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for batch in record_batches(rows, queue, columns, payload_of):
+        source = rows if isinstance(rows, list) else self._read(rows)
+
+        def batches() -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, pa.Buffer]]:
+            for batch, position in positioned_batches(source, queue, columns, payload_of):
                 if self.stopping:
                     raise _flight_error(UnavailableError("the broker is stopping"))
-                yield batch
+                # what has left meanwhile is no row any more: who reads on has to say from where, not how many
+                yield batch if isinstance(rows, list) else (batch, pa.py_buffer(b"%d" % position))
 
         return flight.GeneratorStream(schema_of(columns), batches())
+
+    def _read(self, view: ViewRead) -> Iterator[Row]:
+        """Read slice after slice, each in a turn of the loop, when the client has taken those before."""
+        while (rows := self._mapped(lambda: self._call(view.following()))) is not None:
+            yield from rows
 
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
         caller = self._caller(context)

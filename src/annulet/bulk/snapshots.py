@@ -1,4 +1,8 @@
-"""Point-in-time views of queues for batch reads: taken once at planning, read by tasks, repeatable while they live."""
+"""Point-in-time views of queues for batch reads: taken once at planning, read by tasks.
+
+A view of a queue that is in memory keeps the messages and is repeatable while it lives. One of a queue that is deeper
+than memory keeps rows, see :mod:`annulet.bulk.deep_snapshots`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.bulk.deep_snapshots import QueueView, ViewRead
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.schema import Row
 from annulet.core.bodies import pin, unpin
-from annulet.core.management.selection import select
+from annulet.core.management.selection import Selection, select
+from annulet.core.reaching import line_of
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -23,19 +29,28 @@ SNAPSHOT_IDLE_MAX: Final = 3600 * 1000
 again later; an hour covers a working session, and then the text of the error says what to do."""
 
 SNAPSHOTS_MAX: Final = 64
-"""Snapshots kept; the one idle for longest makes room. Each keeps the messages it shows in memory."""
+"""Snapshots kept; the one idle for longest makes room. Each keeps the messages it shows in memory, or rows of
+them."""
 
 
 class Snapshot:
-    """The rows of one queue at one moment."""
+    """One queue at one moment. ``places``: what tickets name, above the first number up to the second."""
 
-    __slots__ = ("host", "queue", "rows", "used_at")
+    __slots__ = ("host", "places", "queue", "rows", "used_at", "view")
 
-    def __init__(self, host: str, queue: str, rows: list[Row], now: int) -> None:
+    def __init__(self, host: str, queue: str, rows: list[Row], now: int, view: QueueView | None = None) -> None:
         self.host = host
         self.queue = queue
-        self.rows = rows
+        self.rows = rows  # empty where there is a view
+        self.view = view  # None: the queue was in memory, and places are counted from the first row
+        self.places = (0, len(rows)) if view is None else view.places
         self.used_at = now
+
+    def read(self, after: int, upto: int, skip: int) -> list[Row] | ViewRead:
+        """Return the rows with these places but the first ``skip``, or a way to read them."""
+        if self.view is not None:
+            return self.view.read(after, upto, skip)
+        return self.rows[after:upto][skip:]
 
 
 class SnapshotStore:
@@ -51,31 +66,25 @@ class SnapshotStore:
     def take(self, host: str, queue: Queue, selector: str = "") -> tuple[str, int]:
         """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows.
 
-        ``selector`` is a JMS selector, empty for all messages. Raises :class:`CoreError` when it is none, when
-        the rows are more than memory has room for, or when the disk does not give a body.
+        ``selector`` is a JMS selector, empty for all messages; of a queue deeper than memory it is tried when rows are
+        read, and the number is that of all. Raises :class:`CoreError` when it is none, when what has to be in memory is
+        more than it has room for, or when the disk does not give a body.
         """
         selection = select(selector=selector, everything=not selector)
         now = self._clock()
         self.expire()
         while len(self._snapshots) >= SNAPSHOTS_MAX:
             self._drop(min(self._snapshots, key=lambda name: self._snapshots[name].used_at))
-        rows = []
-        unreadable = 0
-        for entry in queue.browse():
-            try:
-                chosen = selection.matches(entry)
-            except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
-                unreadable += 1
-                continue
-            if chosen:
-                expires_at = queue.expires_at(entry)
-                rows.append(Row(entry.sequence, entry.message, expires_at, entry.delivery_count, entry.redelivered))
-        if unreadable:
-            logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
-        pin(queue, [row.message for row in rows])
+        line = line_of(queue)
+        if line is not None and line.pages.rows:
+            view = QueueView(queue, line.pages, selection)
+            snapshot, count = Snapshot(host, queue.name, [], now, view), view.count
+        else:
+            rows = _rows_of(queue, selection)
+            snapshot, count = Snapshot(host, queue.name, rows, now), len(rows)
         name = secrets.token_urlsafe(16)
-        self._snapshots[name] = Snapshot(host, queue.name, rows, now)
-        return name, len(rows)
+        self._snapshots[name] = snapshot
+        return name, count
 
     def find(self, host: str, name: str) -> Snapshot:
         """Return a snapshot. Raises :class:`NotFoundError`."""
@@ -99,3 +108,22 @@ class SnapshotStore:
 
     def _drop(self, name: str) -> None:
         unpin([row.message for row in self._snapshots.pop(name).rows])
+
+
+def _rows_of(queue: Queue, selection: Selection) -> list[Row]:
+    """Return the rows of a queue that is in memory, whose bodies stay there until they are unpinned."""
+    rows = []
+    unreadable = 0
+    for entry in queue.browse():
+        try:
+            chosen = selection.matches(entry)
+        except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
+            unreadable += 1
+            continue
+        if chosen:
+            expires_at = queue.expires_at(entry)
+            rows.append(Row(entry.sequence, entry.message, expires_at, entry.delivery_count, entry.redelivered))
+    if unreadable:
+        logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
+    pin(queue, [row.message for row in rows])
+    return rows

@@ -140,6 +140,8 @@ def enforce_limits(queue: Queue, now: int) -> None:
 def fire_due(queue: Queue, now: int) -> int:
     """Make the scheduled messages pending whose time has come, one by one in time order. Returns how many were due."""
     fired = 0
+    if queue.sliced and 0 < queue.schedule.next_at() <= now:
+        queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
     while (appointment := queue.schedule.due(now)) is not None:
         fired += 1
         if queue.gated and queue.halted:  # a gate that opened before goes first, also when the tick comes late

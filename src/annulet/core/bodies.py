@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from annulet.core.entry import DELIVERING
 from annulet.core.errors import ContentUnavailable, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class QueueBodies:
         self.source = source
         self.count = 0  # entries that are away, pending, scheduled or in delivery
         self.bytes = 0  # body bytes of these
+        self.in_delivery_bytes = 0  # of these, those of entries in delivery
         self.stalled = False  # the disk refused: nothing is asked of it until the next retry, which wakes the queue
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
@@ -90,9 +92,18 @@ def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:
     message.away += 1
     bodies.count += 1
     bodies.bytes += message.size
+    if entry.state == DELIVERING:
+        bodies.in_delivery_bytes += message.size
     message.source = bodies.source
     if message.near <= 0:
         message.leave()
+
+
+def leaves_delivery(entry: QueueEntry) -> None:
+    """An entry that is away is not in delivery any more; it stays away."""
+    bodies = entry.queue.bodies
+    assert bodies is not None
+    bodies.in_delivery_bytes -= entry.message.size
 
 
 def bring_back(entry: QueueEntry, bodies: QueueBodies) -> None:
@@ -115,6 +126,8 @@ def let_go(entry: QueueEntry) -> None:
         assert bodies is not None
         bodies.count -= 1
         bodies.bytes -= message.size
+        if entry.state == DELIVERING:  # it gets another message
+            bodies.in_delivery_bytes -= message.size
         return
     unpin([message])
 
@@ -127,11 +140,12 @@ def exchange(entry: QueueEntry, message: Message) -> None:
 
 
 def exchange_away(entry: QueueEntry, message: Message) -> None:
-    """Let an entry that is away hold another message of the same record: the same body, which stays on disk."""
+    """Let an entry that is away hold another message of the same record or place: the body stays on disk."""
     former = entry.message
     assert message.size == former.size
     former.away -= 1
     message.source = former.source
+    message.spill = former.spill
     message.away = 1
     message.leave()
     entry.message = message

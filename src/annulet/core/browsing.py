@@ -198,7 +198,7 @@ class BrowseOrder(Order):
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:
             pages = self._pages.renewed()
-        walk = pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)], sequence)
+        walk = pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)]).walk(sequence)
         self._walk = walk if walk.sequence else None
         self._end = bound
         self._unnoted = bound if self._follow and (self._walk is not None or bound < end) else 0

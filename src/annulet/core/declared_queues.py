@@ -23,6 +23,7 @@ from annulet.core.forwarding import Forwarder
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
 from annulet.core.retroactive import is_ring_name
+from annulet.core.revision import require_whole
 
 if TYPE_CHECKING:
     from annulet.core.address_settings import AddressPattern, Policy
@@ -153,10 +154,12 @@ class DeclaredQueues(Publishing):
 
         What differs from now on is an operator's word: it follows no policy or address setting any more.
 
-        Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, and what
-        :meth:`Queue.update` raises for settings that cannot change.
+        Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, or when the settings
+        ask for all messages in memory and these do not fit, and what :meth:`Queue.update` raises for settings that
+        cannot change.
         """
         self._require_room(queue, settings)
+        require_whole(queue, settings)
         current = self._declared[queue]
         changed = {
             field: OPERATOR for field in current.origins if getattr(settings, field) != getattr(current.settings, field)
@@ -171,6 +174,7 @@ class DeclaredQueues(Publishing):
         """
         resolved = change_queue(self._declared[queue], changes)
         self._require_room(queue, resolved.settings)
+        require_whole(queue, resolved.settings)
         self._change(queue, resolved, now)
 
     def _require_room(self, queue: Queue, settings: QueueSettings) -> None:

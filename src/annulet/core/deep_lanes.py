@@ -105,6 +105,13 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that are objects and stand neither at the front of the stock nor behind its rows."""
+        collected: list[QueueEntry] = [] if self.stock is None else self.stock.aside()
+        for lane in self._lanes.values():
+            collected.extend(lane.order.in_memory())
+        return collected
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return some entries of lanes and of the front of the stock."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.upcoming(count)
@@ -304,6 +311,12 @@ class DeepLanes(Lanes):
     def take_pages(self) -> EntryPages | None:
         """Take the stock's rows out. The caller clears the order then."""
         return None if self.stock is None else self.stock.take_pages()
+
+    def bring_all(self) -> bool:
+        """Tell the stock."""
+        whole = self.stock is None or self.stock.bring_all()
+        self.recount()
+        return whole
 
     def bring_unread(self) -> None:
         """Tell the stock."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from annulet.core import match_classes
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING
+from annulet.core.expiry import expire_later, has_expired
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.sliced import SLICE_MESSAGES
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -49,10 +50,10 @@ def dispatch_plain(queue: Queue, now: int) -> None:
     consumers = queue.consumers
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
-        entry = queue.first_unexpired(now, AT_ONCE_MAX if queue.expiry is not None and queue.expires_alone else -1)
+        entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
-            if queue.order.count and queue.expires_alone and queue.has_expired(now):
-                queue.expire_later(now)
+            if queue.order.count and has_expired(queue, now):
+                expire_later(queue, now)
             return
         consumer = consumers.choose(entry.message.size)
         if consumer is None:
@@ -72,6 +73,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
     served = False  # something was handed over since the first of them began to wait
     deep = lanes if isinstance(lanes, DeepLanes) else None
+    expired = 0  # first messages that were removed
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
         if deep is not None and consumers:
@@ -85,6 +87,10 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
             continue
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            expired += 1
+            if expired == SLICE_MESSAGES and lanes.fairness is None and has_expired(queue, now):
+                expire_later(queue, now)
+                return
             continue
         lane = entry.lane
         assert lane is not None

@@ -29,6 +29,9 @@ class Effects:
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         """Write a durable message that these durable queues hold, and set ``message.record``."""
 
+    def unstored(self, entry: QueueEntry) -> None:
+        """A message came into a queue, and no record of it was written for this queue."""
+
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 

@@ -63,8 +63,8 @@ class EvictionIndex:
     def compact(self, pending: int) -> None:
         """Let go of entries that are pending no more when they outnumber the ``pending`` ones that are."""
         if len(self._heap) > 2 * pending + COMPACTION_MINIMUM:
-            live = {item[2]: None for item in self._heap if item[2].state == PENDING}
-            self._heap = [(eviction_rank(entry, self.rule), entry.sequence, entry) for entry in live]
+            live = {item[2]: item for item in self._heap if item[2].state == PENDING}  # each once, also if it came back
+            self._heap = list(live.values())
             heapify(self._heap)
 
     def first(self) -> QueueEntry | None:

@@ -6,15 +6,14 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
+from annulet.core.reasons import RemovalReason
+from annulet.core.row_expiry import NEVER, expire, next_expiry
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
-
-NEVER: Final = (1 << 62, 0)
-"""A time and sequence behind all others."""
 
 COMPACTION_MINIMUM: Final = 64
 """Entries that left the queue before their time, before the index is rebuilt without them."""
@@ -116,12 +115,58 @@ def leave_index(queue: Queue, entry: QueueEntry) -> None:
         queue.expiry.note_removed()
 
 
+def expire_due(queue: Queue, now: int) -> int:
+    """Remove what has expired, wherever it waits. Returns how many.
+
+    Of more than a slice the rest goes in slices; the queue dispatches nothing meanwhile, and has more of it removed
+    when an arrival would lack room.
+    """
+    if queue.expiry is None or queue.expiring is not None:
+        return 0
+    before = queue.counters.removed[RemovalReason.EXPIRED]
+    expire_some(queue, now, -1 if _keeps_turns(queue) else SLICE_MESSAGES)
+    if has_expired(queue, now):
+        expire_later(queue, now)
+    return queue.counters.removed[RemovalReason.EXPIRED] - before
+
+
+def _keeps_turns(queue: Queue) -> bool:
+    """Say whether who is next depends on what is there still: a fair key without messages loses its turn."""
+    return queue.lanes is not None and queue.lanes.fairness is not None
+
+
+def expire_some(queue: Queue, now: int, most: int) -> None:
+    """Remove up to ``most`` (-1: all) of what has expired."""
+    if queue.expiry is not None:
+        expire(queue, queue.expiry, now, most)
+
+
+def expire_later(queue: Queue, now: int) -> None:
+    """Have what has expired removed in slices, before anything is dispatched."""
+    if queue.expiring is None:
+        work = Expiring(queue, now)
+        queue.expiring = work
+        queue.update_gate(now)
+        queue.effects.later(work, now)
+
+
+def has_expired(queue: Queue, now: int) -> bool:
+    """Say whether something may have expired that is still there."""
+    return queue.expiry is not None and 0 < next_expiry(queue) <= now
+
+
+def next_at(queue: Queue) -> int:
+    """When the next message of a queue expires (milliseconds since 1970); 0 for never."""
+    return next_expiry(queue)
+
+
 class Expiring(SlicedWork):
     """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Queue, now: int) -> None:
         super().__init__()
         self._queue = queue
+        self._begun_at = now
 
     def step(self, now: int) -> bool:
         """Remove the next few, then serve the consumers."""
@@ -129,14 +174,18 @@ class Expiring(SlicedWork):
         if queue.expiring is not self:  # somebody could not wait
             return False
         if not queue.deleted:
-            queue.expire_some(now, SLICE_MESSAGES)
-            if queue.has_expired(now):
+            expire_some(queue, now, SLICE_MESSAGES)
+            if has_expired(queue, now):
                 return True
         self.abandon(now)
         if not queue.deleted:
             queue.dispatch(now)
             queue.finish(now)
         return False
+
+    def hurry(self) -> None:
+        """Do the next slice for a sender who asks for room: what had expired when this began, he does not say when."""
+        self.step(self._begun_at)
 
     def abandon(self, now: int) -> None:
         """Let dispatch go on."""

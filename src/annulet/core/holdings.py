@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, let_go
+from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, leaves_delivery, let_go
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.deep_lanes import DeepLanes
@@ -16,7 +16,7 @@ from annulet.core.dispatch import CompetingDispatch, live_max_of
 from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
-from annulet.core.expiry import ExpiryIndex, expires_at, gives_time
+from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time
 from annulet.core.fairness import Fairness
 from annulet.core.forwarding import Forwarder
 from annulet.core.gate import Gate
@@ -31,7 +31,6 @@ from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.retention import key_table_for
 from annulet.core.schedule import ScheduleIndex
 from annulet.core.settings import MOVE_TO_TAIL
-from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from annulet.core.address_limits import AddressAccounts
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
+    from annulet.core.returning import Returning
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
-    from annulet.core.sliced import SlicedWork
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
@@ -98,14 +97,14 @@ class Holdings:
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
-        self.returns: list[SlicedWork] = []  # deliveries on their way back: dispatch waits for the last of them
+        self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = False
         self.paused = False
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
-        self.expiring: SlicedWork | None = None  # very many are being removed whose time has passed
+        self.expiring: Expiring | None = None  # very many are being removed whose time has passed
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
         if settings.group_mode and settings.group_buckets != 0:
@@ -200,6 +199,8 @@ class Holdings:
         self.delivering.discard(entry)
         size = entry.message.size
         self.delivering_bytes -= size
+        if entry.away:
+            leaves_delivery(entry)
         if self.lanes is not None:
             self.lanes.released(entry)
             self.group_firsts.discard(entry)
@@ -331,37 +332,6 @@ class Holdings:
         """Let go of what the log holds for a removed entry: its copy is on its way (the forwarder calls this)."""
         if entry.message.record:
             self.effects.settle(entry.queue, entry)
-
-    def expire_due(self, now: int) -> int:
-        """Remove what has expired, wherever it waits. Returns how many.
-
-        Of very much, where nothing else depends on it, the rest goes in slices; the queue dispatches nothing meanwhile.
-        """
-        if self.expiry is None or self.expiring is not None:
-            return 0
-        before = self.counters.removed[RemovalReason.EXPIRED]
-        alone = self.expires_alone
-        self.expire_some(now, AT_ONCE_MAX if alone else -1)
-        if alone and self.has_expired(now):
-            self.expire_later(now)
-        return self.counters.removed[RemovalReason.EXPIRED] - before
-
-    def expire_some(self, now: int, most: int) -> None:
-        """Remove up to ``most`` (-1: all) of what has expired."""
-        raise NotImplementedError
-
-    def expire_later(self, now: int) -> None:
-        """Have what has expired removed in slices."""
-        raise NotImplementedError
-
-    def has_expired(self, now: int) -> bool:
-        """Say whether something may have expired that is still there."""
-        raise NotImplementedError
-
-    @property
-    def expires_alone(self) -> bool:
-        """Say whether nothing but counts depends on whether an expired message is still there."""
-        return self.simple and self.settings.ring_size < 0
 
     def index_expiry(self, entry: QueueEntry) -> None:
         """Index an entry's expiry unless it is there already; one handed over on arrival never was."""

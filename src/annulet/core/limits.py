@@ -82,6 +82,18 @@ class Limits:
             return True
         return 0 <= self.max_bytes <= self.bytes_of(queue)
 
+    def takes_back(self, queue: Holdings, count: int) -> bool:
+        """Say whether ``count`` messages that are in delivery fit when they are pending again, whatever their size."""
+        if self.counts_all:
+            return not self.exceeded(queue)
+        return not self.would_exceed(queue, count, queue.delivering_bytes)
+
+    def would_exceed(self, queue: Holdings, count: int, size: int) -> bool:
+        """Say whether ``count`` more messages of ``size`` body bytes together would be too many."""
+        if 0 <= self.max_length < self.length_of(queue) + count:
+            return True
+        return 0 <= self.max_bytes < self.bytes_of(queue) + size
+
     def oversized(self, size: int) -> bool:
         """Say whether one message of ``size`` body bytes is larger than all may be together."""
         return 0 <= self.max_bytes < size
@@ -91,10 +103,10 @@ class Limits:
 
         ``more`` messages of ``more_bytes`` body bytes were let in before it and are not in the queue yet.
         """
+        if not self.would_exceed(queue, more + 1, more_bytes + size):
+            return ""
         count = self.length_of(queue) + more + 1
         octets = self.bytes_of(queue) + more_bytes + size
-        if not (0 <= self.max_length < count or 0 <= self.max_bytes < octets):
-            return ""
         return (
             f"queue '{queue.name}' is full: with this message {count} messages and {octets} bytes, but max-length is "
             f"{_spell(self.max_length)} and max-bytes is {_spell(self.max_bytes)}; consume from it or raise the limit"

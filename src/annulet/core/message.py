@@ -6,7 +6,7 @@ nothing; properties are decoded by the :class:`ContentView` of its protocol only
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -169,11 +169,23 @@ class Origin:
         self.encoded = b""  # exchange and routing key as the view's protocol writes them, when first needed
 
 
+class BodyPlace(Protocol):
+    """A place on disk, outside the message log, that is given back when nobody refers to this object any more."""
+
+    @property
+    def readable(self) -> bool:
+        """Say whether the body is there."""
+
+    @property
+    def number(self) -> int:
+        """A number above 0, of no other place."""
+
+
 class Message:
     """One message, shared by all queues it was routed to.
 
     ``header`` is the protocol's encoded properties (AMQP 0-9-1: property flags and property list of the content
-    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload. The body of a stored message
+    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload. The body of a message
     may be on disk only: all else stays, and no queue decides by whether the body is there (:mod:`annulet.core.bodies`).
     """
 
@@ -191,6 +203,7 @@ class Message:
         "record",
         "size",
         "source",
+        "spill",
     )
 
     def __init__(
@@ -218,6 +231,7 @@ class Message:
         self.near = 0  # entries that want the body in memory
         self.away = 0  # entries whose queues can do without
         self.source: BodySource | None = None  # reads the body when it is on disk only
+        self.spill: BodyPlace | None = None  # where the body is, or is being written, that no log holds
 
     @property
     def body(self) -> bytes:

@@ -14,7 +14,7 @@ from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ADDRESS_TYPE, ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
 from annulet.core.reasons import RemovalReason
-from annulet.core.retroactive import copy_of, is_ring, newest, owner_of, ring_name
+from annulet.core.retroactive import is_ring, kept_messages, owner_of, ring_name
 
 if TYPE_CHECKING:
     from annulet.core.address_settings import AddressPattern, AddressSettingsRepository, PolicyRepository
@@ -209,25 +209,29 @@ class Nodes(DeclaredQueues):
             self.delete_queue(queue, self.latest)
             raise
 
-    def queue_joined(self, address: Address, binding: Binding) -> None:
-        """Give a queue that becomes one of an address's what the address kept, as far as filters let it in."""
+    def kept_for(self, address: Address, binding: Binding) -> list[Message]:
+        """Return copies of what an address kept for a queue that is about to join."""
+        self.before_routing()
+        if binding.queue is None or not address.rings:
+            return []
+        ring = address.rings.get(address.routing_type_of(binding))
+        return [] if ring is None else kept_messages(ring)
+
+    def queue_joined(self, address: Address, binding: Binding, kept: list[Message]) -> None:
+        """Give a queue that became one of an address's what the address kept, as far as filters let it in."""
         queue = binding.queue
         address.had_queue = True
         self.before_routing()
-        if queue is None or not address.rings:
-            return
-        ring = address.rings.get(address.routing_type_of(binding))
-        if ring is None:
+        if queue is None:
             return
         selector = self.filters.get(queue)
-        for message in newest(ring, ring.settings.ring_size):
+        for message in kept:
             verdicts = Verdicts(message)
             if verdicts.admits(binding.selector) and verdicts.admits(selector):
-                copy = copy_of(message)
                 account = self.account_of(address.name)
                 if account is not None:
-                    self.accounts.charge(account, copy, 1)
-                self.enqueue_all(copy, [queue], self.latest)
+                    self.accounts.charge(account, message, 1)
+                self.enqueue_all(message, [queue], self.latest)
 
     # ------------------------------------------------------------------ dead-letter and expiry queues
 

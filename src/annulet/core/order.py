@@ -132,6 +132,10 @@ class Order:
         """
         raise NotImplementedError
 
+    def bring_all(self) -> bool:
+        """Make all entries objects. Returns whether the disk gave those that are on disk only; else some stay there."""
+        return True
+
     def bring_unread(self) -> None:
         """Make the next entries that are on disk only entries without content: for who removes them all."""
 
@@ -202,6 +206,10 @@ class FifoOrder(Order):
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         assert entry.state == REMOVED
         self.count -= 1
+        tail = self._tail
+        if tail and tail[0] is entry:  # what expires in its order leaves nothing to sweep out
+            tail.popleft()
+            return
         self._removed += 1
         if self._removed > self.count + COMPACTION_MINIMUM:
             self._compact()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING
+from annulet.core.entry import PENDING, REMOVED
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
 from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -59,8 +60,42 @@ class PagedLevels(LevelledOrder):
             level.keep_bytes = size
             moved += level.page_out(durable_record, limit - moved)
             if moved < limit and level.front_count >= messages + self.level_least:  # what was kept when it was first
-                moved += level.page_front(durable_record, limit - moved)
+                moved += self._fold_front(level, durable_record, limit - moved)
         return moved
+
+    def _fold_front(self, level: PagedFifoOrder, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
+
+        Returns how many moved. Where rows follow: else :meth:`PagedFifoOrder.page_out` cuts the front.
+        """
+        tail = level._tail
+        if not level.pages.items:
+            return 0
+        left = min(limit, len(tail) - level.length_kept())
+        choice = RowChoice(self._queue, level.pages, before=True)
+        entries: list[QueueEntry] = []
+        kept = bytearray()
+        while left > 0 and tail[-1].sequence > level.pinned:
+            left -= 1
+            entry = tail[-1]
+            if entry.state == REMOVED:
+                tail.pop()
+                level._removed -= 1
+                continue
+            row = choice.takes(entry)
+            if row:
+                if entry.message.record >= durable_record:
+                    break
+                choice.taken(entry)
+            entries.append(tail.pop())
+            kept.append(0 if row else 1)
+        if 0 not in kept:
+            tail.extend(reversed(entries))
+            return 0
+        entries.reverse()
+        kept.reverse()
+        level.add_to_pages(entries, kept, before=True)
+        return len(entries)
 
     def _shares(self) -> list[tuple[int, int, int]]:
         """Return the levels that hold something, the least important first, each with its messages and bytes of the
@@ -137,6 +172,12 @@ class PagedLevels(LevelledOrder):
                 break
         self.recount()
         return found
+
+    def bring_all(self) -> bool:
+        """Tell all levels; say whether all rows are entries now."""
+        brought = [level.bring_all() for level in self._occupied()]
+        self.recount()
+        return all(brought)
 
     def bring_unread(self) -> None:
         """Make the next rows of the first level that has some entries without content."""

@@ -146,6 +146,13 @@ class PagedFifoOrder(FifoOrder):
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
 
+    def bring_all(self) -> bool:
+        """Read row after row, and stop where the disk refuses."""
+        while self._split:
+            if not self._advance(insist=False):
+                return False
+        return True
+
     def bring_unread(self) -> None:
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages
@@ -230,6 +237,22 @@ class PagedFifoOrder(FifoOrder):
             index_all(self._queue, among_rows)
             self._note_lost()
         self._split = bool(pages.items or self._late)
+
+    def has_row(self, sequence: int) -> bool:
+        """Say whether the message of a sequence is a row."""
+        return self.pages.has_row(sequence)
+
+    def standing(self, sequence: int) -> QueueEntry | None:
+        """Return the pending entry of a sequence if it is at the front or late."""
+        for entries in (self._tail, self._late):
+            place = bisect_left(entries, sequence, key=sequence_of)
+            if place < len(entries) and entries[place].sequence == sequence and entries[place].state == PENDING:
+                return entries[place]
+        return None
+
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""
+        return [*self._returned, *self.pages.entries_kept()]
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
@@ -330,7 +353,7 @@ class PagedFifoOrder(FifoOrder):
             late.extendleft(reversed(entries))
             moved = 0
         else:
-            self._add_to_pages(entries, kept)
+            self.add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
 
@@ -355,45 +378,11 @@ class PagedFifoOrder(FifoOrder):
         if self._late:
             self._removed -= len(self._late) - len(late)
             self._late.clear()
-            self._add_to_pages(late, RowChoice(self._queue, self.pages).kept_of(late))
+            self.add_to_pages(late, RowChoice(self._queue, self.pages).kept_of(late))
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
 
-    def page_front(self, durable_record: int, limit: int) -> int:
-        """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
-
-        Returns how many moved. Where rows follow: else :meth:`page_out` cuts the front.
-        """
-        tail = self._tail
-        if not self.pages.items:
-            return 0
-        left = min(limit, len(tail) - self._length_kept())
-        choice = RowChoice(self._queue, self.pages, before=True)
-        entries: list[QueueEntry] = []
-        kept = bytearray()
-        while left > 0 and tail[-1].sequence > self.pinned:
-            left -= 1
-            entry = tail[-1]
-            if entry.state == REMOVED:
-                tail.pop()
-                self._removed -= 1
-                continue
-            row = choice.takes(entry)
-            if row:
-                if entry.message.record >= durable_record:
-                    break
-                choice.taken(entry)
-            entries.append(tail.pop())
-            kept.append(0 if row else 1)
-        if 0 not in kept:
-            tail.extend(reversed(entries))
-            return 0
-        entries.reverse()
-        kept.reverse()
-        self._add_to_pages(entries, kept, before=True)
-        return len(entries)
-
-    def _add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
+    def add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
         """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
         if before:
             self.pages.add_before(entries, kept)
@@ -416,7 +405,7 @@ class PagedFifoOrder(FifoOrder):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
-        length = self._length_kept()
+        length = self.length_kept()
         if length == len(tail):
             return False
         self._late = deque(islice(tail, length, None))
@@ -424,7 +413,7 @@ class PagedFifoOrder(FifoOrder):
         self._split = True
         return True
 
-    def _length_kept(self) -> int:
+    def length_kept(self) -> int:
         """Return how many entries of the front stay in memory."""
         length = 0
         size = 0

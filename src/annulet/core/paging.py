@@ -32,11 +32,26 @@ class RowWalk:
 
     def __init__(self) -> None:
         self.sequence = 0
+        self.passed = 0  # rows before that one, those included whose messages have left the queue
+        self.damaged: list[int] = []  # sequences of those the last read found to be damaged
+        self.settled: list[int] = []  # sequences of those it passed over, as the queue is done with their records
 
     def following(self) -> list[QueueEntry] | None:
         """Read the next few whose messages have not left the queue; perhaps none, although more follow.
 
         The entries are nobody's. ``None`` when the disk does not give them now, or has not got them yet.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RowView:
+    """Rows of one moment, to be walked over as often as somebody likes."""
+
+    def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk over those with a sequence from ``first`` to ``last`` (-1: all behind).
+
+        ``chosen``: only those with these sequences, ascending; ``None`` for all.
         """
         raise NotImplementedError
 
@@ -153,10 +168,14 @@ class EntryPages:
         """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
         raise NotImplementedError
 
-    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
-        """Return a walk over the rows with this sequence or a higher one, and the messages of ``entries``.
+    def has_row(self, sequence: int) -> bool:
+        """Say whether a row has this sequence."""
+        raise NotImplementedError
 
-        Their records are in the log, whoever has them now. The walk holds no message.
+    def snapshot(self, entries: list[QueueEntry]) -> RowView:
+        """Return a view of the rows there are, and of the messages of ``entries``.
+
+        Their records are in the log, whoever has them now. The view holds no message.
         """
         raise NotImplementedError
 

@@ -90,8 +90,11 @@ class Publishing(RoutingGraph):
         if len(queues) == 1:
             queue = queues[0]
             entry = queue.enqueue(message, now)
-            if message.durable and queue.durable and entry.state != REMOVED:
-                self.effects.store(message, [entry])
+            if entry.state != REMOVED:
+                if message.durable and queue.durable:
+                    self.effects.store(message, [entry])
+                else:
+                    self.effects.unstored(entry)
             return 1
         self.enqueue_all(message, queues, now)
         return len(queues)
@@ -123,10 +126,15 @@ class Publishing(RoutingGraph):
     def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
         """Put a message into these queues, whoever else has it, and store it once for those that survive."""
         entries = [queue.enqueue(message, now) for queue in queues]
-        if message.durable:
-            stored = [entry for entry in entries if entry.queue.durable and entry.state != REMOVED]
-            if stored:
-                self.effects.store(message, stored)
+        stored = []
+        for entry in entries:
+            if entry.state != REMOVED:
+                if message.durable and entry.queue.durable:
+                    stored.append(entry)
+                else:
+                    self.effects.unstored(entry)
+        if stored:
+            self.effects.store(message, stored)
 
     # ------------------------------------------------------------------ planned sends
 

@@ -9,22 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import (
-    arrival,
-    attachment,
-    delivery,
-    emptying,
-    match_classes,
-    restoring,
-    returning,
-    revision,
-    row_expiry,
-)
+from annulet.core import arrival, attachment, delivery, emptying, expiry, match_classes, restoring, returning, revision
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
-from annulet.core.expiry import Expiring, times_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.paged_levels import PagedLevels
 from annulet.core.paged_order import PagedFifoOrder
@@ -49,6 +38,8 @@ class Queue(Holdings):
 
         Returns its entry, whose state says what became of it. Never refuses: ask :meth:`refusal` before.
         """
+        if self.halted and self.sliced:
+            self.make_room(message.size, now)
         entry = QueueEntry(self, message, self.next_sequence)
         self.next_sequence += 1
         size = message.size
@@ -112,7 +103,11 @@ class Queue(Holdings):
         """
         if self.limits is None or not self.limits.rejects:
             return ""
-        return self.limits.refusal(self, message.size, more, more_bytes)
+        text = self.limits.refusal(self, message.size, more, more_bytes)
+        while text and self.expiring is not None:
+            self.expiring.hurry()
+            text = self.limits.refusal(self, message.size, more, more_bytes)
+        return text
 
     # ------------------------------------------------------------------ recovery
 
@@ -249,33 +244,41 @@ class Queue(Holdings):
         was superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are
         served; then returned entries that exceed ring or limits are dropped, least important and oldest first.
         ``counted=False`` leaves the delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does
-        not get them again (AMQP 1.0 ``undeliverable-here``). Many come back in slices where each is judged alone; until
-        the last is back consumers wait, and whoever else asks for messages has it done at once.
+        not get them again (AMQP 1.0 ``undeliverable-here``). Many come back in slices where none is judged by what else
+        comes back; until the last is back consumers wait, and whoever else asks for messages has it done at once.
         """
-        if exclude is None and returning.each_alone(self, counted=counted):
-            entries = entries if isinstance(entries, list) else list(entries)
-            if len(entries) > AT_ONCE_MAX:
-                returning.return_many(self, entries, now, counted=counted)
-                return
+        entries = entries if isinstance(entries, list) else list(entries)
+        if exclude is None and returning.in_slices(self, len(entries), counted=counted):
+            returning.return_many(self, entries, now, counted=counted)
+            return
+        if self.sliced:
+            self.make_room(self.delivering_bytes, now, len(entries))
         returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
         self.finish(now)
 
-    def expire_later(self, now: int) -> None:
-        """Have what has expired removed in slices, before anything is dispatched."""
-        if self.expiring is None:
-            work = Expiring(self)
-            self.expiring = work
-            self.update_gate(now)
-            self.effects.later(work, now)
+    def make_room(self, size: int, now: int, count: int = 1) -> None:
+        """Before ``count`` messages of ``size`` body bytes come: end as much of what is done in slices as needed.
 
-    def expire_some(self, now: int, most: int) -> None:
-        """Remove up to ``most`` (-1: all) of what has expired."""
-        if self.expiry is not None:
-            row_expiry.expire(self, self.expiry, now, most)
+        So nothing is dropped, and nobody held back, for what has expired, or for what consumers would have taken.
+        """
+        while self.sliced and self.lacks_room(count, size):
+            work = self.expiring or self.returns[0]
+            work.step(now)
 
-    def has_expired(self, now: int) -> bool:
-        """Say whether something may have expired that is still there."""
-        return self.expiry is not None and 0 < row_expiry.next_expiry(self) <= now
+    def lacks_room(self, count: int, size: int) -> bool:
+        """Say whether ring or limits would drop something for so much more, or hold publishers back for what expired.
+
+        What is on its way back in slices has its room already.
+        """
+        if self.returns:
+            count += sum(work.left for work in self.returns)
+            size += self.delivering_bytes
+        if 0 <= self.settings.ring_size < self.order.count + count:
+            return True
+        limits = self.limits
+        if limits is None or not (limits.evicts or (limits.blocks and self.expiring is not None)):
+            return False
+        return limits.would_exceed(self, count, size)
 
     def finish_slices(self, now: int) -> None:
         """Put back at once what is on its way back in slices, and remove what has expired."""
@@ -303,6 +306,10 @@ class Queue(Holdings):
             self.copies.emptied()
         return count
 
+    def expire_due(self, now: int) -> int:
+        """Remove what has expired, wherever it waits, very much of it in slices. Returns how many went at once."""
+        return expiry.expire_due(self, now)
+
     def tick(self, now: int) -> int:
         """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
         attachment.retire(self, now)
@@ -320,7 +327,7 @@ class Queue(Holdings):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), row_expiry.next_expiry(self)]
+        times = [self.schedule.next_at(), self.gate.opens_at(self), expiry.next_at(self)]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:
@@ -389,6 +396,10 @@ class Queue(Holdings):
         if entry.message.record:  # else a restart would let it wait for the sender's time again
             self.schedule.move(entry, now)
             self.effects.entry_changed(self, entry)
+        if self.sliced:
+            self.make_room(entry.message.size, now)
+        if entry.state != SCHEDULED:
+            return False  # its time to live was over
         appointment = self.schedule.cancel(entry)
         arrival.fire(self, appointment, now)
         self.finish(now)
@@ -430,9 +441,11 @@ class Queue(Holdings):
         if self.evictions is not None:
             for entry in self.order.entries():
                 self.evictions.add(entry, self.order.count)
-        if times_of(settings) != times_of(current):
+        if expiry.times_of(settings) != expiry.times_of(current):
             self.reindex()
         self.expire_due(now)
+        if self.sliced:
+            self.make_room(0, now)
         if settings.ring_trim_now:
             while 0 <= settings.ring_size < self.order.count:
                 victim = self.victim()

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED
+from annulet.core.errors import ContentUnavailable
+from annulet.core.management.deep_scan import scan_of
 from annulet.core.message import Message
 
 if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.management.scan import Scan
     from annulet.core.queue import Queue
 
 RING_PREFIX: Final = "amq.retroactive."
@@ -38,10 +43,51 @@ def owner_of(ring: Queue) -> tuple[str, str]:
     return address_name, routing_type
 
 
-def newest(ring: Queue, count: int) -> list[Message]:
-    """Return the latest ``count`` messages of a ring, oldest first."""
-    held = [entry.message for entry in ring.order.entries()]
-    return held[-count:] if count > 0 else []
+def kept_messages(ring: Queue) -> list[Message]:
+    """Return copies of what a ring keeps, oldest first, each with its body. What is damaged is left out.
+
+    Nothing of it comes into the ring's memory. Raises :class:`~annulet.core.errors.PreconditionFailed` when it is more
+    than memory takes, and :class:`~annulet.core.errors.ContentUnavailable` when the disk does not give all of it now.
+    """
+    reader = "a queue that joins a retroactive address"
+    ring.require_in_memory(reader)
+    scan = scan_of(ring, pending=True, scheduled=False, chosen=None, reader=reader)
+    copies: list[Message] = []
+    met = _prepared(scan, ring)
+    while met:
+        for number, entry in enumerate(met):
+            message = entry.message
+            if message.absent and ring.bodies is not None:
+                found = ring.bodies.look([other.message for other in met[number : number + LOOK_MESSAGES]])
+                if found == REFUSED:
+                    raise _refused(ring)
+                if found == DAMAGED:
+                    continue
+            copies.append(copy_of(message))
+        met = _prepared(scan, ring)
+    return copies
+
+
+def _prepared(scan: Scan, ring: Queue) -> list[QueueEntry]:
+    """Return the next entries of a scan; none behind the last."""
+    met: list[QueueEntry] = []
+    while not met:
+        while not scan.prepare(LOOK_MESSAGES):
+            if scan.waiting:
+                raise _refused(ring)
+        while not scan.used_up and (entry := scan.following()) is not None:
+            if scan.own(entry) is not None:
+                met.append(entry)
+        if not scan.used_up:
+            break
+    return met
+
+
+def _refused(ring: Queue) -> ContentUnavailable:
+    address, _ = owner_of(ring)
+    return ContentUnavailable(
+        f"address '{address}': the disk does not give now what it keeps for new queues; try again when the disk is well"
+    )
 
 
 def copy_of(message: Message) -> Message:

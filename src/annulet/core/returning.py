@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.bodies import leaves_delivery
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.eviction import eviction_rank
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
-from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
+from annulet.core.settings import MOVE_TO_TAIL
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +57,7 @@ def return_entries(
 
 
 class Returning(SlicedWork):
-    """A return of many, to a queue that looks at each alone. Nothing is dispatched before the last is back.
+    """A return of many of which each is judged alone. Nothing is dispatched before the last is back.
 
     So nobody gets a later message before an earlier one of them, as if all had come back at once.
     """
@@ -66,8 +68,16 @@ class Returning(SlicedWork):
         self._queue = queue
         self._entries = entries
         self._counted = counted
+        self._delays = counted and queue.settings.redelivery_delay > 0
+        self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
+        self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
         self._holders: dict[Session, None] = {}  # whose shared window what comes back has filled
         entries.reverse()  # taken from the end, so that each slice lets go of what it did
+
+    @property
+    def left(self) -> int:
+        """How many are not back yet."""
+        return len(self._entries)
 
     def step(self, now: int) -> bool:
         """Put the next ones back; after the last serve the consumers."""
@@ -78,25 +88,40 @@ class Returning(SlicedWork):
         following = entries[: -self._slice_messages - 1 : -1]
         del entries[-self._slice_messages :]
         self._holders.update({entry.consumer.session: None for entry in following if entry.consumer is not None})
-        if _plain(queue):
+        if _plain(queue, counted=self._counted):
             following = _back_plainly(queue, following, counted=self._counted)
-        for entry in following:
-            if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=self._counted):
-                continue
-            queue.insert(entry, arrival=False)
-            queue.index_expiry(entry)
-            if entry.message.record and self._counted:
-                queue.effects.entry_changed(queue, entry)
+        self._take(following, now)
         if entries and not queue.deleted:
             return True
         self.abandon(now)
         if not queue.deleted:
             queue.expire_due(now)
             queue.dispatch(now)
+            _drop_excess(queue, self._back, now)
             queue.finish(now)
         for session in self._holders:  # its consumers of other queues have waited for room in it
             session.wake(now)
         return False
+
+    def _take(self, entries: list[QueueEntry], now: int) -> None:
+        """Put these back, each judged alone."""
+        queue = self._queue
+        back: list[QueueEntry] = []
+        for entry in entries:
+            if isinstance(entry, DeliveryCopy):
+                queue.release_copy(entry)
+            elif entry.state == DELIVERING and _take_back(queue, entry, now, counted=self._counted):
+                back.append(entry)
+        if self._delays:
+            _delay(queue, back, now)
+            return
+        for entry in back:
+            queue.insert(entry, arrival=False)
+            queue.index_expiry(entry)
+            if entry.message.record and self._counted:
+                queue.effects.entry_changed(queue, entry)
+        if self._bounded:
+            self._back += back
 
     def abandon(self, now: int) -> None:
         """Let dispatch go on."""
@@ -124,15 +149,41 @@ def finish_returns(queue: Queue, now: int) -> None:
             pass
 
 
-def each_alone(queue: Queue, *, counted: bool) -> bool:
-    """Say whether what comes back is judged without looking at what comes back with it."""
-    settings = queue.settings
-    return queue.simple and settings.ring_size < 0 and not (counted and settings.redelivery_delay > 0)
+def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
+    """Say whether a return of ``count`` is more than one turn's work and may take several."""
+    most = AT_ONCE_MAX if _plain(queue, counted=counted) else SLICE_MESSAGES
+    return count > most and each_alone(queue, count, counted=counted)
 
 
-def _plain(queue: Queue) -> bool:
+def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
+    """Say whether each of ``count`` that come back is judged without looking at the others.
+
+    Not where ring or limits have no room for all, where a gate counts who is served, where nobody being there any more
+    is a reason to go, where a place may be inherited meanwhile, and where a fair key keeps its turn while it has any.
+    """
+    settings, limits = queue.settings, queue.limits
+    if queue.lanes is not None and queue.lanes.fairness is not None:
+        return False
+    if queue.gated or settings.purge_on_no_consumers or settings.last_value_place != MOVE_TO_TAIL:
+        return False
+    evicts = limits is not None and limits.evicts
+    if counted and settings.redelivery_delay > 0:
+        return settings.ring_size < 0 and not evicts
+    if (evicts or settings.ring_size >= 0) and queue.returns:  # they have been promised the room there is
+        return False
+    if 0 <= settings.ring_size < queue.order.count + count:
+        return False
+    return limits is None or not evicts or limits.takes_back(queue, count)
+
+
+def _plain(queue: Queue, *, counted: bool) -> bool:
     """Say whether all that a queue asks of what comes back is the message's own time to live."""
-    return queue.simple and queue.keys is None and not queue.ages and queue.settings.max_delivery_attempts <= 0
+    settings = queue.settings
+    if not queue.simple or queue.keys is not None or queue.ages:
+        return False
+    if settings.ring_size >= 0 or settings.max_delivery_attempts > 0:
+        return False
+    return not (counted and settings.redelivery_delay > 0)
 
 
 def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> list[QueueEntry]:
@@ -149,6 +200,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
             continue
         delivering.discard(entry)
         size = message.size
+        if entry.away:
+            leaves_delivery(entry)
         consumer = entry.consumer
         if consumer is not None:
             consumer.give_back(size)

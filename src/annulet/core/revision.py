@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from annulet.core.arguments import CHANGEABLE
 from annulet.core.bodies import exchange, exchange_away
 from annulet.core.entry import DELIVERING, PENDING, DeliveryCopy, QueueEntry
-from annulet.core.errors import InvalidArgument
+from annulet.core.errors import InvalidArgument, PreconditionFailed
+from annulet.core.eviction import eviction_index_for
+from annulet.core.expiry import gives_time, times_of
+from annulet.core.limits import limits_for
 from annulet.core.message import Message, PropertyValue
 
 if TYPE_CHECKING:
@@ -26,6 +29,32 @@ def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -
                 f"queue {name!r}: {setting} is {old!r} and cannot be changed to {new!r}; declare a new queue and move "
                 "the messages"
             )
+
+
+def require_whole(queue: Queue, settings: QueueSettings) -> None:
+    """Have all of a deep queue in memory if other settings ask for that, before anything changes.
+
+    A time to live, an order of eviction that is not by age and ``overflow=page`` know each message; everything else
+    holds for rows as it is. Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk
+    does not give it now.
+    """
+    if not queue.order.paged_count():
+        return
+    limits = limits_for(settings)
+    if limits is not None and limits.pages:
+        what = "overflow=page"
+    elif eviction_index_for(settings) is not None:
+        what = f"evict={settings.evict}"
+    elif gives_time(settings) and times_of(settings) != times_of(queue.settings):
+        what = "a time to live"
+    else:
+        return
+    queue.require_in_memory(what)
+    if not queue.order.bring_all():
+        raise PreconditionFailed(
+            f"queue '{queue.name}': {what} has to read all of it, but the disk does not give it now; nothing was "
+            "changed, try again when the disk is well"
+        )
 
 
 def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
@@ -67,6 +96,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
         if replacement.delivery_count or message.deliver_at:  # the record alone would count anew, and wait again
             queue.effects.entry_changed(queue, replacement)
         queue.settle_record(entry)
+    else:
+        queue.effects.unstored(replacement)
     return replacement
 
 

@@ -165,8 +165,16 @@ class RoutingGraph:
     def before_routing(self) -> None:
         """Called before a route is looked up anew. Nothing, for a bare graph."""
 
-    def queue_joined(self, address: Address, binding: Binding) -> None:
-        """A queue became one of an address's: it gets what a retroactive address kept. Nothing, for a bare graph."""
+    def kept_for(self, address: Address, binding: Binding) -> list[Message]:
+        """Return what a retroactive address kept for a queue that is about to join. Nothing, for a bare graph.
+
+        Raises :class:`~annulet.core.errors.PreconditionFailed` when that cannot be read, and then it does not join.
+        """
+        del address, binding
+        return []
+
+    def queue_joined(self, address: Address, binding: Binding, kept: list[Message]) -> None:
+        """A queue became one of an address's: it gets what that ``kept``. Nothing, for a bare graph."""
 
     def binding_removed(self, binding: Binding) -> None:
         """A binding is gone: what was kept for the queues behind it may go too. Nothing, for a bare graph."""
@@ -317,12 +325,13 @@ class RoutingGraph:
         existing = binding.source.bindings.get(binding.key)
         if existing is not None:
             return existing
+        kept = self.kept_for(binding.source, binding) if isinstance(binding.source, Address) else []
         binding.source.add(binding)
         if binding.queue is not None:
             self._bindings_to_queue[binding.queue][(binding.source.name, binding.key)] = binding
         self.graph_changed()
         if isinstance(binding.source, Address):
-            self.queue_joined(binding.source, binding)
+            self.queue_joined(binding.source, binding, kept)
         return binding
 
     def _unbind(self, wanted: Binding) -> Binding | None:

@@ -6,10 +6,9 @@ to expire. What is to be sent on as a dead letter is read all the same, as the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED, SCHEDULED
-from annulet.core.expiry import NEVER
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
     from annulet.core.expiry import ExpiryIndex
     from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
+
+
+NEVER: Final = (1 << 62, 0)
+"""A time and sequence behind all others."""
 
 
 def life_of(settings: QueueSettings) -> int:

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import logging
 from random import Random
-from threading import get_ident
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from annulet.core.bodies import DAMAGED, FOUND, REFUSED, BodySource, QueueBodies, bring_back, send_away
+from annulet.core.bodies import DAMAGED, FOUND, REFUSED, QueueBodies, bring_back, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
-from annulet.core.errors import ContentUnavailable
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import may_be_row, pageable
 from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS, SCARCE
+from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.order import Order
     from annulet.core.queue import Queue
-    from annulet.residency.figures import PagingFigures
-    from annulet.residency.loader import MessageReader
+    from annulet.residency.body_store import BodyStore
 
 logger = logging.getLogger(__name__)
 
 Position: TypeAlias = "tuple[Rank, int]"
 """Where an entry stands in its order: rank (empty on FIFO queues), then place."""
-
-AHEAD_BYTES: Final = 4 << 20
-"""Bodies read for who does not take them that are kept until others come: 4 MiB for all queues, but for one read."""
 
 SAMPLE: Final = 512
 """Bodies whose places tell which part of a queue is furthest: right to some 5 %, and sorted in a millisecond."""
@@ -47,90 +42,8 @@ SWEEP_LEAST: Final = 1024
 """Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
 
 
-class BodyStore(BodySource):
-    """Reads bodies for all queues, from ``reader``, in the thread that made it.
-
-    ``changed`` is told which queue took some back into memory.
-    """
-
-    def __init__(
-        self,
-        reader: MessageReader,
-        figures: PagingFigures,
-        room: Callable[[], int],
-        changed: Callable[[Queue], None] | None = None,
-    ) -> None:
-        self.reader = reader
-        self.figures = figures
-        self.room = room  # bytes the process may still take
-        self.changed = changed
-        self._thread = get_ident()
-        self.ahead_bytes = 0
-        self._ahead: dict[int, bytes] = {}  # by record, oldest first
-        self._orphans: list[Message] = []
-
-    def read(self, messages: Sequence[Message]) -> list[bytes | None]:
-        """Return the bodies in this order, ``None`` for what is damaged or not that message. Raises ``OSError``."""
-        records = sorted({message.record for message in messages})
-        stored = dict(zip(records, self.reader.read(records), strict=True))
-        bodies: list[bytes | None] = []
-        for message in messages:
-            found = stored[message.record]
-            bodies.append(None if found is None or len(found.body) != message.size else found.body)
-        self.figures.bodies_read += len(messages)
-        return bodies
-
-    def body_of(self, message: Message) -> bytes:
-        """Return what was read ahead, or read this one body."""
-        body = self._ahead.get(message.record)
-        if body is not None and len(body) == message.size:
-            return body
-        if get_ident() != self._thread:
-            raise ContentUnavailable(
-                f"a message of {message.size} bytes left memory while it was read; take a new view of the queue"
-            )
-        try:
-            (body,) = self.read([message])
-        except OSError as error:
-            raise ContentUnavailable(
-                f"a message of {message.size} bytes is on disk only, and the disk does not give it now: {error}; "
-                "try again when the disk is well"
-            ) from error
-        if body is None:
-            raise ContentUnavailable(
-                f"a message of {message.size} bytes is on disk only, and its record is damaged; see the broker's log"
-            )
-        return body
-
-    def at_hand(self, message: Message) -> bool:
-        """Say whether a body can be had without reading."""
-        return not message.absent or message.record in self._ahead
-
-    def keep_ahead(self, messages: Sequence[Message], bodies: Sequence[bytes | None]) -> None:
-        """Remember bodies for :meth:`body_of`, and forget the oldest of those that were remembered before."""
-        ahead = self._ahead
-        fresh = {message.record: body for message, body in zip(messages, bodies, strict=True) if body is not None}
-        coming = sum(map(len, fresh.values()))
-        while ahead and self.ahead_bytes + coming > AHEAD_BYTES:
-            self.ahead_bytes -= len(ahead.pop(next(iter(ahead))))
-        for record, body in fresh.items():
-            self.ahead_bytes += len(body) - len(ahead.pop(record, b""))
-            ahead[record] = body
-
-    def orphaned(self, message: Message) -> None:
-        """Let the body leave with the next pass."""
-        self._orphans.append(message)
-
-    def drop_orphans(self) -> None:
-        """Let bodies leave that nobody wanted any more, unless somebody does again."""
-        for message in self._orphans:
-            if message.near <= 0 and message.away:
-                message.leave()
-        self._orphans.clear()
-
-
 class StoredBodies(QueueBodies):
-    """The bodies of one durable queue: which are in memory and may leave, and the way back."""
+    """The bodies of one queue: which are in memory and may leave, and the way back."""
 
     def __init__(self, queue: Queue, store: BodyStore, random: Random | None = None) -> None:
         super().__init__(store)
@@ -148,6 +61,8 @@ class StoredBodies(QueueBodies):
         self._attempts = 0
         self._asked_for = 0  # fetches whose records the disk was asked for ahead
         self._scanning: list[QueueEntry] = []  # the rest of the pass under way
+        self._spills_deliveries = True
+        self.writing = 0  # bytes on their way to the spill store, still in memory
         self._boundary: Position | None = None
         self._front: set[QueueEntry] = set()
         self.adopt()
@@ -163,7 +78,7 @@ class StoredBodies(QueueBodies):
 
     def note(self, entry: QueueEntry) -> None:
         """An entry came, with its body. Rows take care of those that can be rows."""
-        if not self._rows or not may_be_row(entry):
+        if self._may_have_place(entry) and not (self._rows and may_be_row(entry)):
             self._add(entry)
 
     def claimed(self, entry: QueueEntry) -> None:
@@ -187,7 +102,7 @@ class StoredBodies(QueueBodies):
         self._candidates = [
             entry
             for entry in entries
-            if not entry.away and entry.message.record and not (rows and may_be_row(entry)) and entry.state != REMOVED
+            if not entry.away and self._may_have_place(entry) and not (rows and may_be_row(entry))
         ]
         self._scanning = []
         self._adopted = self.in_memory
@@ -221,11 +136,15 @@ class StoredBodies(QueueBodies):
         """Say whether a pass is under way."""
         return bool(self._scanning)
 
-    def begin(self, wanted: int) -> None:
-        """Begin a pass that is to free about ``wanted`` bytes."""
+    def begin(self, wanted: int, deliveries: int = 0) -> None:
+        """Begin a pass that is to free about ``wanted`` bytes.
+
+        What is in delivery and would have to be written stays as long as no more than ``deliveries`` bytes are.
+        """
         if self._rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, len(self._candidates)):
             self.adopt()
         self._front = self._leading()
+        self._spills_deliveries = self.queue.delivering_bytes > deliveries
         self._scanning, self._candidates = self._candidates, []
         self._boundary = self._boundary_for(wanted)
         self.freed = 0
@@ -234,25 +153,88 @@ class StoredBodies(QueueBodies):
     def step(self, durable_record: int, limit: int) -> int:
         """Look at the next ``limit`` candidates and let the furthest go. Returns at how many it looked.
 
-        Only records below ``durable_record`` can be read back.
+        Only records below ``durable_record`` can be read back. What no log holds is written, one chunk of it, and goes
+        when that is done; ``freed`` counts it already.
         """
-        scanning = self._scanning
-        looked = scanning[-limit:]
-        del scanning[-limit:]
-        for entry in looked:
-            message = entry.message
+        scanning, kept = self._scanning, []
+        boundary, front = self._boundary, self._front
+        unwritten: list[QueueEntry] = []
+        size = looked = 0
+        while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
+            entry = scanning.pop()
+            looked += 1
             state = entry.state
-            if state == REMOVED or entry.away or not message.record:
+            if state == REMOVED or entry.away:
                 continue
-            if message.record < durable_record and _may_leave(entry) and (state != PENDING or self._is_far(entry)):
-                send_away(entry, self)
-                self.freed += message.size
-                self.store.figures.bodies_left += 1
+            if state == PENDING:
+                near = (boundary is not None and position_of(entry) <= boundary) or entry in front
             else:
-                self._candidates.append(entry)
+                near = not _may_leave(entry)
+            if near:
+                kept.append(entry)
+            elif self._on_disk(entry, durable_record):
+                self._send_away(entry)
+                self.freed += entry.message.size
+            elif self._to_be_spilled(entry) and (state != DELIVERING or self._spills_deliveries):
+                unwritten.append(entry)
+                size += entry.message.size
+            else:
+                kept.append(entry)
+        kept.reverse()
+        self._candidates += kept
         if not scanning:
             self._front = set()
-        return len(looked)
+        if unwritten:
+            unwritten.reverse()  # oldest first: that is how they will be read
+            self._spill(unwritten, size)
+        return looked
+
+    def _may_have_place(self, entry: QueueEntry) -> bool:
+        """Say whether the body is, or could be, anywhere but in memory."""
+        if entry.state == REMOVED:
+            return False
+        message = entry.message
+        return (message.record > 0 and self.queue.queue_id != 0) or (
+            self.store.spilling is not None and message.size >= BODY_BYTES_LEAST
+        )
+
+    def _on_disk(self, entry: QueueEntry, durable_record: int) -> bool:
+        """Say whether this queue can have the body back: other queues' records may go any time."""
+        message = entry.message
+        if self.queue.queue_id and 0 < message.record < durable_record:
+            return True
+        return message.spill is not None and message.spill.readable
+
+    def _to_be_spilled(self, entry: QueueEntry) -> bool:
+        message, spilling = entry.message, self.store.spilling
+        logged = message.record and self.queue.queue_id
+        return not logged and spilling is not None and spilling.takes(message)
+
+    def _send_away(self, entry: QueueEntry) -> None:
+        send_away(entry, self)
+        self.store.figures.bodies_left += 1
+
+    def _spill(self, entries: list[QueueEntry], size: int) -> None:
+        assert self.store.spilling is not None
+        self.writing += size
+        if self.store.spilling.write(self, entries, size):
+            self.freed += size
+        else:
+            self.spilled(entries, size)
+
+    def spilled(self, entries: list[QueueEntry], size: int) -> None:
+        """Let go of those that were written and may still leave; the others, and what was refused, stay."""
+        self.writing -= size
+        for entry in entries:
+            message = entry.message
+            if entry.state == REMOVED or entry.away:
+                continue
+            if message.spill is not None and message.spill.readable and _may_leave(entry):
+                self._send_away(entry)
+            else:
+                self._candidates.append(entry)
+        if self.store.changed is not None:
+            self.store.changed(self.queue)
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
@@ -263,10 +245,10 @@ class StoredBodies(QueueBodies):
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
         self.adopt(whole=True)
-        for entry in self._candidates:
-            if entry.message.record < durable_record and _may_leave(entry):
-                send_away(entry, self)
-        self._candidates = [entry for entry in self._candidates if not entry.away]
+        self._scanning, self._candidates = self._candidates, []
+        self._front, self._boundary, self._spills_deliveries = set(), None, True
+        while self._scanning:
+            self.step(durable_record, SAMPLE)
 
     def _leading(self) -> set[QueueEntry]:
         """Return the entries whose bodies stay: what consumers take next."""
@@ -279,10 +261,6 @@ class StoredBodies(QueueBodies):
             front.add(entry)
         return front
 
-    def _is_far(self, entry: QueueEntry) -> bool:
-        boundary = self._boundary
-        return (boundary is None or position_of(entry) > boundary) and entry not in self._front
-
     def _boundary_for(self, wanted: int) -> Position | None:
         """Return behind which position about ``wanted`` bytes stand, counting what is in no order as behind all."""
         count = len(self._scanning)
@@ -293,7 +271,9 @@ class StoredBodies(QueueBodies):
             if entry.state == PENDING and not entry.away:
                 places.append((position_of(entry), entry.message.size))
             elif entry.state != REMOVED and not entry.away and _may_leave(entry):
-                left -= entry.message.size
+                message = entry.message
+                if message.record or message.spill is not None or self._spills_deliveries:
+                    left -= message.size
         places.sort(reverse=True)
         for place, size in places:
             if left <= 0:
@@ -382,9 +362,7 @@ class StoredBodies(QueueBodies):
             return
         self._asked_for = PREFETCH_LOADS
         following = order.upcoming(LOAD_MESSAGES * (PREFETCH_LOADS + 1))
-        records = sorted([entry.message.record for entry in following if entry.message.absent])
-        if records:
-            self.store.reader.prefetch(records)
+        self.store.prefetch([entry.message for entry in following if entry.message.absent])
 
     def _read(self, messages: Sequence[Message]) -> list[bytes | None] | None:
         """Read; ``None`` when the disk refuses, which is final only after many attempts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import REMOVED
+from annulet.core.entry import DELIVERING, REMOVED
 from annulet.core.paging import ENTRY_BYTES, pageable
 
 if TYPE_CHECKING:
@@ -40,10 +40,14 @@ FLOOR_MESSAGES: Final = 1024
 
 
 class BodyBudget:
-    """Accounts for queues that are worth it: those with more than the floor in memory."""
+    """Accounts for queues that are worth it: those with more than the floor in memory.
 
-    def __init__(self, limit: int = BODY_BUDGET_BYTES) -> None:
+    With ``spills`` queues that are not durable count as well: their bodies can leave.
+    """
+
+    def __init__(self, limit: int = BODY_BUDGET_BYTES, *, spills: bool = False) -> None:
         self.limit = limit  # bytes
+        self.spills = spills
         self.used = 0  # bytes, by the queues measured last
         self._costs: dict[Queue, int] = {}
 
@@ -51,15 +55,19 @@ class BodyBudget:
         return len(self._costs)
 
     def measure(self, queues: Iterable[Queue]) -> None:
-        """Account for these queues anew. Those below the floor, or on no disk, do not count."""
+        """Account for these queues anew. Those below the floor, or of which nothing can leave, do not count."""
         for queue in queues:
-            cost = cost_of(queue)
+            cost = cost_of(queue) if queue.queue_id or self.spills else 0
             if cost < FLOOR_BYTES and in_memory(queue) <= FLOOR_MESSAGES:
                 cost = 0
             former = self._costs.pop(queue, 0)
             if cost:
                 self._costs[queue] = cost
             self.used += cost - former
+
+    def counted(self) -> list[Queue]:
+        """Return the queues that count now."""
+        return list(self._costs)
 
     def measure_all(self) -> None:
         """Account anew for all queues that count."""
@@ -111,8 +119,8 @@ def body_bytes(queue: Queue) -> int:
 
 
 def cost_of(queue: Queue) -> int:
-    """Return the bytes these take, by the account; 0 for a queue whose messages are on no disk."""
-    if queue.deleted or not queue.queue_id:
+    """Return the bytes these take, by the account."""
+    if queue.deleted:
         return 0
     return in_memory(queue) * (ENTRY_BYTES if pageable(queue) else BODY_BYTES) + body_bytes(queue)
 
@@ -124,19 +132,20 @@ def drift_of(queue: Queue) -> int:
     """
     there = [*queue.order.in_memory(), *queue.delivering]
     there += [appointment.entry for appointment in queue.schedule.snapshot()]
-    near = away = away_count = 0
+    near = away = away_count = out = 0
     for entry in there:
         if entry.state == REMOVED:
             continue
         if entry.away:
             away += entry.message.size
             away_count += 1
+            out += entry.message.size if entry.state == DELIVERING else 0
         else:
             near += entry.message.size
     drift = abs(body_bytes(queue) - near)
     bodies = queue.bodies
     if bodies is not None:
-        drift += abs(bodies.bytes - away) + abs(bodies.count - away_count)
+        drift += abs(bodies.bytes - away) + abs(bodies.count - away_count) + abs(bodies.in_delivery_bytes - out)
     return drift
 
 

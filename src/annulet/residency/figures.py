@@ -17,6 +17,8 @@ class PagingFigures:
         "scanned",
         "scans",
         "selected",
+        "spill_refused",
+        "spilled",
         "unreadable",
     )
 
@@ -31,4 +33,6 @@ class PagingFigures:
         self.bodies_left = 0  # bodies of entries that left memory, the entries stayed
         self.bodies_brought_back = 0  # those that came back because their entries were about to be delivered
         self.bodies_read = 0  # those that were read, also for who does not take them
+        self.spilled = 0  # bodies that no log holds and that were written to leave memory
+        self.spill_refused = 0  # those that were to be written and were not: the spill store was full, or the disk
         self.postponed = 0  # reads that the disk refused, to be tried again

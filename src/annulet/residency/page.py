@@ -17,7 +17,7 @@ from annulet.core.message import Origin
 from annulet.residency.row_facts import RowFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
@@ -46,6 +46,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool]]:
+        """Yield of each item sequence, record, origin, whether that is partial, and whether it came back."""
+        return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, strict=True)
 
 
 class Page:
@@ -286,6 +290,13 @@ class Page:
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
         return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
+
+    def has_row(self, sequence: int) -> bool:
+        """Say whether there is a row of this sequence that was not taken."""
+        if not self.items or not self.first_sequence <= sequence <= self.last_sequence:
+            return False
+        run, start = self._find(sequence)
+        return start < self._lengths[run]
 
     def read_from(self, sequence: int, limit: int) -> Rows:
         """Return up to ``limit`` items with this sequence or a higher one, those included that were taken since."""

@@ -17,14 +17,14 @@ from annulet.core.paging import EntryPages
 from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts
-from annulet.residency.walk import PageWalk
+from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
-    from annulet.core.paging import RowWalk
+    from annulet.core.paging import RowView
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader, StoredMessage
@@ -328,15 +328,17 @@ class QueuePages(EntryPages):
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
 
-    def snapshot(self, entries: list[QueueEntry], sequence: int) -> RowWalk:
+    def has_row(self, sequence: int) -> bool:
+        """Ask the page it would be in."""
+        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        return index < len(self._pages) and self._pages[index].has_row(sequence)
+
+    def snapshot(self, entries: list[QueueEntry]) -> RowView:
         """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
-        stretches = []
         for page in self._pages:
-            first, last = max(sequence, page.first_sequence), page.last_sequence
-            if first <= last:
-                page.share()
-                stretches.append((page, first, last))
-        return PageWalk(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
+            page.share()
+        stretches = [(page, page.first_sequence, page.last_sequence) for page in self._pages]
+        return PageView(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
 
     def _own(self, index: int) -> Page:
         """Return a page that may be changed."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from heapq import merge
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from annulet.core.paging import RowWalk
+from annulet.core.paging import RowView, RowWalk
 from annulet.residency.loader import entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page, Rows
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 Row: TypeAlias = "tuple[int, int, Origin | None, bool, bool]"
 """Sequence, record, origin, whether that lacks exchange and routing key, and whether it came back once."""
 
+Stretch: TypeAlias = "tuple[Page, int, int]"
+"""A page with the first and the last sequence that is meant of it."""
+
 WALK_MESSAGES: Final = 256
 """Rows of one slice of a browser (design 2.9)."""
 
@@ -27,28 +31,42 @@ WALK_BYTES: Final = 256 << 10
 """Body bytes of it, by the page's average; one message always fits (design 2.9)."""
 
 
-class PageWalk(RowWalk):
-    """Walks over ``stretches``, each a page with the first and last sequence of it, and over stored ``entries``."""
+class PageView(RowView):
+    """The rows of some pages, each with the first and last sequence of it, and of stored ``entries`` (by sequence)."""
 
     def __init__(
-        self,
-        queue: Queue,
-        reader: MessageReader,
-        stretches: list[tuple[Page, int, int]],
-        entries: list[QueueEntry],
+        self, queue: Queue, reader: MessageReader, stretches: list[Stretch], entries: list[QueueEntry]
     ) -> None:
+        self._queue = queue
+        self._reader = reader
+        self._stretches = stretches
+        self._noted: list[Stretch] = []
+        for start in range(0, len(entries), PAGE_ITEMS_MAX):
+            some = entries[start : start + PAGE_ITEMS_MAX]
+            self._noted.append((Page.of(some, bytearray(len(some))), some[0].sequence, some[-1].sequence))
+        pages = [page for page, _, _ in [*stretches, *self._noted]]
+        average = max([page.bytes // page.rows for page in pages if page.rows], default=1)
+        self._slice = max(1, min(WALK_MESSAGES, WALK_BYTES // max(1, average)))
+
+    def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk that lets go of each page it has passed."""
+        parts = [_within(stretches, first, last) for stretches in (self._noted, self._stretches)]
+        rows = [_rows_of(part) if chosen is None else _rows_with(part, chosen) for part in parts]
+        return PageWalk(self._queue, self._reader, merge(*rows, key=_sequence_of), self._slice)
+
+
+class PageWalk(RowWalk):
+    """Walks over ``rows`` in slices of so many messages."""
+
+    def __init__(self, queue: Queue, reader: MessageReader, rows: Iterator[Row], messages: int) -> None:
         super().__init__()
         self._queue = queue
         self._reader = reader
-        average = max([page.bytes // page.rows for page, _, _ in stretches if page.rows], default=1)
-        self._slice = max(1, min(WALK_MESSAGES, WALK_BYTES // max(1, average)))
-        own: list[tuple[Page, int, int]] = []
-        for start in range(0, len(entries), PAGE_ITEMS_MAX):
-            some = entries[start : start + PAGE_ITEMS_MAX]
-            own.append((Page.of(some, bytearray(len(some))), some[0].sequence, some[-1].sequence))
-        self._rows = merge(_rows_of(own), _rows_of(stretches), key=_sequence_of)
+        self._slice = messages
+        self._rows = rows
         self._next: Row | None = next(self._rows, None)
         self._ahead: list[Row] = []  # rows that the disk did not give
+        self._settled: list[int] = []  # of the read that is under way
         self._tell()
 
     def following(self) -> list[QueueEntry] | None:
@@ -57,7 +75,12 @@ class PageWalk(RowWalk):
         while self._next is not None and len(rows) < self._slice:
             rows.append(self._next)
             self._next = next(self._rows, None)
-        self._ahead = rows = [row for row in rows if self._reader.holds(row[1], self._queue.queue_id)]
+        self._ahead = held = [row for row in rows if self._reader.holds(row[1], self._queue.queue_id)]
+        if len(held) < len(rows):
+            self.passed += len(rows) - len(held)
+            there = {row[0] for row in held}
+            self._settled += [row[0] for row in rows if row[0] not in there]
+        rows = held
         bound = self._reader.written_below
         if any(row[1] >= bound for row in rows):
             self._tell()
@@ -77,7 +100,14 @@ class PageWalk(RowWalk):
             found.origins.append(origin)
             found.partial.append(partial)
             found.redelivered.append(redelivered)
-        return entries_of(self._queue, found, stored)[0]
+        entries = entries_of(self._queue, found, stored)[0]
+        self.passed += len(rows)
+        self.settled, self._settled = self._settled, []
+        self.damaged = []
+        if len(entries) < len(rows):
+            read = {entry.sequence for entry in entries}
+            self.damaged = [sequence for sequence in found.sequences if sequence not in read]
+        return entries
 
     def _tell(self) -> None:
         """Say which is the next."""
@@ -87,7 +117,13 @@ class PageWalk(RowWalk):
             self.sequence = 0 if self._next is None else self._next[0]
 
 
-def _rows_of(stretches: list[tuple[Page, int, int]]) -> Iterator[Row]:
+def _within(stretches: list[Stretch], first: int, last: int) -> list[Stretch]:
+    """Cut stretches off before ``first`` and behind ``last`` (-1: nowhere)."""
+    cut = [(page, max(start, first), end if last < 0 else min(end, last)) for page, start, end in stretches]
+    return [(page, start, end) for page, start, end in cut if start <= end]
+
+
+def _rows_of(stretches: list[Stretch]) -> Iterator[Row]:
     """Yield the rows of some pages, and let go of each page that was passed."""
     stretches.reverse()
     while stretches:
@@ -96,10 +132,19 @@ def _rows_of(stretches: list[tuple[Page, int, int]]) -> Iterator[Row]:
             rows = page.read_from(sequence, WALK_MESSAGES)
             if not rows.sequences:
                 break
-            for row in zip(rows.sequences, rows.records, rows.origins, rows.partial, rows.redelivered, strict=True):
+            for row in rows.each():
                 if row[1] and row[0] <= last:
                     yield row
             sequence = rows.sequences[-1] + 1
+
+
+def _rows_with(stretches: list[Stretch], chosen: list[int]) -> Iterator[Row]:
+    """Yield the rows of some pages that have one of these sequences. O(log n) for each of them."""
+    for page, first, last in stretches:
+        for place in range(bisect_left(chosen, first), bisect_right(chosen, last)):
+            for row in page.read_from(chosen[place], 1).each():
+                if row[1] and row[0] == chosen[place]:
+                    yield row
 
 
 def _sequence_of(row: Row) -> int:

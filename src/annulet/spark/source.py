@@ -37,7 +37,7 @@ Offset = dict[str, Any]
 
 
 class SnapshotPartition(InputPartition):
-    """Rows ``(after, upto]`` of a point-in-time view."""
+    """Places ``(after, upto]`` of a point-in-time view."""
 
     def __init__(self, snapshot: str, after: int, upto: int) -> None:
         super().__init__((snapshot, after, upto))
@@ -81,7 +81,7 @@ class AnnuletReader(DataSourceReader):
             virtual_host=options.url.virtual_host, queue=options.queue, selector=options.selector
         )
         answer = _client(options).act(request)
-        ranges = split(0, answer["rows"], options.partitions)
+        ranges = split(answer["after"], answer["upto"], options.partitions)
         # Without rows one empty range keeps Spark from asking a reader without partitions for its data.
         return [SnapshotPartition(answer["snapshot"], after, upto) for after, upto in ranges or [(0, 0)]]
 

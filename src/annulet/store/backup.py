@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from annulet import __version__
-from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX, write_durably
+from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER, UNFINISHED_SUFFIX, write_durably
 from annulet.store.data_format import (
     BACKUP_FILE,
     FORMAT_FILE,
@@ -29,7 +29,6 @@ from annulet.store.data_format import (
 )
 from annulet.store.errors import BackupError
 from annulet.store.files import OsFileSystem
-from annulet.store.log import OPEN_MARKER
 from annulet.store.segment import segment_number
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from annulet.store.definitions import (
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
+from annulet.store.files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +105,7 @@ class Catalogue:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._depth = 0  # open transaction() brackets
+        create_private(self.path)
         self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")

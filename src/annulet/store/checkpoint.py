@@ -28,6 +28,9 @@ NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
 
+OPEN_MARKER: Final = "open"
+"""File that is there while the log is open; still there at the next open when the process died."""
+
 COMPRESSION_LEVEL: Final = 1
 """Bitmaps are long runs of ones and zeros; the fastest level takes them down as far as any."""
 
@@ -84,6 +87,7 @@ class Checkpoint:
     discarded: list[tuple[int, int, int]] = field(default_factory=list)  # queue, first and last record, not all swept
     sequences: dict[int, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
+    noted: int = 0  # discards and deleted queues it covers, likewise; not in the file
     released: int = 0  # settlements it covers, waiting ones too, as the sealer counts them; not in the file
 
     @property

@@ -64,6 +64,19 @@ class FileSystem(Protocol):
         """Return 32 random bits that tell one segment file from all others."""
 
 
+PRIVATE_MODE: Final = 0o600
+"""Of databases, which hold password hashes, keys of messages and what operators did: for the broker's user alone."""
+
+
+def create_private(path: str) -> None:
+    """Create an empty file for this user alone, unless it is there: SQLite would only ask the umask.
+
+    Its journals get the mode of their database. Raises ``OSError``; ``:memory:`` is no file.
+    """
+    if path != ":memory:":
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE))
+
+
 class OsFile:
     """A file of the operating system."""
 

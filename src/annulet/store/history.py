@@ -23,6 +23,7 @@ from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.core.reasons import RemovalReason
 from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
+from annulet.store.files import create_private
 from annulet.store.history_batch import EntryState
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class History:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._synced = False  # the connection's synchronous is FULL
+        create_private(self.path)
         self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from annulet.core.message import Message, Origin
 
 NO_PRIORITY: Final = 256
@@ -138,6 +140,7 @@ class LogStatistics:
     failed: bool = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Batch:
     """A sealed window on its way to the disk."""
 
@@ -148,6 +151,7 @@ class Batch:
         self.size = size  # bytes
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MaintenanceTask:
     """One step of upkeep. ``run`` belongs to a disk thread, ``Log.finish`` afterwards to the loop.
 
@@ -168,6 +172,7 @@ class MaintenanceTask:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Log(ABC):
     """A message log. All methods belong to the event loop, except ``write`` and ``MaintenanceTask.run``."""
 
@@ -184,7 +189,10 @@ class Log(ABC):
 
     @property
     def deferring(self) -> bool:
-        """Settlements of a sealed window found no room on a full disk; a checkpoint can still make them durable."""
+        """Settlements of a sealed window, or what was discarded or forgotten, found no room on a full disk.
+
+        A checkpoint can still make them durable.
+        """
         return False
 
     @property
@@ -312,7 +320,11 @@ class Log(ABC):
 
     @abstractmethod
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
-        """Return the next step of upkeep, if any; one at a time. ``checkpoint`` asks for one although none is due."""
+        """Return the next step of upkeep, if any; one at a time.
+
+        ``checkpoint`` asks for one although none is due by bytes, once: it comes when its turn comes, and only if
+        anything changed since the last one or it lets disk space go.
+        """
 
     @abstractmethod
     def finish(self, task: MaintenanceTask) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
-from annulet.store.checkpoint import BALLAST_FILE
+from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
 from annulet.store.index_building import HeaderCheck
@@ -51,10 +52,8 @@ from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPa
 
 logger = logging.getLogger(__name__)
 
-OPEN_MARKER: Final = "open"
-"""There while the log is open; still there at the next open when the process died."""
 
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLog(Log):
     """A :class:`~annulet.store.interface.Log` in a directory. Use :meth:`open`."""
 
@@ -266,13 +265,13 @@ class MessageLog(Log):
         self._sequences.pop(queue_id, None)
         held = [number for number, segment in self._segments.items() if segment.may_hold(queue_id)]
         if held:
-            self._sealer.forgotten.append(queue_id)
+            self._sealer.forget(queue_id)
             self._maintenance.sweep(queue_id, held)
 
     def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Note the ranges for the next window; sweep the segments in slices of upkeep."""
         for first, last in ranges:
-            self._sealer.discarded += (queue_id, first, last)
+            self._sealer.discard(queue_id, first, last)
             self._maintenance.sweep_range(queue_id, first, last)
 
     def hold_sweeps(self) -> None:

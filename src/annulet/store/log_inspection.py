@@ -7,9 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER, UNFINISHED_SUFFIX, checkpoint_number
 from annulet.store.files import File, OsFile
-from annulet.store.log import OPEN_MARKER
 from annulet.store.records import MESSAGE_FIXED, TYPE_MESSAGE, checksum_seed, segment_identity
 from annulet.store.recovery import Recovery
 from annulet.store.scanning import Gap, scan

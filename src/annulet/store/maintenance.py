@@ -85,9 +85,10 @@ class Maintenance:
         self.sweeps_held = 0  # who wants to read what is to be swept
         self._sweeps: list[Sweep] = []
         self._swept: set[int] = set()  # segments settled by sweeps that no checkpoint has pictured since
-        self._picturing: set[int] = set()  # those that the checkpoint under way pictures
+        self._picturing: dict[int, int] = {}  # swept segment -> the checkpoint that pictured it first, or will
         self._waiting: Checkpoint | None = None  # taken at a seal whose batch is not durable yet
-        self._wanted = False
+        self._wanted = False  # one is due, and taken when the open window is sealed
+        self._asked = False  # one is to be taken if it is of use
         self._sealed = recovery.batch.number
         self._durable = recovery.batch.number
         self._settled = recovery.batch.number  # settlements noted before this batch was sealed are durable
@@ -146,16 +147,18 @@ class Maintenance:
     def next_task(
         self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
     ) -> MaintenanceTask | None:
-        """Return the most useful task, ``None`` while one is under way or nothing is needed."""
+        """Return the most useful task, ``None`` while one is under way or nothing is needed.
+
+        ``wanted`` is kept until it is the checkpoint's turn.
+        """
+        self._asked |= wanted
         if self._task is not None:
             return None
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
             self._quarantine_task()  # before anything rewrites or removes the segment
             or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
-            or self._checkpoint_task(
-                window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes, wanted=wanted
-            )
+            or self._checkpoint_task(window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes)
             or self._spare_task()
             or self._sweep_task()
             or self._compact_task()
@@ -168,9 +171,10 @@ class Maintenance:
         return QuarantineTask(notes, self._space.segments, self._quarantine, self._space.files) if notes else None
 
     def _checkpoint_task(
-        self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
+        self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int]
     ) -> CheckpointTask | None:
-        if self._waiting is None and (self._wanted or self._checkpoint_due(wanted=wanted)):
+        asked, self._asked = self._asked, False
+        if self._waiting is None and (self._wanted or self._checkpoint_due() or (asked and self._checkpoint_of_use())):
             self._wanted = not window_empty  # a window that is all cancelled ends without being sealed
             if window_empty:
                 self._waiting = self._take(next_transaction, outcomes)
@@ -184,10 +188,23 @@ class Maintenance:
         checkpoint.number = self._number
         return CheckpointTask(checkpoint, self._space.directory, self._space.files, self._newest.number)
 
-    def _checkpoint_due(self, *, wanted: bool) -> bool:
-        if self._unsaved >= CHECKPOINT_BYTES or (wanted and (self._unsaved > 0 or self._sealer.settled)):
+    def _checkpoint_of_use(self) -> bool:
+        """Say whether a checkpoint now would tell or free anything: an idle log writes none, however often asked.
+
+        A segment goes when both checkpoints that are kept are behind it, so the last one that told something new is
+        followed by one more where that frees a segment. Segments from the log's end on no checkpoint can cover.
+        """
+        if self._unsaved > 0 or self._sealer.settled or self._sealer.deferring:
             return True
-        if not self._sweeps and any(self._frees(number) for number in self._swept):
+        coverable = range(self._covered, self._sealer.end[0])
+        return any(number in coverable for number in self._dead) or any(
+            number in coverable and self._disposable(segment) for number, segment in self._space.segments.items()
+        )
+
+    def _checkpoint_due(self) -> bool:
+        if self._unsaved >= CHECKPOINT_BYTES:
+            return True
+        if not self._sweeps and any(self._frees(number) for number in (*self._swept, *self._picturing)):
             return True
         if self._unsaved < self._space.segment_bytes and not self._space.disk_full:
             return False
@@ -195,12 +212,16 @@ class Maintenance:
             segment.closed and not segment.live_count and number >= self._covered
             for number, segment in self._space.segments.items()
         )
-        return dead or (self._space.disk_full and bool(self._sealer.settled))
+        return dead or (self._space.disk_full and (bool(self._sealer.settled) or self._sealer.deferring))
 
     def _frees(self, number: int) -> bool:
         """Say whether a checkpoint lets a segment that was swept be removed or compacted."""
         segment = self._space.segments.get(number)
-        if segment is None or number >= self._covered or not segment.closed or segment.file is not None:
+        return segment is not None and number < self._covered and self._disposable(segment)
+
+    def _disposable(self, segment: Segment) -> bool:
+        """Say whether the segment takes no more records and most of what it holds is dead."""
+        if not segment.closed or segment.file is not None:
             return False
         return not segment.live_count or self._worth_compacting(segment)
 
@@ -223,11 +244,12 @@ class Maintenance:
         checkpoint.forgotten = [sweep.queue_id for sweep in self._sweeps if sweep.bounds is None]
         checkpoint.discarded = [(sweep.queue_id, *sweep.bounds) for sweep in self._sweeps if sweep.bounds is not None]
         pending = {number for sweep in self._sweeps for number, _, _ in sweep.stretches}
-        self._picturing |= self._swept - pending
+        self._picturing.update(dict.fromkeys(self._swept - pending, self._number + 1))
         self._swept &= pending
         checkpoint.sequences = dict(self._sequences)
         checkpoint.outcomes = dict(outcomes)
         checkpoint.released = self._sealer.released + len(self._sealer.settled)
+        checkpoint.noted = self._sealer.noted
         self._unsaved = 0
         return checkpoint
 
@@ -235,8 +257,8 @@ class Maintenance:
         """Remove what is dead, not before the settlements that killed it are durable.
 
         What replaces a message (the next value of its key, the other half of a transaction) may be in the same batch.
-        What a sweep killed waits for a checkpoint: the records of a file that is gone cannot be told by their queue,
-        so the next start would report them as lost.
+        What a sweep killed waits for both checkpoints that are kept: the records of a file that is gone cannot be told
+        by their queue, so a start from a checkpoint that calls them live would report them as lost.
         """
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
@@ -247,7 +269,7 @@ class Maintenance:
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _pictured(self, number: int) -> bool:
-        """Say whether a checkpoint knows what sweeps have settled in a segment."""
+        """Say whether both checkpoints that are kept know what sweeps have settled in a segment."""
         return number not in self._swept and number not in self._picturing
 
     def _durably_settled(self, batch: int) -> bool:
@@ -331,16 +353,18 @@ class Maintenance:
             self._sweep_slice()
 
     def _finish_checkpoint(self, task: CheckpointTask) -> None:
-        self._picturing.clear()  # also when it failed: better a wrong report after a crash than a disk that stays full
+        former = self._newest.number
         if task.error is not None:
+            self._picturing.clear()  # better a wrong report after a crash than a disk that stays full
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
             return
         self.checkpoints += 1
+        self._picturing = {number: first for number, first in self._picturing.items() if first > former}
         self._covered = self._newest.segment
         self._newest = task.checkpoint
         self._note_unindexed([*self._unindexed, *range(self._covered, self._newest.segment)])
         self._unindexed.clear()
-        self._sealer.settled_elsewhere(task.checkpoint.released)
+        self._sealer.settled_elsewhere(task.checkpoint.released, task.checkpoint.noted)
         for segment in self._postponed:
             segment.compactable = True
         self._postponed.clear()

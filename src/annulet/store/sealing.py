@@ -42,6 +42,9 @@ class Sealer:
         self.released = 0  # numbers ever taken from the front of ``settled``
         self.forgotten: list[int] = []
         self.discarded: list[int] = []  # queue id, first record id, last record id, queue id, …
+        self.noted = 0  # discards and deleted queues ever noted
+        self._noted_deferred = 0  # up to this total, those found no room when the last window was sealed; 0: none
+        self._noted_elsewhere = 0  # up to this total, they are in a checkpoint
         self._deferred = 0  # up to this total, settlements found no room when the last window was sealed
         self._space = space
         self._sequences = sequences
@@ -59,6 +62,7 @@ class Sealer:
             self._seal_part(part)
         self._release()
         self._deferred = self.released + len(self.settled)
+        self._noted_deferred = self.noted if self.discarded or self.forgotten else 0
         if not self._records:
             return None
         tail = self._space.tail
@@ -105,11 +109,25 @@ class Sealer:
 
     @property
     def deferring(self) -> bool:
-        """Settlements of a sealed window wait in memory for disk space."""
-        return self.released < self._deferred
+        """Settlements, discards or deleted queues of a sealed window wait in memory for disk space."""
+        return self.released < self._deferred or self._noted_elsewhere < self._noted_deferred
 
-    def settled_elsewhere(self, released: int) -> None:
-        """Drop waiting settlements up to the total ``released``: a checkpoint made them durable."""
+    def forget(self, queue_id: int) -> None:
+        """Note a deleted queue."""
+        self.forgotten.append(queue_id)
+        self.noted += 1
+
+    def discard(self, queue_id: int, first: int, last: int) -> None:
+        """Note that a queue is done with these records."""
+        self.discarded += (queue_id, first, last)
+        self.noted += 1
+
+    def settled_elsewhere(self, released: int, noted: int) -> None:
+        """Drop waiting settlements up to the total ``released``: a checkpoint made them durable.
+
+        It did so with the first ``noted`` discards and deleted queues too, which are written again when there is room.
+        """
+        self._noted_elsewhere = max(self._noted_elsewhere, noted)
         count = max(0, released - self.released)
         del self.settled[:count]
         self.released += count

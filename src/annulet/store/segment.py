@@ -190,9 +190,9 @@ class Segment:
 
     def live_ordinals(self) -> Iterator[int]:
         """Yield the ordinals of live records, ascending."""
-        for byte, bits in enumerate(self.live):
+        for byte in range(len(self.live)):
             base = byte << 3
-            rest = bits
+            rest = self.live[byte]
             while rest:
                 lowest = rest & -rest
                 yield base + lowest.bit_length() - 1

@@ -38,7 +38,7 @@ async def test_a_store_that_fails_refuses_the_link_and_nothing_else(
 
     peer = await Peer(broker).open()
     with monkeypatch.context() as patch:
-        patch.setattr(broker.hosts["/"].effects, "queue_created", fail)
+        patch.setattr(broker.catalogue, "add_queue", fail)
         error = await peer.refusal(await peer.receiver("q"))
     assert (error.condition, error.description) == (conditions.INTERNAL_ERROR, "the catalogue is read-only")
     await peer.receiver("q")
@@ -50,7 +50,7 @@ async def test_a_defect_closes_one_connection_and_no_other(broker: Broker, monke
     peer, other = await Peer(broker).open(), await Peer(broker).open()
     sender = await other.sender("q")
     with monkeypatch.context() as patch:
-        patch.setattr(broker.hosts["/"].effects, "queue_created", lambda *_: 1 // 0)
+        patch.setattr(broker.catalogue, "add_queue", lambda *_, **__: 1 // 0)
         await peer.receiver("new")
         error = (await peer.one(Close)).error
     assert error is not None

@@ -1,6 +1,7 @@
 """Every composition with its bodies on disk: each command is followed by a pager that drops every body that may go.
 
-The oracle knows nothing of bodies, so any policy that decided otherwise without them would differ from it.
+The oracle knows nothing of bodies, so any policy that decided otherwise without them would differ from it. Every third
+message is transient, and every other program is of a queue that is not durable: what no log holds is spilled.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from annulet.core.entry import DELIVERING, REMOVED, QueueEntry
 from annulet.core.message import Message
 from annulet.core.settings import QueueSettings
 from annulet.residency import bodies as bodies_module
-from annulet.residency.bodies import BodyStore, StoredBodies
+from annulet.residency import body_store, spilling
+from annulet.residency.bodies import StoredBodies
+from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import drift_of
 from annulet.residency.figures import PagingFigures
 from annulet.store.interface import LoggedMessage
@@ -28,11 +31,13 @@ from tests.core.model.compositions import Composition, compositions
 from tests.core.model.doubles import ModelSession
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
-from tests.residency.doubles import plenty
+from tests.residency.doubles import Spill, plenty, spilling_of
 
 ALL = 1 << 60
 PROGRAMS = 2
 """Of each composition; those of ``test_compositions`` are ten, without a pager."""
+TRANSIENT = 3
+"""Of so many messages one is not persistent."""
 
 
 class ModelDisk:
@@ -75,25 +80,27 @@ class ReadingSession(ModelSession):
 
 
 class AwayRunner(Runner):
-    """Every message is stored, and every body that may leave does, after each command."""
+    """Every message is stored or spilled, and every body that may leave does, after each command."""
 
     effects_class = StoringEffects
     session_class = ReadingSession
 
-    def __init__(self, settings: QueueSettings, **options: Any) -> None:
+    def __init__(self, settings: QueueSettings, *, durable: bool, **options: Any) -> None:
         super().__init__(settings, **options)
         self.disk = self.effects.disk
-        self.queue.queue_id = 7
-        self.figures = PagingFigures()
-        self.bodies = StoredBodies(self.queue, BodyStore(self.disk, self.figures, plenty))
+        self.queue.queue_id = 7 if durable else 0
+        self.spill = Spill()
+        store = BodyStore(self.disk, PagingFigures(), plenty, None, spilling_of(self.spill))
+        self.bodies = StoredBodies(self.queue, store)
         self.queue.bodies = self.bodies
         self.went = 0
 
     def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
         real, model = super()._make(shape)
         real.arrive((real.header * real.size)[: real.size])
-        real.durable = True
-        self.disk.store(real)
+        if self.names % TRANSIENT:
+            real.durable = True
+            self.disk.store(real)
         return real, model
 
     def compare(self) -> None:
@@ -111,7 +118,9 @@ class AwayRunner(Runner):
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies_module, "LOAD_MESSAGES", 2)
-    monkeypatch.setattr(bodies_module, "AHEAD_BYTES", 8)
+    monkeypatch.setattr(body_store, "AHEAD_BYTES", 8)
+    monkeypatch.setattr(bodies_module, "BODY_BYTES_LEAST", 0)
+    monkeypatch.setattr(spilling, "BODY_BYTES_LEAST", 0)
 
 
 @pytest.mark.hypothesis
@@ -122,9 +131,10 @@ def test_core_agrees_with_the_oracle_when_its_bodies_are_on_disk(composition: Co
 
     def run(program: bytes) -> None:
         interpreter = Interpreter(composition, program)
-        interpreter.runner = AwayRunner(composition.settings, copies=copies)
+        interpreter.runner = runner = AwayRunner(composition.settings, durable=len(went) % 2 == 0, copies=copies)
         interpreter.run()
-        went.append(interpreter.runner.went)
+        went.append(runner.went)
+        assert runner.went == 0 or runner.queue.queue_id or runner.spill.writes
 
     test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
     test = settings(max_examples=PROGRAMS)(test)

@@ -25,8 +25,10 @@ from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
-from annulet.residency.budget import MIB, drift_of
+from annulet.residency.budget import FLOOR_BYTES, MIB, body_bytes, drift_of
 from annulet.residency.figures import PagingFigures
+from annulet.residency.pages import LOAD_BYTES
+from annulet.residency.residence import Residence, residence_of
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
@@ -67,6 +69,7 @@ class Deep:
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.broker = broker
         self.clock = clock
+        self.largest = 0  # body bytes of the largest message that was published
 
     async def declare(self, name: str, **arguments: Any) -> Queue:
         """Declare a durable queue."""
@@ -95,6 +98,7 @@ class Deep:
         properties = BasicProperties()
         properties.headers = {key.replace("_", "-"): value for key, value in headers.items()}
         header = encode_properties(properties)
+        self.largest = max(self.largest, size)
         origin = Origin("", name, "guest@test", VIEW)
         host, now = self.broker.hosts["/"], self.broker.clock()
         targets = host.route("", name)
@@ -117,6 +121,22 @@ class Deep:
             await turns(2)
         await turns(2)
         self.check()
+        self.check_budget()
+
+    def check_budget(self) -> None:
+        """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
+
+        A floor, and a load, are 1 MiB or one message (V6).
+        """
+        assert self.broker.pager is not None
+        budget = self.broker.pager.budget
+        queues = budget.counted()
+        there = sum((residence_of(queue) for queue in queues), Residence())
+        assert there.total == sum(map(body_bytes, queues))
+        assert min(there.as_dict().values()) >= 0
+        bound = max(budget.limit, len(queues) * (FLOOR_BYTES + self.largest))
+        bound += max(LOAD_BYTES, self.largest)
+        assert there.total <= bound, there
 
     async def settled(self) -> None:
         """Return when all that may page has done so: a queue that had nothing durable is asked again with a tick."""

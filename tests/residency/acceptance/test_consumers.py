@@ -8,6 +8,8 @@ import random
 import pytest
 
 from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.residency.budget import FLOOR_BYTES, MIB
+from annulet.residency.residence import residence_of
 from annulet.store.files import OsFile
 from tests.residency.acceptance.deep import Consumer, Deep, refuse
 
@@ -136,6 +138,7 @@ async def test_a13_a_queue_that_nobody_takes_from_costs_others_nothing(deep: Dee
     for name in ("slow", "fast"):
         await deep.declare(name)
     await deep.publish(range(COUNT))
+    await deep.settled()
     paged_out = deep.paging.paged_out
     slow, fast = await deep.consumer("slow", 1), await deep.consumer("fast", 50)
     found = []
@@ -151,6 +154,29 @@ async def test_a13_a_queue_that_nobody_takes_from_costs_others_nothing(deep: Dee
     await slow.leave()
     assert await deep.drained("slow") == list(range(0, 1000, 50))
     assert await deep.drained() == list(range(COUNT))
+
+
+async def test_v7_each_queue_with_a_consumer_keeps_its_floor_while_an_idle_one_fills_the_budget(deep: Deep) -> None:
+    names, credit = ("a", "b"), 200
+    floor = min(FLOOR_BYTES, MIB // (2 * len(names)))
+    await deep.publish(range(COUNT))
+    for name in names:
+        await deep.declare(name)
+        await deep.publish(range(1500), name)
+    consumers = {name: await deep.consumer(name, credit) for name in names}
+    await deep.publish(range(COUNT, COUNT + 500))
+    for name in names:
+        assert residence_of(deep.queue(name)).direct >= floor
+    taken = {name: await consumers[name].all(credit) for name in names}
+    for end in range(2 * credit, 1500, credit):
+        for name in names:
+            await consumers[name].acknowledge_all()
+            taken[name] += await consumers[name].all(credit)
+            assert taken[name] == list(range(end)), "its credit is used at once, whatever the idle queue holds"
+        await deep.publish([0], "q")
+    assert deep.paging.postponed == 0
+    for consumer in consumers.values():
+        await consumer.leave()
 
 
 async def test_a14_credit_that_one_consumer_has_used_up_is_no_limit_for_another(deep: Deep) -> None:

@@ -28,16 +28,17 @@ class History:
         self.seed = seed
         self.ready: list[int] = []
         self.held: list[tuple[int, QueueEntry]] = []
+        self.transient: set[int] = set()
         self.next = 0
         self.refusing = False
         self.patch = pytest.MonkeyPatch()
         self.deep: Deep
 
     def use(self, deep: Deep) -> None:
-        """Go on with a broker that was started anew: what was held is back."""
+        """Go on with a broker that was started anew: what was held is back, what is transient is gone."""
         self.deep = deep
         self.refusing = False
-        self.ready = sorted([*self.ready, *[number for number, _ in self.held]])
+        self.ready = sorted({*self.ready, *[number for number, _ in self.held]} - self.transient)
         self.held = []
 
     def now(self) -> int:
@@ -47,11 +48,15 @@ class History:
 
     async def publish(self) -> None:
         count = self.random.choice([1, 20, 200, 600])
-        kind = self.random.choice(["plain", "plain", "plain", "large", "expiring"])
+        kind = self.random.choice(["plain", "plain", "plain", "large", "expiring", "transient", "transient"])
         numbers = range(self.next, self.next + (count if kind != "large" else 3))
         self.next = numbers.stop
         expires_at = self.now() + 1_000_000_000 if kind == "expiring" else 0  # never due: only no row
-        await self.deep.publish(numbers, size=300_000 if kind == "large" else 700, expires_at=expires_at)
+        durable = kind != "transient"
+        if not durable:
+            self.transient.update(numbers)
+        size = 300_000 if kind == "large" else 700 if durable else 2500
+        await self.deep.publish(numbers, size=size, expires_at=expires_at, durable=durable)
         self.ready += numbers
 
     async def take(self) -> None:

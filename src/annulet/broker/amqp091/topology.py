@@ -199,7 +199,7 @@ class Topology:
         if no_wait:
             return
         if found.queue_id and count:
-            self.connection.broker.commit.wait(PurgeWaiter(channel, count))
+            self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
         else:
             self.engine.send_queue_purge_ok(channel.number, count)
 
@@ -331,5 +331,9 @@ class PurgeWaiter:
         channel = self._channel
         if not channel.closed:
             channel.connection.fail_channel(
-                channel.number, constants.RESOURCE_ERROR, "the purge could not be written to disk", 50, 30
+                channel.number,
+                constants.RESOURCE_ERROR,
+                "the purge could not be written to disk: what went may come back with a restart; free some space",
+                50,
+                30,
             )

@@ -26,6 +26,7 @@ NOT_SCHEDULED: Final = "not scheduled"
 SAME_PRIORITY: Final = "has this priority already"
 UNREADABLE: Final = "its properties cannot be read"
 FILTERED: Final = "does not pass the destination's selector"
+DAMAGED: Final = "its record is damaged"
 TOO_LARGE: Final = "larger than the destination's max-bytes"
 NO_ORIGINAL: Final = "names no original queue"
 ORIGINAL_GONE: Final = "its original queue does not exist"
@@ -38,6 +39,7 @@ class Action:
 
     pending = True  # it applies to pending messages
     scheduled = False  # it applies to scheduled messages without being told
+    keep = False  # messages stay in the queue as they are
 
     def __init__(self, name: str, queue: Queue, arguments: str = "") -> None:
         self.name = name

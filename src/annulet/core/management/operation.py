@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.audit import AuditEntry
-from annulet.core.entry import DELIVERING, REMOVED, SCHEDULED, STATE_NAMES
-from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
+from annulet.core.entry import DELIVERING, SCHEDULED, STATE_NAMES
+from annulet.core.management.actions import DAMAGED, IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
+from annulet.core.management.deep_scan import scan_of
 from annulet.core.management.scan import Scan
 from annulet.core.settings import UNLIMITED
 
@@ -26,6 +27,11 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 
 REPORTED_IDS_MAX: Final = 100_000
 """Ids an operation reports, 1.6 MB; the counts stay exact beyond it."""
+
+REFUSED_MILLISECONDS: Final = 10_000
+"""How long the disk may refuse what comes next before an operation stops, as long as a queue waits for its rows."""
+
+DISK_REFUSES: Final = "the disk does not give the next messages; check it, and run the operation again for the rest"
 
 SAMPLE_MAX: Final = 20
 """Messages a preview shows unless told otherwise."""
@@ -77,15 +83,19 @@ class Work:
         queue = action.queue
         scheduled = action.scheduled or selection.scheduled or selection.ids is not None
         pending = action.pending or selection.ids is not None
-        if pending and leading < 0:
-            queue.require_in_memory("a management operation")
         self.action = action
         self.selection = selection
         self.seen = 0
         self.matched = 0
         self.skipped: dict[str, int] = {}
         self._scheduled = scheduled
-        self._scan = Scan(queue, pending=pending, scheduled=scheduled, leading=leading)
+        if pending and leading >= 0:
+            self._scan = Scan(queue, pending=True, scheduled=scheduled, leading=leading)
+        else:
+            self._scan = scan_of(
+                queue, pending=pending, scheduled=scheduled, chosen=selection.ids, reader="a management operation"
+            )
+        self._refused_since = 0  # the disk has not given the next messages since then
         self._missing = set(selection.ids or ())  # ids not met yet
 
     @property
@@ -93,29 +103,61 @@ class Work:
         """How many messages there were at the start."""
         return self._scan.size
 
+    @property
+    def waiting(self) -> bool:
+        """Say whether it has nothing to do until the disk gives more."""
+        return self._scan.waiting
+
+    def _ready(self, looks: int, now: int) -> bool:
+        """Have the scan prepare a slice. Returns whether there is something to look at; asks again later if not."""
+        scan = self._scan
+        ready = scan.prepare(looks)
+        self.seen += scan.gone
+        scan.gone = 0
+        if scan.damaged:
+            self.matched += len(scan.damaged)
+            self._skip(DAMAGED, len(scan.damaged))
+            self._missing.difference_update(scan.damaged)
+            scan.damaged.clear()
+        self._refused_since = (self._refused_since or now) if scan.waiting else 0
+        if scan.waiting and now - self._refused_since >= REFUSED_MILLISECONDS:
+            self._give_up(now)
+        return ready
+
+    def _give_up(self, now: int) -> None:
+        """End without what the disk does not give."""
+        raise NotImplementedError
+
+    @property
+    def _all_met(self) -> bool:
+        """Every id that was named has been met."""
+        return self.selection.ids is not None and not self._missing
+
     def _next(self) -> QueueEntry | None:
         """Return the next entry to look at, ``None`` when there are no more or all ids were met."""
-        if self.selection.ids is not None and not self._missing:
+        if self._all_met:
             return None
         entry = self._scan.following()
         if entry is not None:
             self.seen += 1
         return entry
 
-    def _meant(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is still there and selected. One whose properties are unreadable is neither."""
-        if entry.state == REMOVED or entry.queue.deleted:
-            return False
+    def _meant(self, entry: QueueEntry) -> QueueEntry | None:
+        """Return the queue's own entry if it is still there and selected. One with unreadable properties is not."""
+        shown = entry if not self.selection.per_delivery else self._scan.own(entry)
+        own: QueueEntry | None = None
         try:
-            matches = self.selection.matches(entry)
+            if shown is not None and self.selection.matches(shown):
+                own = self._scan.own(entry)
         except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
-            self._skip(UNREADABLE)
-            matches = False
+            if self._scan.own(entry) is not None:
+                self._skip(UNREADABLE)
+                self.matched += 1
+            return None
+        if own is not None:
+            self._missing.discard(own.sequence)
             self.matched += 1
-        if matches:
-            self._missing.discard(entry.sequence)
-            self.matched += 1
-        return matches
+        return own
 
     def _obstacle(self, entry: QueueEntry, now: int) -> str:
         """Say why a selected entry cannot be touched."""
@@ -170,15 +212,18 @@ class Preview(Work):
 
     def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
         """Look at one slice. Returns whether :attr:`result` is complete."""
-        if self.ended or not self._scan.prepare(budget_messages):
+        if self.ended or not self._ready(budget_messages, now):
             return self.ended
         for _ in range(budget_messages):
+            if self._scan.used_up and not self._all_met:
+                break
             entry = self._next()
             if entry is None:
                 self._end()
                 break
-            if self._meant(entry):
-                self._note(entry, now)
+            own = self._meant(entry)
+            if own is not None:
+                self._note(own, now)
         return self.ended
 
     def cancel(self, now: int) -> None:
@@ -200,8 +245,14 @@ class Preview(Work):
         if len(result.sample) < self._sample_max:
             result.sample.append(facts_of(entry, obstacle))
 
+    def _give_up(self, now: int) -> None:
+        del now
+        self.result.refusal = DISK_REFUSES
+        self._end()
+
     def _end(self) -> None:
         self._account_for_missing()
+        self._scan.release()
         self.result.matched = self.matched
         self.result.skipped = self.skipped
         self.ended = True
@@ -256,7 +307,7 @@ class Operation(Work):
             self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
             return True
         self.action.queue.tick(now)  # what has expired is not there any more
-        if self._scan.prepare(budget_messages):
+        if self._ready(budget_messages, now):
             self._do(budget_messages, budget_bytes, now)
         return self.state != RUNNING
 
@@ -265,19 +316,25 @@ class Operation(Work):
         if not self.ended:
             self._end(CANCELLED, now)
 
+    def _give_up(self, now: int) -> None:
+        self._end(STOPPED, now, DISK_REFUSES)
+
     def _do(self, looks: int, octets: int, now: int) -> None:
         """Look at so many entries, or until so many body bytes were copied."""
         copied = 0
         for _ in range(looks):
             enough = self.done == self.selection.limit
+            if self._scan.used_up and not enough and not self._all_met:
+                return
             entry = None if enough else self._next()
             if entry is None:
                 if not enough:
                     self._account_for_missing()
                 self._end(FINISHED, now)
                 return
-            if self._meant(entry):
-                copied += self._touch(entry, now)
+            own = self._meant(entry)
+            if own is not None:
+                copied += self._touch(own, now)
             if copied >= octets or self.state != RUNNING:
                 return
 
@@ -294,6 +351,8 @@ class Operation(Work):
                 self._end(STOPPED, now, refusal)
                 return 0
             size = self.action.cost(entry)
+            if not self.action.keep:
+                self._scan.claim(entry)
             new_id = self.action.carry_out(entry, now)
         except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
             self.matched -= 1

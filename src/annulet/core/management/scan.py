@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import merge
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING
+from annulet.core.entry import PENDING, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,9 @@ class Scan:
     """
 
     def __init__(self, queue: Queue, *, pending: bool, scheduled: bool, leading: int = -1) -> None:
+        self.waiting = False  # the disk has not given what comes next; see DeepScan
+        self.damaged: list[int] = []  # sequences of those whose records are damaged: they are not met
+        self.gone = 0  # passed over without being met, as they had left the queue
         self._entries: list[QueueEntry] = []
         if pending:
             self._entries = queue.order.snapshot() if leading < 0 else queue.order.leading(leading)
@@ -37,7 +40,8 @@ class Scan:
         self.whole = not pending or leading < 0
         if not self.whole:  # what is removed already may be among those found
             self.whole = sum([entry.state == PENDING for entry in self._entries]) == queue.order.count
-        self.size = len(self._entries) + len(self._appointments)  # entries in the snapshot
+        self._listed = len(self._entries) + len(self._appointments)
+        self.size = self._listed  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both
         self._sorted_entries: list[list[QueueEntry]] = []
         self._sorted_appointments = [self._appointments[:0]]
@@ -56,7 +60,7 @@ class Scan:
         if appointments:
             self._sorted_appointments.append(sorted(appointments))
         self._position += len(entries) + len(appointments)
-        if self._position < self.size:
+        if self._position < self._listed:
             return False
         self._walk = self._in_order()
         return True
@@ -65,6 +69,18 @@ class Scan:
         """Return the next entry, whatever became of it meanwhile; ``None`` after the last."""
         assert self._walk is not None, "prepare the scan first"
         return next(self._walk, None)
+
+    @property
+    def used_up(self) -> bool:
+        """All that was prepared has been met, and there is more to prepare."""
+        return False
+
+    def own(self, entry: QueueEntry) -> QueueEntry | None:
+        """Return the queue's own entry for one that was met; ``None`` when it has left."""
+        return None if entry.state == REMOVED or entry.queue.deleted else entry
+
+    def claim(self, entry: QueueEntry) -> None:
+        """Make sure that an entry that :meth:`own` returned just now can be changed and removed."""
 
     def release(self) -> None:
         """End the scan and let go of the messages; :attr:`size` stays."""

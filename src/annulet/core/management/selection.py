@@ -29,13 +29,15 @@ class Selection:
     Exactly one of ``ids`` and ``selector`` is set, or neither: then it is all messages.
     """
 
-    __slots__ = ("ids", "limit", "scheduled", "selector")
+    __slots__ = ("ids", "limit", "per_delivery", "scheduled", "selector")
 
     def __init__(self, ids: frozenset[int] | None, selector: Selector | None, limit: int, *, scheduled: bool) -> None:
         self.ids = ids
         self.selector = selector
         self.limit = limit  # messages the operation may change; -1 = no limit
         self.scheduled = scheduled  # scheduled ones too; ids name them without being told
+        # the selector asks for what changes from delivery to delivery
+        self.per_delivery = selector is not None and not PER_DELIVERY.isdisjoint(selector.identifiers)
 
     def matches(self, entry: QueueEntry) -> bool:
         """Say whether an entry is meant. Passes on what the view raises for malformed content."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Task: TypeAlias = Operation | Preview
 
 RUNNING_MAX: Final = 100
-"""Tasks under way at a time. Each holds a reference to every message that was in its queue."""
+"""Tasks under way at a time. Each holds a reference to every message that was in its queue, or a row of it."""
 
 ENDED_MAX: Final = 100
 """Tasks remembered after their end; the oldest is forgotten."""
@@ -89,6 +89,11 @@ class Tasks:
     def running(self) -> int:
         """How many are under way."""
         return len(self._running)
+
+    @property
+    def waiting(self) -> bool:
+        """Say whether none of these has anything to do until the disk gives more."""
+        return all(task.waiting for task in self._running.values())
 
     def _remember(self, number: int, task: Task) -> None:
         self._ended[number] = task

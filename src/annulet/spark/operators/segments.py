@@ -196,12 +196,12 @@ def encode_items(items: Sequence[Item]) -> bytes:
     width = max((len(item.extra) for item in items), default=0)
     for place in range(width):
         columns[f"extra{place}"] = pa.array([item.extra[place] if item.extra else None for item in items])
-    return _encode(columns)
+    return encode_columns(columns)
 
 
 def decode_items(blob: bytes) -> list[Item]:
     """Read a segment's blob."""
-    table = _decode(blob)
+    table = decode_columns(blob)
     values = {name: table.column(name).to_pylist() for name in table.column_names}
     extras = [values[name] for name in table.column_names if name.startswith("extra")]
     rows: Any = zip(*extras, strict=True) if extras else [()] * table.num_rows
@@ -216,7 +216,7 @@ def decode_items(blob: bytes) -> list[Item]:
 
 def encode_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
     """Return a blob of removals."""
-    return _encode({
+    return encode_columns({
         "segment": pa.array([segment for segment, _ in pairs], pa.int64()),
         "index": pa.array([index for _, index in pairs], pa.int32()),
     })  # fmt: skip
@@ -224,11 +224,12 @@ def encode_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
 
 def decode_pairs(blob: bytes) -> list[tuple[int, int]]:
     """Read a blob of removals."""
-    table = _decode(blob)
+    table = decode_columns(blob)
     return list(zip(table.column("segment").to_pylist(), table.column("index").to_pylist(), strict=True))
 
 
-def _encode(columns: dict[str, pa.Array]) -> bytes:
+def encode_columns(columns: dict[str, pa.Array]) -> bytes:
+    """Return columns of equal length as a blob: an Arrow stream of one batch, compressed with zstd."""
     batch = pa.RecordBatch.from_pydict(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -236,6 +237,7 @@ def _encode(columns: dict[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _decode(blob: bytes) -> pa.Table:
+def decode_columns(blob: bytes) -> pa.Table:
+    """Read what :func:`encode_columns` returned."""
     with pa.ipc.open_stream(blob) as reader:
         return reader.read_all()

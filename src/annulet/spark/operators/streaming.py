@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -190,9 +190,9 @@ class RuleProcessor(StatefulProcessor):
 class SparkShardState:
     """A shard's state in Spark: ``head``, and a map of blobs for each kind."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
+    def __init__(self, handle: StatefulProcessorHandle, kinds: Sequence[str] = (SEGMENT, REMOVAL)) -> None:
         self._head = handle.getValueState("head", "document string")
-        self._blobs = {kind: handle.getMapState(kind, "number bigint", "blob binary") for kind in (SEGMENT, REMOVAL)}
+        self._blobs = {kind: handle.getMapState(kind, "number bigint", "blob binary") for kind in kinds}
 
     def read_head(self) -> str | None:
         """Return the head, ``None`` for a new shard."""
@@ -207,6 +207,12 @@ class SparkShardState:
         """Return all blobs of a kind with their numbers."""
         for key, value in self._blobs[kind].iterator():
             yield int(key[0]), bytes(value[0])
+
+    def read_blob(self, kind: str, number: int) -> bytes:
+        """Return one blob."""
+        found = self._blobs[kind].getValue((number,))
+        assert found is not None
+        return bytes(found[0])
 
     def write_blob(self, kind: str, number: int, blob: bytes) -> None:
         """Put a blob."""

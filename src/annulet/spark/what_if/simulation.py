@@ -21,6 +21,7 @@ from annulet.core.errors import LimitExceeded
 from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.session import Session
 from annulet.core.virtual_host import VirtualHost
+from annulet.spark.due_times import due_times
 from annulet.spark.what_if.settings import Setting
 from annulet.spark.what_if.traffic import Arrival, message_of
 
@@ -200,11 +201,9 @@ class _Run:
 
     def _advance(self, at: float) -> None:
         """Let the time go on, and the core do what falls due on the way."""
-        before = -1
-        while before < (due := self._queue.next_due_at()) <= at and due:
+        for due in due_times(self._queue, at):
             self._set_time(due)
             self._host.tick(self.now)
-            before = due  # what is not done by its tick is not asked for again
         self._set_time(at)
 
     def _set_time(self, at: float) -> None:

@@ -1,4 +1,4 @@
-"""The example of the page about operators works, and prints what the page says."""
+"""Examples with Spark and without a broker work, and print what their pages say."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-operators.md"
+PAGES = Path(__file__).resolve().parents[2] / "docs"
 EXAMPLE = re.compile(
     r"<!-- test: spark without broker -->\s*```python\n(?P<code>.*?)```\s*```text\n(?P<output>.*?)```", re.DOTALL
 )
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("page", ["spark-engine.md", "spark-operators.md"])
 def test_the_example_prints_what_the_page_says(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: str, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    match = EXAMPLE.search(PAGE.read_text())
+    match = EXAMPLE.search((PAGES / page).read_text())
     assert match is not None
-    exec(compile(match["code"], str(PAGE), "exec"), {"spark": spark, "directory": str(tmp_path)})
+    exec(compile(match["code"], page, "exec"), {"spark": spark, "directory": str(tmp_path)})
     assert capsys.readouterr().out == match["output"]

@@ -1,0 +1,43 @@
+"""The thread that writes, moves and removes what the spill store asks for: the event loop waits for none of it."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from annulet.residency.spilling import SpillWork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class SpillThread:
+    """One thread, started with the first work; works are done in the order they came."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spill")
+        self._futures: set[asyncio.Future[None]] = set()
+
+    def submit(self, work: SpillWork, done: Callable[[], None]) -> None:
+        """Do a work in the thread, then call ``done`` on the event loop."""
+        future = self._loop.run_in_executor(self._executor, work.run)
+        self._futures.add(future)
+
+        def ended(future: asyncio.Future[None]) -> None:
+            self._futures.discard(future)
+            future.result()  # works keep their errors; what is raised is a defect, and the loop logs it
+            done()
+
+        future.add_done_callback(ended)
+
+    async def idle(self) -> None:
+        """Return when nothing is under way, what followed included."""
+        while self._futures:
+            await asyncio.wait(self._futures)
+
+    async def close(self) -> None:
+        """Wait for what is under way, and end the thread."""
+        await self.idle()
+        self._executor.shutdown(wait=True)

@@ -1,0 +1,134 @@
+"""Point-in-time views of queues deeper than memory: which rows there were, read a slice at a time.
+
+A view shows what was pending or in delivery when it was taken, but for what has left the queue when the read comes to
+it. Its places are sequences, so what has left moves nothing else to another task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.broker.management import REFUSED_PAUSE_SECONDS
+from annulet.bulk.errors import UnavailableError
+from annulet.bulk.schema import Row
+from annulet.core.bodies import DAMAGED, REFUSED
+from annulet.core.management.deep_scan import DeepView
+from annulet.core.management.operation import REFUSED_MILLISECONDS
+from annulet.core.retroactive import copy_of
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.management.selection import Selection
+    from annulet.core.message import Message
+    from annulet.core.paging import EntryPages
+    from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
+
+SLICE_MESSAGES: Final = 256
+"""Messages of one turn of the event loop, as many as the walk reads at once."""
+
+SLICE_BYTES: Final = 256 << 10
+"""Body bytes of those that are objects, of one turn, but for the last message."""
+
+
+class QueueView:
+    """What is there now. ``count``: messages; ``places``: above the first number, up to the second."""
+
+    def __init__(self, queue: Queue, pages: EntryPages, selection: Selection) -> None:
+        self._view = DeepView(queue, pages, delivering=True)
+        self._selection = selection
+        self.count = self._view.size
+        self.places = (max(0, self._view.first_sequence() - 1), self._view.end - 1)
+
+    def read(self, after: int, upto: int, skip: int) -> ViewRead:
+        """Begin to read these places; a task that is repeated begins anew."""
+        return ViewRead(self._view, self._selection, after, upto, skip)
+
+
+class ViewRead:
+    """One pass over some places of a view. Lives on the broker's loop."""
+
+    def __init__(self, view: DeepView, selection: Selection, after: int, upto: int, skip: int) -> None:
+        self._queue = view.queue
+        self._selection = selection
+        self._scan = view.by_sequence(after, upto)
+        self._skip = skip  # rows that match and are not sent
+        self._ended = False
+        self._unreadable = 0  # for the selector
+        self._damaged = 0
+
+    async def following(self) -> list[Row] | None:
+        """Return the next rows, perhaps none although more follow; ``None`` behind the last.
+
+        Raises :class:`UnavailableError` when the disk does not give them for ten seconds.
+        """
+        if self._ended:
+            return None
+        attempts = 0
+        while not self._scan.prepare(SLICE_MESSAGES):
+            if not self._scan.waiting:
+                await asyncio.sleep(0)
+                continue
+            attempts += 1
+            if attempts * REFUSED_PAUSE_SECONDS * 1000 > REFUSED_MILLISECONDS:
+                raise UnavailableError(f"the disk does not give messages of queue {self._queue.name!r}; check it")
+            await asyncio.sleep(REFUSED_PAUSE_SECONDS)
+        rows: list[Row] = []
+        size = 0
+        for _ in range(SLICE_MESSAGES):
+            if self._scan.used_up or size > SLICE_BYTES:
+                break
+            entry = self._scan.following()
+            if entry is None:
+                self._end()
+                break
+            row = self._row_of(entry)
+            if row is not None:
+                size += row.message.size
+                rows.append(row)
+        skipped = min(self._skip, len(rows))
+        self._skip -= skipped
+        return rows[skipped:]
+
+    def _row_of(self, entry: QueueEntry) -> Row | None:
+        """Return the row of an entry that was met, if its message is there and matches."""
+        own = self._scan.own(entry)
+        if own is None:
+            return None
+        try:
+            if not self._selection.matches(own):
+                return None
+        except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
+            self._unreadable += 1
+            return None
+        message = self._whole(entry.message)
+        if message is None:
+            return None
+        return Row(own.sequence, message, self._queue.expires_at(own), own.delivery_count, own.redelivered)
+
+    def _whole(self, message: Message) -> Message | None:
+        """Return a message that nobody takes the body from; ``None`` when that is damaged."""
+        bodies = self._queue.bodies
+        if message.absent and bodies is not None:
+            found = bodies.look([message])
+            if found == REFUSED:
+                raise UnavailableError(f"the disk does not give a message of queue {self._queue.name!r}; check it")
+            if found == DAMAGED:
+                self._damaged += 1
+                return None
+        return copy_of(message)
+
+    def _end(self) -> None:
+        self._ended = True
+        damaged = self._damaged + len(self._scan.damaged)
+        if damaged or self._unreadable:
+            logger.warning(
+                "messages are left out of a point-in-time view",
+                queue=self._queue.name,
+                damaged=damaged,
+                unreadable_for_its_selector=self._unreadable,
+            )

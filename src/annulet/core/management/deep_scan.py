@@ -1,0 +1,143 @@
+"""Walking over a queue that is deeper than memory: what was there at the start, read a slice at a time.
+
+The scan holds rows, not messages: nothing it looks at comes into the queue's memory, and consumers go on meanwhile.
+What they have taken or settled when the walk comes to it is found out then, see :mod:`annulet.core.reaching`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from annulet.core.browsing import may_be_noted_as_row
+from annulet.core.entry import PENDING, sequence_of
+from annulet.core.management.scan import Scan
+from annulet.core.reaching import Reach, line_of
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.paging import EntryPages, RowWalk
+    from annulet.core.queue import Queue
+
+
+class DeepView:
+    """What was pending in a deep queue at one moment, and in delivery too if ``delivering`` says so.
+
+    Holds rows, and entries only of what cannot be one: without a record, with a time, or out of its place.
+    """
+
+    def __init__(self, queue: Queue, pages: EntryPages, *, delivering: bool = False) -> None:
+        self.queue = queue
+        self.size = queue.order.count + (len(queue.delivering) if delivering else 0)
+        self.end = queue.next_sequence  # everything has a lower sequence
+        there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
+        if delivering:
+            there += queue.delivering
+        # what is not in the log yet is arriving: it would be lost from sight if it became a row
+        lasting = [entry for entry in there if not entry.message.durable or entry.message.record]
+        self.objects = [entry for entry in lasting if not may_be_noted_as_row(entry)]
+        self.rows = pages.snapshot([entry for entry in lasting if may_be_noted_as_row(entry)])
+
+    def first_sequence(self) -> int:
+        """Return the lowest sequence of what it shows, 0 when that is nothing."""
+        first = [entry.sequence for entry in self.objects]
+        walk = self.rows.walk(0)
+        return min([*first, walk.sequence] if walk.sequence else first, default=0)
+
+    def by_place(self, *, scheduled: bool, chosen: frozenset[int] | None) -> DeepScan:
+        """Walk over it in order of dispatch, and then over what is scheduled.
+
+        ``chosen``: no others are met than those with these sequences; ``None`` for all.
+        """
+        objects = [entry for entry in self.objects if chosen is None or entry.sequence in chosen]
+        walk = self.rows.walk(0, -1, None if chosen is None else sorted(chosen))
+        return DeepScan(self, deque((entry.place, entry) for entry in sorted(objects)), walk, scheduled=scheduled)
+
+    def by_sequence(self, after: int, upto: int) -> DeepScan:
+        """Walk over those with a sequence above ``after`` up to ``upto``."""
+        objects = sorted([entry for entry in self.objects if after < entry.sequence <= upto], key=sequence_of)
+        walk = self.rows.walk(after + 1, upto)
+        return DeepScan(self, deque((entry.sequence, entry) for entry in objects), walk, scheduled=False)
+
+
+class DeepScan(Scan):
+    """The ``objects``, each with its place among the rows, and the rows, made entries for the look; then the scheduled
+    ones by time. Nothing of it is in memory longer than a slice."""
+
+    def __init__(
+        self, view: DeepView, objects: deque[tuple[int, QueueEntry]], walk: RowWalk, *, scheduled: bool
+    ) -> None:
+        super().__init__(view.queue, pending=False, scheduled=scheduled)
+        self.size += view.size
+        self._reach = Reach(view.queue)
+        self._objects = objects
+        self._rows = walk
+        self._read: deque[QueueEntry] = deque()
+        self._released = False
+
+    def prepare(self, looks: int) -> bool:
+        """Read the next rows if they are what comes next. Returns whether there is something to look at, or no more.
+
+        Not when it has read: that takes about as long as a look at what it read, and others are to be served between.
+        """
+        if not super().prepare(looks):
+            return False
+        if not self.used_up:
+            return True
+        passed = self._rows.passed
+        found = self._rows.following()
+        self.waiting = found is None
+        if found is None:
+            return False
+        # what was changed in delivery has another record now
+        changed = [entry for entry in map(self._reach.find, self._rows.settled) if entry is not None]
+        if changed:
+            found = sorted([*found, *changed], key=sequence_of)
+        self._read.extend(found)
+        self.damaged += self._rows.damaged
+        self.gone += self._rows.passed - passed - len(found)
+        return False
+
+    @property
+    def used_up(self) -> bool:
+        """What follows is a row that has to be read first."""
+        if self._read or not self._rows.sequence or self._released:
+            return False
+        return not self._objects or self._objects[0][0] > self._rows.sequence
+
+    def following(self) -> QueueEntry | None:
+        """Return the next entry; ask :meth:`own` what became of it meanwhile."""
+        if self._read and (not self._objects or self._read[0].sequence < self._objects[0][0]):
+            return self._read.popleft()
+        if self._objects:
+            return self._objects.popleft()[1]
+        return super().following()
+
+    def own(self, entry: QueueEntry) -> QueueEntry | None:
+        """Look where it is now."""
+        return self._reach.own(entry)
+
+    def claim(self, entry: QueueEntry) -> None:
+        """Bring it into the queue's memory if it is a row."""
+        self._reach.claim(entry)
+
+    def release(self) -> None:
+        """End the scan and let go of rows and messages."""
+        super().release()
+        self._released = True
+        self._objects.clear()
+        self._read.clear()
+        self._reach.release()
+
+
+def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[int] | None, reader: str) -> Scan:
+    """Return the scan for a queue of whatever depth. ``reader`` is who needs it.
+
+    Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits.
+    """
+    line = line_of(queue)
+    if pending and line is not None and line.pages.rows:
+        return DeepView(queue, line.pages).by_place(scheduled=scheduled, chosen=chosen)
+    if pending:
+        queue.require_in_memory(reader)
+    return Scan(queue, pending=pending, scheduled=scheduled)

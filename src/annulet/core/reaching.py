@@ -1,0 +1,92 @@
+"""The queue's own entries, found by sequence at any depth: for who has read a message on disk and means to touch it.
+
+Who reads rows gets entries that are nobody's. Before one of them is touched, the queue is asked what became of the
+message meanwhile: it may still be a row, or an entry in memory, waiting or in delivery, or gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.browsing import may_be_noted_as_row
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.entry import REMOVED
+from annulet.core.paged_order import PagedFifoOrder
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+
+def line_of(queue: Queue) -> PagedFifoOrder | None:
+    """Return the order of a queue whose middle may be on disk, wherever it stands; ``None`` when there is none."""
+    order = queue.order
+    if isinstance(order, DeepLanes):
+        return order.stock
+    return order if isinstance(order, PagedFifoOrder) else None
+
+
+class Reach:
+    """Finds entries of one queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
+        self._noted_at = (-1, -1, -1)
+
+    def own(self, shown: QueueEntry) -> QueueEntry | None:
+        """Return what the queue holds of a message that was shown; ``None`` when it has left.
+
+        ``shown`` itself when it is the queue's, and when the message is a row, see :meth:`claim`.
+        """
+        if shown.queue.deleted:
+            return None
+        if not may_be_noted_as_row(shown):  # it cannot have become a row
+            return None if shown.state == REMOVED else shown
+        line = line_of(self._queue)
+        if line is not None and line.has_row(shown.sequence):
+            return shown
+        return self.find(shown.sequence)
+
+    def find(self, sequence: int) -> QueueEntry | None:
+        """Return the queue's entry with a sequence, if it is one that could have been a row and is not now."""
+        line = line_of(self._queue)
+        found = None if line is None else line.standing(sequence)
+        if found is None:
+            found = self._aside.get(sequence)
+        if found is None and self._is_outdated():
+            found = self._aside.get(sequence)
+        return None if found is None or found.state == REMOVED else found
+
+    def claim(self, entry: QueueEntry) -> None:
+        """Make the queue's own what :meth:`own` returned just now, if it is a row: pending, at its place."""
+        line = line_of(self._queue)
+        if line is None or not may_be_noted_as_row(entry) or not line.has_row(entry.sequence):
+            return
+        line.take_out([entry])
+        order = self._queue.order
+        if isinstance(order, DeepLanes):
+            order.bring(entry, 0)
+        else:
+            line.reinsert(entry)
+
+    def _is_outdated(self) -> bool:
+        """Note anew what is aside, if anything may have moved there since; say whether it was done."""
+        queue = self._queue
+        counters, order = queue.counters, queue.order
+        at = (counters.messages_delivered, counters.messages_returned, order.paged_count())
+        if at == self._noted_at:
+            return False
+        self._noted_at = at
+        aside = order.aside() if isinstance(order, (DeepLanes, PagedFifoOrder)) else order.in_memory()
+        self._aside = {
+            entry.sequence: entry
+            for entry in [*aside, *queue.delivering, *queue.schedule.entries()]
+            if entry.state != REMOVED
+        }
+        return True
+
+    def release(self) -> None:
+        """Hold no entries any more."""
+        self._aside = {}
+        self._noted_at = (-1, -1, -1)

@@ -1,0 +1,193 @@
+"""Spilling: bodies that no log holds leave memory all the same, into files that a restart empties.
+
+They are what is not persistent, and all that is in queues which do not outlive the broker. Orders and policies know
+nothing of it: an entry is *away* as any other (:mod:`annulet.core.bodies`), only that its message names a place in the
+spill store. A body is written before it leaves, off the event loop; what the store refuses stays in memory, where the
+memory alarm holds its publishers back. Nothing is ever discarded for lack of space.
+
+A message keeps its place when its body comes back, so that a second leave writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.message import BodyPlace, Message
+    from annulet.residency.figures import PagingFigures
+
+logger = logging.getLogger(__name__)
+
+BODY_BYTES_LEAST: Final = 256
+"""Smaller bodies stay: what is known of a place takes 100 bytes."""
+
+CHUNK_BYTES: Final = 1 << 20
+"""Bytes written at once, unless one body is larger."""
+
+CHUNK_BODIES: Final = 512
+"""Bodies written at once: choosing and planning them takes 3 ms of the loop, taking note that they are written 1 ms."""
+
+
+class SpillWork(Protocol):
+    """A piece of disk work: ``run`` in any thread, then ``finish``; then what is ``following``."""
+
+    @property
+    def error(self) -> OSError | None:
+        """What ``run`` met."""
+
+    def run(self) -> None:
+        """Do the disk work. Raises nothing."""
+
+    def finish(self) -> None:
+        """Let the store know."""
+
+    def following(self) -> SpillWork | None:
+        """Return the work that goes on."""
+
+
+class SpillWrite(SpillWork, Protocol):
+    """Writes bodies."""
+
+    def take_places(self) -> Sequence[BodyPlace]:
+        """Return their places, to be called once."""
+
+
+class SpillFiles(Protocol):
+    """The files. :class:`annulet.store.spill.SpillStore` is one."""
+
+    def has_room(self, size: int) -> bool:
+        """Say whether ``size`` bytes more keep within the limit."""
+
+    def write(self, bodies: list[bytes]) -> SpillWrite:
+        """Plan to write bodies."""
+
+    def read(self, places: Sequence[BodyPlace]) -> list[bytes | None]:
+        """Return bodies in this order, ``None`` for damaged ones. Raises ``OSError``."""
+
+    def prefetch(self, places: Sequence[BodyPlace]) -> None:
+        """Have these read ahead."""
+
+    def reclaim(self, most: int) -> bool:
+        """Take note of up to ``most`` places that were given back. Returns whether there are more."""
+
+    def upkeep(self) -> SpillWork | None:
+        """Return the next piece of upkeep."""
+
+
+class Spiller(Protocol):
+    """Whose bodies were to be written: :class:`annulet.residency.bodies.StoredBodies`."""
+
+    def spilled(self, entries: list[QueueEntry], size: int) -> None:
+        """Their bodies, of ``size`` bytes, were written, or refused: ``message.spill`` says."""
+
+
+def at_once(work: SpillWork, done: Callable[[], None]) -> None:
+    """Do disk work here and now."""
+    work.run()
+    done()
+
+
+class Spilling:
+    """What is written when, for all queues. ``submit`` does work elsewhere and calls back on the event loop."""
+
+    def __init__(
+        self,
+        files: SpillFiles,
+        figures: PagingFigures,
+        submit: Callable[[SpillWork, Callable[[], None]], None] = at_once,
+    ) -> None:
+        self.files = files
+        self.figures = figures
+        self.refusing = False  # the store is full, or the disk refused: nothing is asked of it until the next retry
+        self.works = 0  # under way
+        self._submit = submit
+        self._warned = False
+        self._upkeep = False  # one piece is under way
+        self._closed = False
+
+    def takes(self, message: Message) -> bool:
+        """Say whether a body may be written that has no place."""
+        return message.spill is None and message.size >= BODY_BYTES_LEAST and not self.refusing and not self._closed
+
+    def write(self, spiller: Spiller, entries: list[QueueEntry], size: int) -> bool:
+        """Write the bodies of entries, ``size`` bytes, and tell their queue when that is done.
+
+        Returns whether it was begun: not when it does not fit the limit.
+        """
+        messages = list(dict.fromkeys([entry.message for entry in entries]))  # a browser's copy shares the original's
+        if not self.files.has_room(size):
+            self._refuse(len(messages), "spill_limit is reached; raise it, or let consumers catch up")
+            return False
+        work = self.files.write([message.body for message in messages])
+        for message, place in zip(messages, work.take_places(), strict=True):
+            message.spill = place
+        self.works += 1
+
+        def done() -> None:
+            self._written(work, messages)
+            spiller.spilled(entries, size)
+
+        self._submit(work, done)
+        return True
+
+    def _written(self, work: SpillWork, messages: list[Message]) -> None:
+        self.works -= 1
+        work.finish()
+        if work.error is None:
+            self._warned = False
+            self.figures.spilled += len(messages)
+            return
+        for message in messages:
+            message.spill = None
+        self._refuse(len(messages), f"{work.error}; check the disk")
+
+    def _refuse(self, bodies: int, reason: str) -> None:
+        self.refusing = True
+        self.figures.spill_refused += bodies
+        if not self._warned:
+            self._warned = True
+            logger.warning("bodies cannot be spilled and stay in memory until memory_limit: %s", reason)
+
+    def retry(self) -> None:
+        """Ask the store again, and look after its files."""
+        self.refusing = False
+        self.upkeep()
+
+    def reclaim(self, most: int) -> bool:
+        """Take note of what was given back. Returns whether there is more."""
+        more = self.files.reclaim(most)
+        self.upkeep()
+        return more
+
+    def upkeep(self) -> None:
+        """Go on with removing and compacting files, one piece at a time, unless the disk refuses."""
+        if self._upkeep or self.refusing or self._closed:
+            return
+        work = self.files.upkeep()
+        if work is not None:
+            self._upkeep = True
+            self._do(work)
+
+    def _do(self, work: SpillWork) -> None:
+        self.works += 1
+        self._submit(work, lambda: self._done(work))
+
+    def _done(self, work: SpillWork) -> None:
+        self.works -= 1
+        work.finish()
+        if work.error is not None:
+            self.refusing = True  # until the next retry
+        following = work.following()
+        if following is not None:
+            self._do(following)
+            return
+        self._upkeep = False
+        self.upkeep()
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        self._closed = True

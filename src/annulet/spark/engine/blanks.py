@@ -1,0 +1,105 @@
+"""Blank objects of the core, whose fields an image then sets.
+
+A compiled class makes no object without running its ``__init__``, so that compiled code need not ask whether a field is
+there. So a blank is an object made with arguments that mean nothing: all its fields are set anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
+from annulet.core.copies import Copies
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.dispatch import CompetingDispatch
+from annulet.core.duplicates import DuplicateCache
+from annulet.core.effects import Effects
+from annulet.core.entry import DeliveryCopy, QueueEntry
+from annulet.core.eviction import EvictionIndex, KeyEvictionIndex
+from annulet.core.expiry import ExpiryIndex
+from annulet.core.fairness import FairKey, Fairness
+from annulet.core.gate import Gate
+from annulet.core.groups import Group, GroupTable
+from annulet.core.lane import Lane, Shelf
+from annulet.core.lanes import Lanes
+from annulet.core.ledger import LossLedger, LossRecord
+from annulet.core.levelled_order import LevelledOrder
+from annulet.core.limits import Limits
+from annulet.core.matching import MatchClass, Matchers
+from annulet.core.message import ContentView, Message, Origin
+from annulet.core.order import FifoOrder, RankedOrder
+from annulet.core.queue import Queue
+from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
+from annulet.core.reasons import RemovalReason
+from annulet.core.retention import KeyRecord, KeyTable
+from annulet.core.schedule import Appointment, ScheduleIndex
+from annulet.core.session import Session
+from annulet.core.settings import QueueSettings
+
+_SETTINGS: Final = QueueSettings()
+_ORIGIN: Final = Origin("", "", "", ContentView())
+_MESSAGE: Final = Message(b"", b"", _ORIGIN)
+_QUEUE: Final = Queue("", _SETTINGS, Effects())
+_ENTRY: Final = QueueEntry(_QUEUE, _MESSAGE, 0)
+_LEVELS: Final = PriorityLevels(_SETTINGS)
+
+
+def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+    made = ((type(maker()), maker) for maker in makers)
+    return {f"{kind.__module__}:{kind.__qualname__}": maker for kind, maker in made}
+
+
+BLANKS: Final = _makers(
+    CompetingDispatch,
+    CreditWindow,
+    DuplicateCache,
+    ExpiryIndex,
+    FifoOrder,
+    FifoRanker,
+    Gate,
+    KeyEvictionIndex,
+    LinkCredit,
+    Matchers,
+    RankedOrder,
+    ScheduleIndex,
+    partial(AgeingRanker, _LEVELS, 0),
+    partial(Appointment, _ENTRY, 0, fresh=False, schedule_id=""),
+    partial(Consumer, Session(""), _QUEUE, ""),
+    partial(Copies, _QUEUE),
+    partial(DeliveryCopy, _ENTRY),
+    partial(DeepLanes, FifoRanker(), Matchers()),
+    partial(EvictionIndex, ""),
+    partial(FairKey, None),
+    partial(Fairness, _SETTINGS),
+    partial(Group, ""),
+    partial(GroupTable, _SETTINGS),
+    partial(KeyRecord, ("str", "")),
+    partial(KeyTable, "", 1),
+    partial(Lane, FifoOrder(), None, None, 0, 0),
+    partial(Lanes, FifoRanker(), None, None),
+    partial(LevelledOrder, 1),
+    partial(Limits, _SETTINGS),
+    partial(LossLedger, 0),
+    partial(
+        LossRecord, queue="", sequence=0, reason=RemovalReason.EXPIRED, key="", size=0, priority=0, accepted_at=0, at=0,
+        publisher="", replaced_by=0,
+    ),
+    partial(MatchClass, 1, None, None),
+    partial(Message, b"", b"", _ORIGIN),
+    partial(Origin, "", "", "", ContentView()),
+    partial(PriorityLevels, _SETTINGS),
+    partial(Queue, "", _SETTINGS, Effects()),
+    partial(QueueEntry, _QUEUE, _MESSAGE, 0),
+    partial(Shelf, None, 0, 0, parked=False),
+    partial(SortedRanker, ""),
+    partial(StrictRanker, _LEVELS),
+    partial(WeightedRanker, _LEVELS, ()),
+)  # fmt: skip
+"""By class, as images name it. Interpreted classes, and those with interpreted subclasses, need none."""
+
+
+def blank_of(place: str, kind: Any) -> Callable[[], Any]:
+    """Return what makes a blank of a class that an image names ``place``."""
+    return BLANKS.get(place, partial(kind.__new__, kind))

@@ -1,0 +1,159 @@
+"""The queues of one shard: commands of a batch in, effects out."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+from annulet.spark.engine.commands import CommandRefused, parse_command
+from annulet.spark.engine.effects import OUTCOME, REFUSED, REPEATED, Effect
+from annulet.spark.engine.errors import EngineStateError
+from annulet.spark.engine.image import read_image, write_image
+from annulet.spark.engine.journal import EngineState, Given, Head, Journal, StateReader, Stored
+from annulet.spark.engine.replica import Replica
+
+SHARDS_CACHED: Final = 64
+"""Shards a worker process remembers between batches; those used longest ago are made from the state again."""
+
+ADVANCE: Final = '{"command":"advance","sequence":%d,"at":%d}'
+
+
+class Shard:
+    """Replicas of queues, made when their first command comes, and the journal they are made from."""
+
+    def __init__(self) -> None:
+        self._replicas: dict[str, Replica] = {}
+        self._stored: dict[str, Stored] = {}  # of queues that no command came for yet
+        self._fresh: list[Given] = []
+        self.time = 0
+        self.journal = Journal()
+
+    def load(self, state: StateReader, head: Head) -> None:
+        """Read what the state has."""
+        self.time = head.time
+        self._stored = self.journal.load(state)
+
+    def take(self, rows: Iterable[tuple[str | None, int | None, str, bytes | None]]) -> list[Effect]:
+        """Carry out commands, in ascending order of sequence whatever order they come in.
+
+        ``rows``: queue (``None`` for all), sequence, the command as JSON, body. What is no command is an outcome.
+        """
+        effects: list[Effect] = []
+        given = [(sequence, queue or None, document, body or b"") for queue, sequence, document, body in rows]
+        for sequence, queue, document, body in sorted(
+            given, key=lambda row: (row[0] is not None, row[0], row[1] or "")
+        ):
+            if sequence is None:
+                effects.append(_refused(queue, 0, "field 'sequence' is None: every command needs one above the former"))
+            elif queue is None:
+                effects += self._advance_all(sequence, document)
+            else:
+                effects += self._take_one(queue, sequence, document, body)
+        return effects
+
+    def commit(self, head: Head, state: EngineState) -> None:
+        """Write what the commands changed."""
+        fresh, self._fresh = self._fresh, []
+        imaged = self.journal.due(fresh)
+        for queue in imaged:
+            replica = self._replicas[queue]
+            self.journal.put_image(queue, replica.latest, write_image(replica), head, state)
+        covered = set(imaged)
+        rest = [given for given in fresh if given.queue not in covered]
+        if fresh:
+            self.journal.append(rest, head, state)
+        head.time = self.time
+
+    def replica(self, queue: str) -> Replica:
+        """Return a queue's replica, made from what is stored if need be."""
+        replica = self._replicas.get(queue)
+        if replica is None:
+            stored = self._stored.pop(queue, None)
+            image = None if stored is None else stored.unpacked()
+            replica = self._replicas[queue] = Replica(queue) if image is None else read_image(image)
+            for given in [] if stored is None else stored.commands:
+                carry_out(replica, given)
+        return replica
+
+    def names(self) -> list[str]:
+        """Return the names of all queues that commands ever came for."""
+        return sorted({*self._replicas, *self._stored})
+
+    def _take_one(self, queue: str, sequence: int, document: str, body: bytes) -> list[Effect]:
+        replica = self.replica(queue)
+        if sequence <= replica.latest:
+            reason = (
+                f"field 'sequence' is {sequence}, not above {replica.latest}, the latest of queue {queue!r}: it was "
+                "carried out before, or came too late; a new command needs a new sequence"
+            )
+            return [_refused(queue, sequence, reason, REPEATED, replica.now)]
+        given = Given(queue, sequence, self.time, document, body)
+        self._fresh.append(given)
+        return carry_out(replica, given)
+
+    def _advance_all(self, sequence: int, document: str) -> list[Effect]:
+        try:
+            command = parse_command(document)
+        except CommandRefused as error:
+            return [_refused(None, sequence, str(error))]
+        self.time = max(self.time, command.at)
+        effects: list[Effect] = []
+        for queue in self.names():
+            replica = self.replica(queue)
+            if sequence > replica.latest and 0 < replica.next_due_at <= self.time:
+                effects += self._take_one(queue, sequence, ADVANCE % (sequence, self.time), b"")
+        return effects
+
+
+def carry_out(replica: Replica, given: Given) -> list[Effect]:
+    """Carry out a command, for the first time or again after a restart: the effects are equal."""
+    try:
+        command = parse_command(given.document)
+    except CommandRefused as error:
+        replica.latest = given.sequence
+        return [_refused(given.queue, given.sequence, str(error), at=replica.now)]
+    command.at = max(command.at, given.floor)
+    return replica.apply(command, given.body)
+
+
+def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED, at: int = 0) -> Effect:
+    return Effect(OUTCOME, queue, sequence, at=at, state=state, reason=reason)
+
+
+_cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
+"""Shards by name, each with the token of the batch that left it so. Another process may have worked on it since: then
+the state has another token, and what is here is let go of."""
+
+
+def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
+    """Return a shard as its last batch left it, from this process's memory if that is current.
+
+    Raises :class:`EngineStateError` when the checkpoint was made with another version or number of shards.
+    """
+    text = state.read_head()
+    if text is None:
+        return Shard(), Head(shards, uuid.uuid4().hex)
+    head = Head.parse(text)
+    if head.shards != shards:
+        raise EngineStateError(
+            f"shards={shards}, but the checkpoint was made with shards={head.shards}, and the queues are split by it; "
+            f"give shards={head.shards}, or start a new checkpoint with the initial state of the old one "
+            "(docs/spark-engine.md, Rescaling)"
+        )
+    token, shard = _cached.pop(head.name, ("", None))
+    if shard is None or token != head.token:
+        shard = Shard()
+        shard.load(state, head)
+    return shard, head
+
+
+def close_shard(shard: Shard, head: Head, state: EngineState) -> None:
+    """Write what a batch changed, and remember the shard in this process."""
+    shard.commit(head, state)
+    head.token = uuid.uuid4().hex
+    state.write_head(head.text())
+    _cached[head.name] = head.token, shard
+    while len(_cached) > SHARDS_CACHED:
+        _cached.popitem(last=False)
