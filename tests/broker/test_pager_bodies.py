@@ -1,4 +1,4 @@
-"""Queues that cannot page as rows in a broker with a small budget: their bodies leave, and nothing else changes."""
+"""Queues that are not plain in a broker with a small budget: bodies leave, or levels page, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from tests.broker.restarts import crash, queue_of
 QUEUE, BASIC = commands.Queue, commands.Basic
 COUNT = 1750
 SIZE = 1024
+
+BY_AGE = {"x-priorities": 10, "x-priority-discipline": "ageing", "x-priority-age": 1 << 31}
+"""Levels without rows: strict in effect, where all messages are of one time."""
 
 
 def body(number: int) -> bytes:
@@ -70,7 +73,7 @@ async def consumed(broker: Broker, *, prefetch: int = 200, settle: bool = True) 
 
 COMPOSITIONS = {
     "priority": (
-        {"x-priorities": 10},
+        BY_AGE,
         lambda number: {"priority": number % 10},
         lambda number: (-(number % 10), number),
     ),
@@ -89,7 +92,7 @@ COMPOSITIONS = {
         lambda number: {"headers": {"JMSXGroupID": f"{number % 7}"}},
         lambda number: number,
     ),
-    "time to live": ({"x-message-ttl": 10**9}, lambda number: {}, lambda number: number),
+    "time to live": ({**BY_AGE, "x-message-ttl": 10**9}, lambda number: {}, lambda number: number),
 }
 
 
@@ -133,7 +136,7 @@ async def test_what_is_in_delivery_leaves_and_comes_back_without_being_read(brok
 
 
 async def test_accounts_of_queues_are_counted_anew_in_turn(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    await filled(broker, {"x-priorities": 10}, lambda number: {})
+    await filled(broker, BY_AGE, lambda number: {})
     pager, queue = broker.pager, queue_of(broker)
     assert pager is not None
     assert COUNT <= AUDITED_ENTRIES_MAX
@@ -148,7 +151,7 @@ async def test_accounts_of_queues_are_counted_anew_in_turn(broker: Broker, monke
 
 
 async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    await filled(broker, {"x-priorities": 10}, lambda number: {})
+    await filled(broker, BY_AGE, lambda number: {})
     pager, queue = broker.pager, queue_of(broker)
     assert pager is not None
     away, _ = pager.bodies_away
@@ -165,7 +168,29 @@ async def test_a_disk_that_refuses_for_a_while_delays(broker: Broker, monkeypatc
     assert (await consumed(broker))[1] == list(range(COUNT - away, COUNT))
 
 
-def refuse(records: object) -> None:
+async def test_levels_of_strict_priorities_page_and_wait_for_the_disk_each(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(broker, {"x-max-priority": 2}, lambda number: {"priority": number % 3})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    assert 0 < queue.statistics().messages_paged <= COUNT - KEEP_MESSAGES
+    assert (pager.queues_paging, pager.bodies_away, drift_of(queue)) == (1, (0, 0), 0)
+    expected = sorted(range(COUNT), key=lambda number: (-(number % 3), number))
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.log, "messages", refuse)
+        peer, found = await consumed(broker)
+        assert found == expected[: len(found)], "nothing overtakes what the disk refuses"
+        assert 0 < len(found) < COUNT
+        pager.tick(broker.clock())
+    peer.connection.abort()
+    await turns()
+    pager.tick(broker.clock())
+    assert (await consumed(broker))[1] == expected[len(found) :]
+    assert (queue.order.count, queue.pending_bytes) == (0, 0)
+
+
+def refuse(*asked_for: object) -> None:
     raise OSError(5, "Input/output error")
 
 

@@ -16,11 +16,12 @@ from annulet.broker.recovery import MessageRestorer
 from annulet.broker.row_recovery import ROWS_PER_READ
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
 from annulet.store.history import History
-from annulet.store.interface import RecoveredRows
+from annulet.store.interface import NO_PRIORITY, RecoveredRows
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.restarts import crash, leave, publish_all, queue_of, send_with_id
@@ -31,9 +32,12 @@ SIZE = 1024
 SEEN = 1200
 """Messages of ``deep`` that a consumer had: more than its front holds, so that some come back that would be rows."""
 
+LIFE = 10_000_000
+"""Milliseconds that messages of ``ring`` have."""
+
 QUEUES: dict[str, dict[str, Any]] = {
     "deep": {},
-    "ring": {"x-ring-size": 1900},
+    "ring": {"x-ring-size": 1900, "x-message-ttl": LIFE},
     "small": {},
     "ranked": {"x-max-priority": 9},
     "latest": {"x-last-value-key": "key"},
@@ -58,7 +62,8 @@ async def fill(broker: Broker) -> None:
         batch.append(persistent(1, "", b"to all", exchange="all"))
         batch.append(persistent(1, "deep", b"expires", expiration="100000000"))
         batch.append(persistent(1, "deep", b"later", headers={"x-delay": 50_000}))
-        for name in ("small", "ranked", "latest", "aging"):
+        batch += [ranked(number) for number in range(start, start + 250)]
+        for name in ("small", "latest", "aging"):
             batch.append(
                 persistent(1, name, b"%s %d" % (name.encode(), start), headers={"key": "k"}, priority=start % 7)
             )
@@ -71,6 +76,12 @@ async def fill(broker: Broker) -> None:
     await broker.commit.durable()
     await leave(peer)  # the others come back
     await turns()
+
+
+def ranked(number: int) -> bytes:
+    """A message of one of eight levels; the lowest has those whose sender said nothing, the fifth those with a 4."""
+    given = {} if number % 8 == 0 else {"priority": number % 8}
+    return persistent(1, "ranked", b"%d" % number, **given)
 
 
 def state(queue: Queue) -> dict[str, Any]:
@@ -131,6 +142,7 @@ async def states(directory: Path) -> tuple[dict[str, dict[str, Any]], int, int]:
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
         broker = running.broker
         rows = queue_of(broker, "deep").order.paged_count()
+        assert (queue_of(broker, "ranked").order.paged_count() > 0) is (rows > 0)
         found = {name: state(queue_of(broker, name)) for name in QUEUES}
         host = broker.hosts["/"]
         found["duplicates"] = {"known": host.duplicates.has("deep", "one")}
@@ -172,6 +184,49 @@ async def test_rows_are_delivered_in_order_and_settled_for_good(tmp_path: Path, 
             assert numbers == (list(range(COUNT - len(numbers), COUNT)) if first else [])
             await broker.commit.durable()
             await leave(peer)
+
+
+async def test_rows_of_all_levels_are_delivered_by_priority(tmp_path: Path, stopped: Path) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "ranked")
+        assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, BASIC.Qos(prefetch_count=0), BASIC.Consume(queue="ranked", no_ack=True))
+        numbers = [int(content) for content in bodies(await peer.take())]
+        assert numbers == sorted(range(COUNT), key=lambda number: (-(number % 8), number))
+        assert queue.order.count == queue.pending_bytes == 0
+        await leave(peer)
+
+
+async def test_rows_expire_at_their_time_and_are_not_read_for_it(
+    tmp_path: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, clock = await left(stopped, tmp_path / "data", clean=True), VirtualClock()
+    async with testing.broker(http=False, data_dir=directory, clock=clock) as running:
+        queue, host = queue_of(running.broker, "ring"), running.broker.hosts["/"]
+        removed, size = queue.counters.bytes_removed, queue.pending_bytes
+        assert queue.order.paged_count() > 0
+        lost = {entry.sequence: entry.message for entry in queue.order.in_memory()}
+        for refused in ("read", "messages"):
+            monkeypatch.setattr(running.broker.log, refused, None)
+        host.tick(clock() + LIFE - 1)
+        assert queue.order.count == 1900
+        host.tick(clock() + LIFE)
+        queue.finish_slices(clock() + LIFE)
+        assert (queue.order.count, queue.order.paged_count(), queue.pending_bytes) == (0, 0, 0)
+        assert queue.counters.removed[RemovalReason.EXPIRED] == 1900
+        assert queue.counters.bytes_removed == removed + size
+        records = [record for record in host.ledger.query() if record.queue == "ring"][-1900:]
+        assert [record.sequence for record in records] == sorted(record.sequence for record in records)
+        for record in records:
+            assert record.publisher
+            assert (record.accepted_at, record.priority) == (clock(), 4)
+            if record.sequence in lost:
+                assert record.size == lost[record.sequence].size
+        await running.broker.commit.durable()
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        assert queue_of(running.broker, "ring").order.count == 0
 
 
 @pytest.mark.parametrize("identified", [True, False])
@@ -225,6 +280,8 @@ async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) 
             array("H", [0]) * 1600,
             [("", "deep", "guest", "amqp-0-9-1"), ("", "other", "guest", "of a later version")],
             duplicate_ids=False,
+            priorities=array("H", [NO_PRIORITY]) * 1600,
+            accepted_at=array("Q", [0]) * 1600,
         )
         restorer = MessageRestorer(running.broker)
         assert restorer.row_restorer(pager).restore(rows) == 1 + 1600 // ROWS_PER_READ
@@ -263,10 +320,10 @@ async def test_messages_of_several_queues_are_rows_where_all_of_them_page(tmp_pa
     count = KEEP_MESSAGES + 200
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
         peer = await Peer(running.broker).open(1)
-        for exchange, names in (("plain", ("deep", "other")), ("mixed", ("third", "ranked"))):
+        for exchange, names in (("plain", ("deep", "other")), ("mixed", ("third", "latest"))):
             await peer.send(1, EXCHANGE.Declare(exchange=exchange, exchange_type="fanout", durable=True))
             for name in names:
-                arguments = QUEUES.get(name, {})
+                arguments = {"latest": {"x-sort-key": "key"}}.get(name, {})
                 await peer.send(1, QUEUE.Declare(queue=name, durable=True, arguments=arguments))
                 await peer.send(1, QUEUE.Bind(queue=name, exchange=exchange))
             await publish_all(
@@ -274,14 +331,14 @@ async def test_messages_of_several_queues_are_rows_where_all_of_them_page(tmp_pa
             )
         await leave(peer)
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
-        queues = {name: queue_of(running.broker, name) for name in ("deep", "other", "third", "ranked")}
+        queues = {name: queue_of(running.broker, name) for name in ("deep", "other", "third", "latest")}
         assert {name: queue.order.paged_count() for name, queue in queues.items()} == {
             "deep": 200,
             "other": 200,
             "third": 0,
-            "ranked": 0,
+            "latest": 0,
         }
-        assert queues["third"].order.snapshot()[0].message is queues["ranked"].order.snapshot()[0].message
+        assert queues["third"].order.snapshot()[0].message is queues["latest"].order.snapshot()[0].message
         for queue in queues.values():
             assert queue.pending_bytes == count * SIZE
         assert queues["deep"].purge(0) == count

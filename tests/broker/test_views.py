@@ -11,7 +11,7 @@ from annulet.broker import views
 from annulet.broker.views import CONVERTED_BYTES_MAX, VIEWS, ConversionError, Conversions, converted, may_ask_for
 from annulet.core.content import MessageContent
 from annulet.core.message import ContentView, Message, Origin
-from annulet.store.index_building import HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.index_building import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp091.properties import decode_properties
 from annulet.wire.amqp10.conversion import from_content
@@ -134,6 +134,22 @@ def test_whoever_sets_a_time_may_do_so(view: ContentView, name: str) -> None:
     content.application = {"a": 1, "b": "text"}
     header, _ = views._WRITERS[view](content)
     assert may_ask_for(view.name, header) == 0
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.name)
+@pytest.mark.parametrize("priority", [None, 0, 4, 9])
+def test_whoever_says_how_important_a_message_is_is_told_from_who_does_not(
+    view: ContentView, priority: int | None
+) -> None:
+    content = MessageContent()
+    content.application = {"a": 1}
+    if priority is not None:
+        content.priority = priority
+    header, body = views._WRITERS[view](content)
+    assert view.given_priority(Message(header, body, Origin("", "", "", view))) == (
+        -1 if priority is None else priority
+    )
+    assert may_ask_for(view.name, header) == (0 if priority is None else GIVES_PRIORITY)
 
 
 def test_annotations_and_headers_of_one_protocol_only_may_do_so() -> None:

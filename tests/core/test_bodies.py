@@ -122,7 +122,7 @@ def test_nothing_is_pinned_when_one_cannot_be_read_or_all_are_too_many():
 
 
 def test_a_changed_message_is_in_memory():
-    queue, disk = durable_queue(priorities=10), Disk()
+    queue, disk = durable_queue(priorities=10, priority_discipline="ageing"), Disk()
     (entry,) = filled(queue, disk, 1)
     bodies = bodies_of(queue, disk)
     bodies.let_all_go(ALL)

@@ -93,6 +93,15 @@ def test_block_honours_its_resume_thresholds_and_a_raised_limit():
     assert effects.blocked == [("q", True), ("q", False)]
 
 
+@pytest.mark.parametrize(("delivered", "beyond"), [(0, 3), (2, 3), (4, 3), (7, 1)])
+def test_what_is_beyond_is_known_without_a_look_at_messages_where_only_they_count(delivered, beyond):
+    queue, session = queue_of(max_length=5, overflow="page", limit_counts="all"), RecordingSession()
+    session.consume(queue, messages=delivered)
+    send(queue, *"abcdefgh")
+    assert queue.limits is not None
+    assert queue.limits.beyond(queue) == min(beyond, queue.order.count)
+
+
 def test_page_drops_nothing_and_counts_what_lies_beyond():
     queue = queue_of(max_length=5, overflow="page")
     send(queue, *"abcdefg")

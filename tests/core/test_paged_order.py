@@ -12,10 +12,10 @@ from annulet.core.bodies import send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.message import Origin
 from annulet.core.order import FifoOrder
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, front_room, paged_order_of
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, paged_order_of
 from annulet.core.paging import EntryPages
 from annulet.core.reasons import RemovalReason
-from annulet.core.restoring import restore_rows
+from annulet.core.restoring import front_room, restore_rows
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, make_message
@@ -292,9 +292,7 @@ def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     assert (order.pages.items, order.paged_bytes()) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"last_value_key": "k"}, {"priorities": 3}, {"non_destructive": True}, {"message_ttl": 5}]
-)
+@pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"priorities": 3}, {"non_destructive": True}])
 def test_queues_whose_entries_others_know_do_not_page(arguments):
     queue = durable_queue(**arguments)
     assert paged_order_of(queue, EntryPages()) is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_limits import AddressAccounts
+from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
+from annulet.core.paged_order import paged_order_of
 from annulet.core.paging import EntryPages, may_be_row, pageable
+from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, queue_of
-from tests.residency.doubles import Disk, durable_queue, stored_entries
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
 @pytest.mark.parametrize(
@@ -23,22 +25,28 @@ from tests.residency.doubles import Disk, durable_queue, stored_entries
         {"consumers_before_dispatch": 2},
         {"redelivery_delay": 100},
         {"exclusive_consumer": True},
+        {"message_ttl": 1000},
+        {"max_length": 10, "overflow": "page"},
+        {"priorities": 3},
+        {"max_priority": 9, "max_length": 1000, "overflow": "reject"},
     ],
 )
-def test_plain_fifo_queues_may(settings):
+def test_plain_fifo_queues_and_those_with_strict_priorities_may(settings):
     assert pageable(durable_queue(**settings))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"priorities": 3},
+        {"priorities": 3, "priority_discipline": "ageing"},
+        {"priorities": 3, "ring_size": 10},
+        {"priorities": 3, "group_mode": "sticky"},
+        {"sort_key": "k"},
         {"last_value_key": "k"},
         {"group_mode": "sticky"},
         {"fair_key": "k"},
-        {"message_ttl": 1000},
         {"non_destructive": True},
-        {"max_length": 10, "overflow": "page"},
+        {"max_length": 10, "max_bytes": 10, "overflow": "page"},
         {"max_length": 10, "overflow": "ring", "evict": "newest"},
     ],
 )
@@ -59,16 +67,52 @@ def test_nor_while_somebody_looks_into_it():
     assert not pageable(queue)
 
 
+def test_nor_a_queue_with_priorities_while_somebody_selects():
+    queue, session = durable_queue(priorities=3), RecordingSession()
+    session.consume(queue, messages=0, selector="a = 1")
+    assert not pageable(queue)
+
+
 def test_selectors_do_not_keep_a_queue_from_paging():
     queue, session = durable_queue(), RecordingSession()
     session.consume(queue, messages=0, selector="a = 1")
     assert pageable(queue)
 
 
-def test_nor_while_its_address_counts_what_leaves():
-    queue = durable_queue()
-    queue.accounts = AddressAccounts(Effects())
-    assert not pageable(queue)
+def test_a_message_that_an_address_with_limits_counts_stays_an_object():
+    queue, disk = durable_queue(), Disk()
+    queue.accounts = accounts = AddressAccounts(Effects())
+    assert pageable(queue)
+    counted, other = stored_entries(queue, disk, 2)
+    account = accounts.account_for("orders", AddressLimits(max_messages=10))
+    assert account is not None
+    accounts.charge(account, counted.message, 1)
+    assert [may_be_row(one) for one in (counted, other)] == [False, True]
+    accounts.released(counted.message)
+    assert may_be_row(counted)
+
+
+def test_the_account_of_an_address_stays_exact_around_rows():
+    queue, disk = durable_queue(), Disk()
+    queue.accounts = accounts = AddressAccounts(Effects())
+    account = accounts.account_for("orders", AddressLimits(max_messages=10))
+    assert account is not None
+    for number, one in enumerate(stored_entries(queue, disk, 10)):
+        if number % 2:
+            accounts.charge(account, one.message, 1)
+        queue.insert(one, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 0
+    assert order.page_out(1 << 60, 100) == 10
+    assert (order.paged_count(), account.messages, account.bytes) == (5, 5, 50)
+    for left in (5, 4):
+        first = order.first()
+        assert first is not None
+        queue.remove_pending(first, RemovalReason.PURGED, NOW, 0)
+        assert account.messages == left
+    assert queue.purge(NOW) == 8
+    assert (account.messages, account.bytes, queue.pending_bytes) == (0, 0, 0)
 
 
 def entry(**facts):
@@ -82,6 +126,7 @@ def entry(**facts):
 def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
     assert may_be_row(entry())
     assert may_be_row(entry(redelivered=True))
+    assert may_be_row(entry(rank=(-3,))), "that of its level"
 
 
 @pytest.mark.parametrize(
@@ -94,10 +139,8 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
         {"state": DELIVERING},
         {"delivery_count": 1},
         {"place": -5},
-        {"indexed": True},
         {"evaluated": 1},
         {"blocked": 1},
-        {"rank": (1,)},
     ],
 )
 def test_any_other_stays_an_object(facts):

@@ -28,6 +28,8 @@ MAPPINGS = {
 def test_priorities_map_to_levels_as_in_broker_j(levels):
     mapping = PriorityLevels(QueueSettings(priorities=levels))
     assert [mapping.level_of(make_message(priority=priority)) for priority in range(11)] == MAPPINGS[levels]
+    assert [mapping.level_of_row(priority) for priority in range(11)] == MAPPINGS[levels]
+    assert mapping.level_of_row(-1) == mapping.level_of(make_message())
 
 
 def test_under_max_priority_levels_are_priorities_and_none_given_is_the_lowest():
@@ -36,6 +38,7 @@ def test_under_max_priority_levels_are_priorities_and_none_given_is_the_lowest()
     given = [make_message(priority=priority, given_priority=priority) for priority in (0, 1, 3, 4, 9)]
     assert [levels.level_of(message) for message in given] == [0, 1, 3, 3, 3]
     assert levels.level_of(make_message()) == 0
+    assert [levels.level_of_row(priority) for priority in (-1, 0, 1, 3, 4, 9)] == [0, 0, 1, 3, 3, 3]
 
 
 def test_strict_is_fifo_inside_a_level():

@@ -22,9 +22,12 @@ from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, plen
 
 ALL = 1 << 60
 
+BY_AGE = {"priorities": 10, "priority_discipline": "ageing", "priority_age": 1 << 31}
+"""Levels without rows: strict in effect, where all messages are of one time."""
+
 
 def priority_queue(count: int, *, size: int = 10, **settings):
-    queue, disk = durable_queue(priorities=10, **settings), Disk()
+    queue, disk = durable_queue(**BY_AGE, **settings), Disk()
     entries = filled(queue, disk, count, size=size)
     bodies = bodies_of(queue, disk)
     bodies.keep_messages = 4
@@ -51,7 +54,7 @@ def test_the_furthest_leave_and_no_more_than_wanted():
 
 
 def test_furthest_is_what_its_order_says():
-    queue, disk = durable_queue(priorities=10), Disk()
+    queue, disk = durable_queue(**BY_AGE), Disk()
     entries = stored_entries(queue, disk, 20)
     for entry in entries:
         entry.message.priority = entry.sequence % 10
@@ -334,7 +337,7 @@ def test_a_pass_that_is_ended_begins_anew():
 
 
 def test_a_queue_that_was_not_told_of_its_messages_finds_them():
-    queue, disk = durable_queue(priorities=10), Disk()
+    queue, disk = durable_queue(**BY_AGE), Disk()
     bodies = bodies_of(queue, disk)
     bodies.keep_messages = 4
     entries = filled(queue, disk, 20)
@@ -343,7 +346,7 @@ def test_a_queue_that_was_not_told_of_its_messages_finds_them():
 
 
 def test_the_one_who_accounts_is_told_of_what_came_back():
-    queue, disk = durable_queue(priorities=10), Disk()
+    queue, disk = durable_queue(**BY_AGE), Disk()
     filled(queue, disk, 3)
     bodies = bodies_of(queue, disk)
     told = []
@@ -354,7 +357,7 @@ def test_the_one_who_accounts_is_told_of_what_came_back():
 
 
 def test_a_transient_message_of_a_durable_queue_stays():
-    queue, disk = durable_queue(priorities=10), Disk()
+    queue, disk = durable_queue(**BY_AGE), Disk()
     queue.enqueue(make_message(b"transient"), NOW)
     bodies = bodies_of(queue, disk)
     bodies.let_all_go(ALL)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from annulet.core.message import ContentView, Message, Origin
-from annulet.store.index_building import HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.index_building import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.store.interface import Log, RecoveredMessage, RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.segment_index import index_number
@@ -33,6 +33,8 @@ def asks_for(view: str, header: bytes) -> int:
     """What the protocols' views find out: here by the view and the header of :func:`message`."""
     if header == b"identified":
         return HAS_DUPLICATE_ID
+    if header == b"important":
+        return GIVES_PRIORITY
     return 0 if view == ORIGIN.view.name and header == b"header" else SETS_TIME
 
 

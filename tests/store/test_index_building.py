@@ -11,6 +11,7 @@ import pytest
 from annulet.core.message import Message, Origin
 from annulet.store import index_building
 from annulet.store.index_building import IndexTask
+from annulet.store.interface import NO_PRIORITY
 from annulet.store.log import MessageLog
 from annulet.store.records import decode_origin
 from annulet.store.segment import SHARED, segment_name
@@ -82,6 +83,27 @@ def test_what_a_row_cannot_keep_has_to_be_read() -> None:
     assert known(index) == [(3, 1, 4, 1, 0), (4, 9, 1, 2000, 0)]
     assert (index.origin_numbers[1], index.sizes[1]) == (0, 1), "known for whoever takes rows of several queues"
     assert index.shared == {1: (1, 2, 2, 1)}
+
+
+def test_priority_and_time_are_known_as_the_sender_gave_the_former() -> None:
+    files = SimulatedFiles()
+    closed_log(
+        files,
+        (message(b"m"), [(1, 1)]),
+        (message(b"m", priority=0), [(1, 2), (2, 1)]),
+        (Message(b"important", b"m", ORIGIN, durable=True), [(1, 3)]),
+        (Message(b"important", b"m", ORIGIN, durable=True, priority=9), [(1, 4)]),
+        (message(b"m", accepted_at=5), [(1, 5)]),
+    )
+    assert list(index_in(files).accepted_at) == [0, 0, 0, 0, 5, 0]
+    expected = [NO_PRIORITY, 0, 4, 9, NO_PRIORITY, NO_PRIORITY]
+    assert list(index_in(files).priorities) == expected
+    log = opened(files)
+    found = [
+        (rows.queue_id, list(rows.priorities), list(rows.accepted_at)) for rows in log.restorable(lambda queue_id: True)
+    ]
+    log.close()
+    assert found == [(1, expected[:5], [0, 0, 0, 0, 5]), (2, [0], [0]), (9, [NO_PRIORITY], [0])]
 
 
 @pytest.mark.parametrize("piece", [76, 77, 100, 150, 4096])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.store.files import FileSystem
+from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import SEGMENT_HEADER_SIZE, segment_header
 from annulet.store.segment import segment_name
 from annulet.store.segment_index import UNREAD, SegmentIndex, decode, index_name, index_number, load, stray
@@ -30,6 +31,8 @@ def index_of(sequences: list[int], sizes: list[int]) -> SegmentIndex:
     index.sizes = array("I", sizes)
     index.origin_numbers = array("H", [UNREAD if number % 5 == 4 else 0 for number in range(count)])
     index.origins = [b"first", b""]
+    index.priorities = array("H", [number % 7 if number % 3 else NO_PRIORITY for number in range(count)])
+    index.accepted_at = array("Q", [1_700_000_000_000 + number // 3 for number in range(count)])
     index.voided = array("Q", [17])
     return index
 
@@ -52,7 +55,8 @@ def test_everything_comes_back(messages: list[tuple[int, int]]) -> None:
 def test_equal_numbers_and_those_that_grow_by_one_take_no_room() -> None:
     growing = list(range(7, 1007))
     small = len(index_of(growing, [1024] * 1000).encode())
-    assert len(index_of([*growing[:-1], 1], [1024] * 1000).encode()) == small + 8 * 999
+    assert len(index_of([*growing[:-1], 1], [1024] * 1000).encode()) == small + 4 * 1000, "near each other"
+    assert len(index_of([*growing[:-1], 1 << 40], [1024] * 1000).encode()) == small + 8 * 999
     assert len(index_of(growing, [1024] * 999 + [1]).encode()) == small + 4 * 999
 
 

@@ -2,8 +2,8 @@
 
 Nothing pages inside an arrival: its window is not written, and its transaction may yet be undone. Queues that may have
 grown too large are noted there; when a window has reached the disk they are measured, and the largest page slice by
-slice until the budget is kept. Plain waiting messages become rows; all others, and those in delivery, stay entries
-whose bodies leave: to where the log has them, else to the spill store.
+slice until the budget is kept. Waiting messages of plain queues and of those with strict priorities become rows; all
+others, and those in delivery, stay entries whose bodies leave: to where the log has them, else to the spill store.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import structlog
 from annulet.broker.scanning import Scanning
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.paged_levels import PagedLevels, paged_levels_of
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
@@ -102,7 +103,7 @@ class Pager:
         self._loop = loop
         self._room = room  # bytes the process may still take
         self._noted: set[Queue] = set()
-        self._paging: dict[Queue, QueuePages] = {}  # queues with rows
+        self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
@@ -209,22 +210,25 @@ class Pager:
         return bodies is not None and bodies.writing > 0
 
     def _rows_out(self, queue: Queue, durable: int) -> int:
-        pages = self._pages_of(queue)
-        order = paged_order_of(queue, pages)
+        order = self._paged(queue)
         if order is None:
             return 0
         moved = order.page_out(durable, CHUNK)
-        if pages.items:
-            self._paging[queue] = pages
+        if any(pages.items for pages in order.page_parts()):
+            self._paging[queue] = None
         return moved
 
-    def rows_of(self, queue: Queue) -> PagedFifoOrder | None:
+    def rows_of(self, queue: Queue) -> PagedFifoOrder | PagedLevels | None:
         """Return the order of a queue that gets rows back at start, ``None`` when it may have none."""
-        pages = self._pages_of(queue)
-        order = paged_order_of(queue, pages)
+        order = self._paged(queue)
         if order is not None:
-            self._paging[queue] = pages
+            self._paging[queue] = None
         return order
+
+    def _paged(self, queue: Queue) -> PagedFifoOrder | PagedLevels | None:
+        pages = self._pages_of(queue)
+        levels = paged_levels_of(queue, pages)
+        return paged_order_of(queue, pages) if levels is None else levels
 
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)
@@ -246,14 +250,16 @@ class Pager:
             self.spilling.retry()
         self.budget.measure_all()
         self._stuck.clear()
-        for queue, pages in list(self._paging.items()):
-            if queue.deleted or (not pages.items and queue.copies is None):
+        for queue in list(self._paging):
+            parts = [pages for pages in queue.order.page_parts() if isinstance(pages, QueuePages)]
+            if queue.deleted or (queue.copies is None and not any(pages.items for pages in parts)):
                 del self._paging[queue]
                 self._warnings.forget(queue)
                 continue
-            if pages.stalled:
+            if any(pages.stalled for pages in parts):
                 self._warnings.refused(queue, now)
-                pages.retry()
+                for pages in parts:
+                    pages.retry()
                 queue.wake(now)
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)

@@ -7,23 +7,29 @@ know yet, and everything of queues where something beside their order knows each
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import compress
 from operator import lt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from annulet.core.levelled_order import LevelledOrder
+from annulet.core.message import DEFAULT_PRIORITY
 from annulet.core.order import FifoOrder
-from annulet.core.paged_order import front_room
+from annulet.core.paged_levels import PagedLevels
 from annulet.core.paging import pageable
-from annulet.core.restoring import restore_rows
-from annulet.store.interface import RecoveredMessage
+from annulet.core.restoring import front_room, restore_rows
+from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from annulet.broker.pager import Pager
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
     from annulet.store.interface import Log, RecoveredRows
+
+Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int]]]"
+"""Sequences, records, body sizes and origins of rows; times and priorities where these may expire."""
 
 MESSAGES_AT_ONCE: Final = 256
 """Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
@@ -66,13 +72,13 @@ class RowRestorer:
     def may_have_rows(self, queue_id: int) -> bool:
         """Say whether the queue can have rows now; not so one that is gone."""
         queue = self._queues.get(queue_id)
-        return queue is not None and pageable(queue) and isinstance(queue.order, FifoOrder)
+        return queue is not None and pageable(queue) and isinstance(queue.order, (FifoOrder, LevelledOrder))
 
     def restore(self, rows: RecoveredRows) -> int:
         """Put messages back. Returns how much work it was, as a number of messages read."""
         queue = self._queues.get(rows.queue_id)
         length = len(rows.records)
-        if queue is None or not self._are_next(queue, rows):
+        if queue is None or not self._are_next(queue, rows) or not _may_expire_in_turn(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
         start = min(front_room(queue, rows.sizes), end)
@@ -125,16 +131,19 @@ class RowRestorer:
         numbers = set(rows.origin_numbers[start:end])  # a segment may have many more, one for each of many queues
         made = {number: self._origin_of(rows.origins[number]) for number in numbers}
         for first, behind in ((start, seen), (seen, end)):
-            if first < behind:
-                restore_rows(
-                    queue,
-                    order,
-                    rows.sequences[first:behind],
-                    rows.records[first:behind],
-                    rows.sizes[first:behind],
-                    _origins(made, rows.origin_numbers[first:behind]),
-                    redelivered=behind <= seen,
-                )
+            if first == behind:
+                continue
+            columns = (
+                rows.sequences[first:behind],
+                rows.records[first:behind],
+                rows.sizes[first:behind],
+                _origins(made, rows.origin_numbers[first:behind]),
+                _times(rows, first, behind) if queue.ages else [],
+            )
+            if isinstance(order, PagedLevels):
+                _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
+            else:
+                restore_rows(queue, order, *columns[:4], redelivered=behind <= seen, times=columns[4])
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
         """Put back a part message by message. Damaged ones are left out; the log has counted them."""
@@ -157,6 +166,39 @@ class RowRestorer:
                         )
                     )
         return max(0, end - start)
+
+
+def _add_to_levels(
+    queue: Queue, order: PagedLevels, columns: Columns, priorities: array[int], *, redelivered: bool
+) -> None:
+    """Make rows of the columns on the levels of their priorities."""
+    level_of = queue.levels.level_of_row
+    known = {given: level_of(-1 if given == NO_PRIORITY else given) for given in set(priorities)}
+    for level in sorted(set(known.values())):
+        target = order.level_for_rows(level)
+        if set(known.values()) == {level}:
+            restore_rows(queue, target, *columns[:4], redelivered=redelivered, times=columns[4])
+        else:
+            wanted = [known[given] == level for given in priorities]
+            sequences, records, sizes = [list(compress(column, wanted)) for column in columns[:3]]
+            origins = list(compress(columns[3], wanted))
+            times = list(compress(columns[4], wanted))
+            restore_rows(queue, target, sequences, records, sizes, origins, redelivered=redelivered, times=times)
+    order.recount()
+
+
+def _may_expire_in_turn(queue: Queue, rows: RecoveredRows) -> bool:
+    """Say whether what is first in a queue with a time to live is the first to expire, with what it has already."""
+    if not queue.ages:
+        return True
+    times = rows.accepted_at
+    behind = max([pages.accepted_between()[1] for pages in queue.order.page_parts() if pages.items], default=0)
+    return times[0] >= behind and not any(map(lt, times[1:], times))
+
+
+def _times(rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int]]:
+    priorities = [DEFAULT_PRIORITY if given == NO_PRIORITY else given for given in rows.priorities[start:end]]
+    return list(zip(rows.accepted_at[start:end], priorities, strict=True))
 
 
 def _origins(made: dict[int, Origin], numbers: array[int]) -> list[Origin]:

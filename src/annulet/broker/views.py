@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.core.message import ContentView, Message, Origin
-from annulet.store.index_building import HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.index_building import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10 import conversion as amqp10
@@ -27,6 +27,8 @@ logger = structlog.get_logger(__name__)
 
 VIEWS: Final[dict[str, ContentView]] = {view.name: view for view in (AMQP_0_9_1, AMQP_1_0, STOMP)}
 """Every protocol's view by its name, which is what the message log stores."""
+
+_NOWHERE: Final = Origin("", "", "", AMQP_0_9_1)
 
 _WRITERS: Final[dict[ContentView, Callable[[MessageContent], tuple[bytes, bytes]]]] = {
     AMQP_0_9_1: amqp091.from_content,
@@ -52,10 +54,10 @@ LOGGED_FAILURES_MAX: Final = 100
 
 
 def may_ask_for(view_name: str, header: bytes) -> int:
-    """Say what a message with this header may ask for, without decoding it: ``SETS_TIME``, ``HAS_DUPLICATE_ID``, both.
+    """Say what a message with this header may ask for: ``SETS_TIME``, ``HAS_DUPLICATE_ID``, ``GIVES_PRIORITY``.
 
-    Errs on the side of yes: the names of such properties stand in a header as they are, and perhaps as other texts. A
-    view that is not known says yes to both.
+    Errs on the side of yes with the first two, without decoding: the names of such properties stand in a header as they
+    are, and perhaps as other texts. A view that is not known says yes to both; its messages are read whatever else.
     """
     fragments = _TIME_FRAGMENTS.get(view_name)
     if fragments is None:
@@ -64,6 +66,8 @@ def may_ask_for(view_name: str, header: bytes) -> int:
     for fragment in fragments:
         if fragment in header:
             return asked | SETS_TIME
+    if VIEWS[view_name].given_priority(Message(header, b"", _NOWHERE)) >= 0:
+        asked |= GIVES_PRIORITY
     return asked
 
 

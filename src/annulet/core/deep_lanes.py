@@ -272,6 +272,30 @@ class DeepLanes(Lanes):
         """Ask the stock."""
         return "" if self.stock is None else self.stock.reading_refusal()
 
+    def oldest_row(self) -> tuple[int, int]:
+        """Ask the stock."""
+        return (0, 0) if self.stock is None else self.stock.oldest_row()
+
+    def rows_are_timed(self) -> bool:
+        """Ask the stock."""
+        return self.stock is None or self.stock.rows_are_timed()
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take from the stock."""
+        found: list[QueueEntry] = [] if self.stock is None else self.stock.take_expired(accepted_at, below, limit)
+        self.recount()
+        return found
+
+    def bring_oldest(self) -> None:
+        """Tell the stock."""
+        if self.stock is not None:
+            self.stock.bring_oldest()
+            self.recount()
+
+    def page_parts(self) -> list[EntryPages]:
+        """Ask the stock."""
+        return [] if self.stock is None else self.stock.page_parts()
+
     def pages_behind(self) -> EntryPages | None:
         """Ask the stock."""
         return None if self.stock is None else self.stock.pages_behind()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED, SCHEDULED
+from annulet.core.entry import REMOVED
 from annulet.core.reasons import RemovalReason
+from annulet.core.row_expiry import NEVER, expire, next_expiry
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -70,18 +71,22 @@ class ExpiryIndex:
 
     def sweep(self) -> None:
         """Let go of the entries that left the queue. O(n)."""
-        self._heap = [item for item in self._heap if item[2].state != REMOVED]
+        self._heap = [item for item in self._heap if item[2].indexed and item[2].state != REMOVED]
         heapify(self._heap)
         self._removed = 0
 
-    def due(self, now: int, most: int = -1) -> list[QueueEntry]:
-        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all)."""
+    def due(self, now: int, most: int = -1, before: tuple[int, int] = NEVER) -> list[QueueEntry]:
+        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all).
+
+        Only those ``before`` this time and sequence, which are a row's.
+        """
         entries: list[QueueEntry] = []
         heap = self._heap
-        while heap and heap[0][0] <= now and len(entries) != most:
+        while heap and heap[0][0] <= now and len(entries) != most and heap[0][:2] <= before:
             entry = heappop(heap)[2]
+            gone = entry.state == REMOVED or not entry.indexed  # not indexed any more: it became a row
             entry.indexed = False
-            if entry.state == REMOVED:
+            if gone:
                 self._removed = max(0, self._removed - 1)  # one that was indexed again is met twice
             else:
                 entries.append(entry)
@@ -90,6 +95,24 @@ class ExpiryIndex:
     def next_at(self) -> int:
         """When the next entry may expire; 0 when nothing is indexed."""
         return self._heap[0][0] if self._heap else 0
+
+    def first(self) -> tuple[int, int]:
+        """Return the time and sequence of the next entry that may expire, ``NEVER`` when nothing is indexed."""
+        return self._heap[0][:2] if self._heap else NEVER
+
+
+def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
+    """Index entries that were rows, in a queue with a time to live."""
+    if queue.ages:
+        for entry in entries:
+            queue.index_expiry(entry)
+
+
+def leave_index(queue: Queue, entry: QueueEntry) -> None:
+    """Take an entry that became a row out of the index."""
+    entry.indexed = False
+    if queue.expiry is not None:
+        queue.expiry.note_removed()
 
 
 def expire_due(queue: Queue, now: int) -> int:
@@ -115,9 +138,7 @@ def _keeps_turns(queue: Queue) -> bool:
 def expire_some(queue: Queue, now: int, most: int) -> None:
     """Remove up to ``most`` (-1: all) of what has expired."""
     if queue.expiry is not None:
-        for entry in queue.expiry.due(now, most):
-            if entry.state in (PENDING, SCHEDULED):
-                queue.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
+        expire(queue, queue.expiry, now, most)
 
 
 def expire_later(queue: Queue, now: int) -> None:
@@ -131,7 +152,12 @@ def expire_later(queue: Queue, now: int) -> None:
 
 def has_expired(queue: Queue, now: int) -> bool:
     """Say whether something may have expired that is still there."""
-    return queue.expiry is not None and 0 < queue.expiry.next_at() <= now
+    return queue.expiry is not None and 0 < next_expiry(queue) <= now
+
+
+def next_at(queue: Queue) -> int:
+    """When the next message of a queue expires (milliseconds since 1970); 0 for never."""
+    return next_expiry(queue)
 
 
 class Expiring(SlicedWork):

@@ -433,8 +433,9 @@ class Holdings:
 
     def reindex(self) -> None:
         """Build the expiry index anew after the queue's times changed."""
-        self.expiry = None
-        pending = self.order.entries() if self.ages else self.order.in_memory()  # rows have no time of their own
+        known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
+        pending = self.order.in_memory() if known else self.order.entries()
+        self.expiry = ExpiryIndex() if self.ages else None
         for entry in [*self.delivering, *pending, *self.schedule.entries()]:
             entry.indexed = False
             if entry.state in (PENDING, SCHEDULED):

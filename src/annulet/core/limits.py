@@ -119,9 +119,14 @@ class Limits:
         return not 0 <= self.resume_bytes < self.bytes_of(queue)
 
     def beyond(self, queue: Holdings) -> int:
-        """Count the pending messages, last to be delivered first, that lie beyond the limit. O(n) when exceeded."""
+        """Count the pending messages, last to be delivered first, that lie beyond the limit.
+
+        O(n) where a limit of bytes is exceeded.
+        """
         if not self.exceeded(queue):
             return 0
+        if self.max_bytes < 0:
+            return min(queue.order.count, self.length_of(queue) - self.max_length)
         count = self.length_of(queue) - queue.order.count
         octets = self.bytes_of(queue) - queue.pending_bytes
         entries = queue.order.entries()

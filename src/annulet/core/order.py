@@ -79,6 +79,32 @@ class Order:
         """Return what keeps its rows; ``None`` where there are none."""
         return None
 
+    def page_parts(self) -> list[EntryPages]:
+        """Return all that keep rows, perhaps none now."""
+        return []
+
+    def oldest_row(self) -> tuple[int, int]:
+        """Return when the oldest row was accepted (milliseconds since 1970), and its sequence; perhaps less of both.
+
+        Zeros where that is unknown, or the disk does not give rows now.
+        """
+        return 0, 0
+
+    def rows_are_timed(self) -> bool:
+        """Say whether it is known of all rows when they were accepted."""
+        return True
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take out rows that were accepted until this time, as entries without header and body; not all at once.
+
+        Only those whose sequences are ``below`` (0: any).
+        """
+        del accepted_at, below, limit
+        return []
+
+    def bring_oldest(self) -> None:
+        """Make the oldest rows entries, if the disk gives them."""
+
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""
         return ""

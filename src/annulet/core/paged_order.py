@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import FifoOrder
-from annulet.core.paging import ENTRY_BYTES, EntryPages, may_be_row, pageable
+from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.core.entry import QueueEntry
+    from annulet.core.entry import QueueEntry, Rank
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
@@ -58,6 +60,7 @@ class PagedFifoOrder(FifoOrder):
         self._removed = order._removed
         self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
+        self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.looked_upto = 0  # the lowest sequence the last look did not come to
 
     # ------------------------------------------------------------------ the order
@@ -154,7 +157,7 @@ class PagedFifoOrder(FifoOrder):
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages
         if pages.items:
-            self._tail.extend(pages.take_unread())
+            self._to_front(pages.take_unread())
             self._queue.note_unreadable(0, pages.lost_bytes)
         self._split = bool(pages.items or self._late)
 
@@ -169,14 +172,7 @@ class PagedFifoOrder(FifoOrder):
     def reading_refusal(self) -> str:
         """Compare what the rows would take with the memory that is left."""
         pages = self.pages
-        needed = pages.bytes + pages.rows * ENTRY_BYTES
-        room = pages.room()
-        if not pages.rows or needed <= room:
-            return ""
-        return (
-            f"{pages.rows} of its messages are on disk only and take about {needed} bytes in memory, where "
-            f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
-        )
+        return refusal_for(pages.rows, pages.bytes, pages.room())
 
     # ------------------------------------------------------------------ looking behind the front
 
@@ -238,6 +234,7 @@ class PagedFifoOrder(FifoOrder):
                 del self._late[bisect_left(self._late, sequence, key=sequence_of)]
         if among_rows:
             pages.take_out(among_rows)
+            index_all(self._queue, among_rows)
             self._note_lost()
         self._split = bool(pages.items or self._late)
 
@@ -266,12 +263,46 @@ class PagedFifoOrder(FifoOrder):
             pages.lost = pages.lost_bytes = 0
         self._split = bool(pages.items or self._late)
 
+    # ------------------------------------------------------------------ expiry
+
+    def oldest_row(self) -> tuple[int, int]:
+        """Return when the first row was accepted, and its sequence."""
+        pages = self.pages
+        if not pages.rows or pages.stalled:
+            return 0, 0
+        return pages.accepted_between()[0], pages.first_sequence()
+
+    def rows_are_timed(self) -> bool:
+        """Ask the pages."""
+        return self.pages.timed()
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take the first rows; what was kept among them goes to the front."""
+        expired, passed = self.pages.take_expired(accepted_at, below, limit)
+        self._tail.extend(passed)
+        self.count -= len(expired)
+        self._note_lost()
+        return expired
+
+    def bring_oldest(self) -> None:
+        """Bring the next rows to the front."""
+        self._advance(insist=False)
+
     # ------------------------------------------------------------------ figures
 
     @property
     def split(self) -> bool:
         """There is something behind the front."""
         return self._split
+
+    def page_parts(self) -> list[EntryPages]:
+        """Return the pages."""
+        return [self.pages]
+
+    @property
+    def front_count(self) -> int:
+        """How many entries stand at the front, removed ones perhaps among them."""
+        return len(self._tail)
 
     def pages_behind(self) -> EntryPages | None:
         """Return the pages when there are rows in them."""
@@ -302,15 +333,18 @@ class PagedFifoOrder(FifoOrder):
         late = self._late
         entries: list[QueueEntry] = []
         kept = bytearray()
+        choice = RowChoice(self._queue, self.pages)
         while late and len(entries) < limit:
             entry = late[0]
             if entry.state == REMOVED:
                 late.popleft()
                 self._removed -= 1
                 continue
-            row = may_be_row(entry)
-            if row and entry.message.record >= durable_record:
-                break
+            row = choice.takes(entry)
+            if row:
+                if entry.message.record >= durable_record:
+                    break
+                choice.taken(entry)
             late.popleft()
             entries.append(entry)
             kept.append(0 if row else 1)
@@ -319,7 +353,7 @@ class PagedFifoOrder(FifoOrder):
             late.extendleft(reversed(entries))
             moved = 0
         else:
-            self._add_to_pages(entries, kept)
+            self.add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
 
@@ -331,6 +365,7 @@ class PagedFifoOrder(FifoOrder):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        times: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind everything; see :meth:`EntryPages.add_rows`.
 
@@ -343,16 +378,23 @@ class PagedFifoOrder(FifoOrder):
         if self._late:
             self._removed -= len(self._late) - len(late)
             self._late.clear()
-            self._add_to_pages(late, bytearray([0 if may_be_row(entry) else 1 for entry in late]))
-        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered)
+            self.add_to_pages(late, RowChoice(self._queue, self.pages).kept_of(late))
+        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
 
-    def _add_to_pages(self, entries: list[QueueEntry], kept: bytearray) -> None:
+    def add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
         """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
-        self.pages.add(entries, kept)
+        if before:
+            self.pages.add_before(entries, kept)
+        else:
+            self.pages.add(entries, kept)
         for entry, stays in zip(entries, kept, strict=True):
-            if not stays and (entry.message.near > 1 or entry.message.away):  # else the message goes with it
+            if stays:
+                continue
+            if entry.message.near > 1 or entry.message.away:  # else the message goes with it
                 let_go(entry)
+            if entry.indexed:
+                leave_index(self._queue, entry)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 
@@ -363,19 +405,24 @@ class PagedFifoOrder(FifoOrder):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
-        length = 0
-        size = 0
-        for entry in tail:
-            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
-                break
-            length += 1
-            size += entry.message.size
+        length = self.length_kept()
         if length == len(tail):
             return False
         self._late = deque(islice(tail, length, None))
         self._tail = deque(islice(tail, length))
         self._split = True
         return True
+
+    def length_kept(self) -> int:
+        """Return how many entries of the front stay in memory."""
+        length = 0
+        size = 0
+        for entry in self._tail:
+            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
+                break
+            length += 1
+            size += entry.message.size
+        return length
 
     # ------------------------------------------------------------------ back from disk
 
@@ -390,7 +437,7 @@ class PagedFifoOrder(FifoOrder):
             loaded = pages.load(insist=insist)
             if loaded is None:
                 return False
-            self._tail.extend(loaded)
+            self._to_front(loaded)
             self._note_lost()
         elif self._tail:
             self._tail.extend(self._late)
@@ -399,6 +446,14 @@ class PagedFifoOrder(FifoOrder):
             self._tail, self._late = self._late, self._tail
         self._split = bool(pages.items or self._late)
         return True
+
+    def _to_front(self, loaded: list[QueueEntry]) -> None:
+        rank = self.rank
+        if rank is not None:
+            for entry in loaded:
+                entry.rank = rank
+        index_all(self._queue, loaded)
+        self._tail.extend(loaded)
 
     def _load_all(self) -> None:
         """Make every row an entry. Rows the disk refuses now are lost until the next start: callers need them all."""
@@ -429,18 +484,3 @@ def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
     paged = PagedFifoOrder(queue, pages, order)
     queue.order = paged
     return paged
-
-
-def front_room(queue: Queue, sizes: Sequence[int]) -> int:
-    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
-    order = queue.order
-    if isinstance(order, PagedFifoOrder) and order.split:
-        return 0
-    room = KEEP_BYTES - queue.pending_bytes
-    count = 0
-    for size in sizes[: max(0, KEEP_MESSAGES - order.count)]:
-        if room <= 0:
-            break
-        room -= size
-        count += 1
-    return count

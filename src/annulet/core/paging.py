@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import PENDING
+from annulet.core.levelled_order import LevelledOrder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,7 @@ class EntryPages:
         self.items = 0
         self.rows = 0
         self.bytes = 0
+        self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
@@ -77,6 +79,10 @@ class EntryPages:
         """
         raise NotImplementedError
 
+    def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """As :meth:`add`, for entries that stand before all items."""
+        raise NotImplementedError
+
     def add_rows(
         self,
         sequences: Sequence[int],
@@ -85,10 +91,31 @@ class EntryPages:
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        times: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind all items: columns of equal length, both ids ascending.
 
-        ``sizes`` are the bytes of their bodies.
+        ``sizes`` are the bytes of their bodies. ``times``: when each was accepted, never decreasing, and its priority;
+        only for queues with a time to live.
+        """
+        raise NotImplementedError
+
+    def timed(self) -> bool:
+        """Say whether it is known of all rows when they were accepted."""
+        raise NotImplementedError
+
+    def accepted_between(self) -> tuple[int, int]:
+        """Return when the first row was accepted, or somewhat earlier, and when the last; 0, 0 for none or unknown.
+
+        There is an item. Milliseconds since 1970.
+        """
+        raise NotImplementedError
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
+        """Take out some of the first items, at least one, of which the rows were accepted until this time.
+
+        Those only whose sequences are ``below`` this one (0: any), as that of one item is. Sets ``lost_bytes``.
+        Returns the rows' entries, which know of their messages all but header and body, and what was kept among them.
         """
         raise NotImplementedError
 
@@ -177,7 +204,9 @@ class EntryPages:
 
 
 def pageable(queue: Queue) -> bool:
-    """Say whether pending messages of a queue may be on disk only: nothing but its plain order knows of them.
+    """Say whether pending messages of a queue may be on disk only: nothing but its order knows of them.
+
+    That is first in, first out, or so on each level of strict priorities.
 
     Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
     """
@@ -186,31 +215,44 @@ def pageable(queue: Queue) -> bool:
         queue.queue_id != 0
         and not queue.deleted
         and (queue.lanes is None or queue.lanes.plain)
-        and not queue.ranker.ranks
+        and (not queue.ranker.ranks or (queue.lanes is None and isinstance(queue.order, LevelledOrder)))
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
-        and queue.accounts is None
-        and not queue.ages
         and not queue.settings.non_destructive
-        and (limits is None or not limits.pages)
+        and (limits is None or not limits.pages or limits.max_bytes < 0)
+    )
+
+
+def refusal_for(rows: int, size: int, room: int) -> str:
+    """Say why rows whose bodies have ``size`` bytes cannot come into ``room`` bytes of memory; empty when they can."""
+    needed = size + rows * ENTRY_BYTES
+    if not rows or needed <= room:
+        return ""
+    return (
+        f"{rows} of its messages are on disk only and take about {needed} bytes in memory, where "
+        f"{max(room, 0)} are left of memory_limit; consume some first, or raise memory_limit"
     )
 
 
 def may_be_row(entry: QueueEntry) -> bool:
-    """Say whether the log has all there is to know of an entry but what a row keeps."""
+    """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
+
+    Its rank, where it has one, is that of the level in which the row stands; its time, where the queue gives it one,
+    follows from when it was accepted. What an address with limits counts it knows by the message, which a row has not.
+    """
     message = entry.message
+    accounts = entry.queue.accounts
     return (
         message.record > 0
+        and (accounts is None or not accounts.counted(message))
         and message.durable
         and message.expires_at == 0
         and message.deliver_at == 0
         and entry.state == PENDING
         and entry.delivery_count == 0
         and entry.place == entry.sequence
-        and not entry.indexed
         and entry.evaluated == 0
         and entry.blocked == 0
-        and entry.rank is None
         and entry.key is None
     )

@@ -15,6 +15,7 @@ from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
+from annulet.core.paged_levels import PagedLevels
 from annulet.core.paged_order import PagedFifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -296,7 +297,7 @@ class Queue(Holdings):
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
         order = self.order
-        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, PagedFifoOrder))
+        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, (PagedFifoOrder, PagedLevels)))
         if many and (plain or isinstance(order, DeepLanes)):
             count = emptying.empty(self, reason, now)
         else:
@@ -326,7 +327,7 @@ class Queue(Holdings):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), 0 if self.expiry is None else self.expiry.next_at()]
+        times = [self.schedule.next_at(), self.gate.opens_at(self), expiry.next_at(self)]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:

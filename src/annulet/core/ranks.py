@@ -52,8 +52,16 @@ class PriorityLevels:
         priority = message.priority
         if self._peer and priority == DEFAULT_PRIORITY and message.origin.view.given_priority(message) < 0:
             priority = 0
-        level = priority - self._offset
-        return max(0, min(level, self._highest))
+        return self._level_for(priority)
+
+    def level_of_row(self, priority: int) -> int:
+        """Return the level of a message that was not read: by the priority its sender gave, -1 for none."""
+        if priority < 0:
+            priority = 0 if self._peer else DEFAULT_PRIORITY
+        return self._level_for(priority)
+
+    def _level_for(self, priority: int) -> int:
+        return max(0, min(priority - self._offset, self._highest))
 
 
 class Ranker:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import DELIVERING, SCHEDULED, QueueEntry
+from annulet.core.expiry import ExpiryIndex
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.message import Message, Origin
-    from annulet.core.paged_order import PagedFifoOrder
     from annulet.core.queue import Queue
 
 
@@ -60,12 +61,15 @@ def restore_rows(
     origins: Sequence[Origin],
     *,
     redelivered: bool,
+    times: Sequence[tuple[int, int]] = (),
 ) -> None:
     """Put back messages that stay on disk, the next of the queue; see :meth:`EntryPages.add_rows`.
 
     ``order`` is the queue's. Nothing but it may know of its messages.
     """
-    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered)
+    if times and queue.expiry is None:
+        queue.expiry = ExpiryIndex()
+    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
     queue.pending_bytes += sum(sizes)
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 
@@ -89,3 +93,18 @@ def finish_restore(queue: Queue, next_sequence: int) -> None:
     counters.bytes_added = max(counters.bytes_added, size)
     counters.bytes_removed = counters.bytes_added - size
     queue.finish(0)
+
+
+def front_room(queue: Queue, sizes: Sequence[int]) -> int:
+    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
+    order = queue.order
+    if (isinstance(order, PagedFifoOrder) and order.split) or order.paged_count():
+        return 0
+    room = KEEP_BYTES - queue.pending_bytes
+    count = 0
+    for size in sizes[: max(0, KEEP_MESSAGES - order.count)]:
+        if room <= 0:
+            break
+        room -= size
+        count += 1
+    return count

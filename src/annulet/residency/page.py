@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Origin
+from annulet.residency.row_facts import RowFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ class Page:
         "_seen",
         "_sequences",
         "bytes",
+        "facts",
         "highest_record",
         "items",
         "redelivered_upto",
@@ -95,15 +97,21 @@ class Page:
         self.bytes = 0
         self.shared = False
         self.redelivered_upto = 0
+        self.facts: RowFacts | None = None  # of rows that may expire
 
     @classmethod
-    def of(cls, entries: list[QueueEntry], kept: bytearray) -> Page:
-        """Return a page of these entries, those with a 1 in ``kept`` as the objects they are."""
+    def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:
+        """Return a page of these entries, those with a 1 in ``kept`` as the objects they are.
+
+        ``timed``: it keeps what the expiry of its rows needs.
+        """
         assert 0 < len(entries) <= PAGE_ITEMS_MAX
         records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
         lowest = min([record for record in records if record], default=0)
         span = max(max(records) - lowest, entries[-1].sequence - entries[0].sequence)
         page = Page(entries[0].sequence, lowest, column_for(span))
+        if timed:
+            page.facts = RowFacts()
         page._fill(entries, records)
         return page
 
@@ -159,6 +167,8 @@ class Page:
                 self.redelivered_upto = sequence
             self.rows += 1
             self.bytes += message.size
+            if self.facts is not None:
+                self.facts.note(sequence, message.accepted_at, message.size, message.priority)
             if sequence == next_sequence and record == next_record and mark == last_mark:
                 self._lengths[-1] += 1
             else:
@@ -307,6 +317,7 @@ class Page:
         made._lengths, made._marks = self._lengths[:], self._marks[:]
         made._kept, made._origins = list(self._kept), list(self._origins)
         made._run, made._run_start, made._next_kept = self._run, self._run_start, self._next_kept
+        made.facts = None if self.facts is None else self.facts.copy()
         made._seen, made.items, made.rows, made.bytes = self._seen, self.items, self.rows, self.bytes
         made.highest_record, made.redelivered_upto = self.highest_record, self.redelivered_upto
         return made

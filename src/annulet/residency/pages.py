@@ -16,6 +16,7 @@ from annulet.core.entry import sequence_of
 from annulet.core.paging import EntryPages
 from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.row_facts import RowFacts
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ class QueuePages(EntryPages):
         super().__init__()
         self._room = room
         self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
-        self.stalled = False
         self._queue = queue
         self._reader = reader
         self._figures = figures
@@ -78,19 +78,32 @@ class QueuePages(EntryPages):
         if self._pages and entries:
             page = self._pages[-1]
             items, rows, size = page.items, page.rows, page.bytes
-            if page.extend(entries, kept):
+            if (page.facts is not None) is self._queue.ages and page.extend(entries, kept):
                 self.items += page.items - items
                 self.rows += page.rows - rows
                 self.bytes += page.bytes - size
                 self._figures.paged_out += page.rows - rows
                 return
+        self._pages.extend(self._made_of(entries, kept))
+
+    def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Make pages of the entries."""
+        if self._queue.bodies is not None:
+            self._queue.bodies.kept(entries, kept)
+        self._pages.extendleft(reversed(self._made_of(entries, kept)))
+
+    def _made_of(self, entries: list[QueueEntry], kept: bytearray) -> list[Page]:
+        """Return new pages of the entries, which are accounted for."""
+        made: list[Page] = []
+        timed = self._queue.ages
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
-            page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX])
-            self._pages.append(page)
+            page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX], timed=timed)
+            made.append(page)
             self.items += page.items
             self.rows += page.rows
             self.bytes += page.bytes
             self._figures.paged_out += page.rows
+        return made
 
     def add_rows(
         self,
@@ -100,17 +113,26 @@ class QueuePages(EntryPages):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        times: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Add them to the last page as far as it takes them, and to new ones."""
         start, end = 0, len(sequences)
+        timed = bool(times)
         while start < end:
             behind = min(end, start + PAGE_ITEMS_MAX)
-            room = self._pages[-1].room_for(sequences, records, start, behind) if self._pages else 0
+            room = 0
+            if self._pages and (self._pages[-1].facts is not None) is timed:
+                room = self._pages[-1].room_for(sequences, records, start, behind)
             if not room:
                 self._pages.append(Page.for_rows(sequences, records, start, behind))
+                self._pages[-1].facts = RowFacts() if timed else None
                 continue
             behind = min(behind, start + room)
             size = sum(sizes[start:behind])
+            facts = self._pages[-1].facts
+            if facts is not None:
+                for place in range(start, behind):
+                    facts.note(sequences[place], times[place][0], sizes[place], times[place][1])
             self._pages[-1].add_rows(
                 sequences[start:behind], records[start:behind], size, origins[start:behind], redelivered=redelivered
             )
@@ -172,6 +194,51 @@ class QueuePages(EntryPages):
         self.rows -= page.rows
         self.bytes -= page.bytes
         return entries
+
+    def timed(self) -> bool:
+        """Ask every page."""
+        return all(page.facts is not None for page in self._pages if page.rows)
+
+    def accepted_between(self) -> tuple[int, int]:
+        """Look at the first and the last page with rows."""
+        first = next((page for page in self._pages if page.rows), None)
+        last = next((page for page in reversed(self._pages) if page.rows), None)
+        if first is None or last is None or first.facts is None or last.facts is None:
+            return 0, 0
+        return first.facts.of(first.first_sequence)[0], last.facts.of(last.last_sequence)[0]
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
+        """Take from the first page."""
+        self.lost = self.lost_bytes = 0
+        page = self._pages[0]
+        rows = page.peek(limit)
+        facts = page.facts
+        if page.rows and facts is not None:
+            above = facts.sequence_above(accepted_at)
+            ends = [sequence for sequence in (above, below) if sequence > 0]
+            if ends:
+                rows = page.peek(bisect_left(rows.sequences, min(ends)))
+        entries = unread_entries_of(self._queue, rows)
+        passed: list[QueueEntry] = []
+        expired: list[QueueEntry] = []
+        own = {entry for entry in rows.kept if entry is not None}
+        for entry in entries:
+            if entry in own or facts is None:
+                passed.append(entry)
+                continue
+            message = entry.message
+            message.accepted_at, message.size, message.priority = facts.of(entry.sequence)
+            expired.append(entry)
+        size = sum([entry.message.size for entry in expired])
+        page.take(rows)
+        page.bytes -= size
+        self.items -= len(rows)
+        self.rows -= len(expired)
+        self.bytes -= size
+        self._forget_bytes_of_damaged(page)
+        if not page.items:
+            self._pages.popleft()
+        return expired, passed
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
         kept = sum(entry is not None for entry in rows.kept)

@@ -142,6 +142,8 @@ def _rows(
             index.origin_numbers[start:end],
             origins,
             index.duplicate_ids,
+            index.priorities[start:end],
+            index.accepted_at[start:end],
         )
         return
     by_queue: dict[int, tuple[array[int], array[int]]] = {}  # queue id -> ordinals and sequences
@@ -163,6 +165,8 @@ def _rows(
             array("H", map(index.origin_numbers.__getitem__, ordinals)),
             origins,
             index.duplicate_ids,
+            array("H", map(index.priorities.__getitem__, ordinals)),
+            array("Q", map(index.accepted_at.__getitem__, ordinals)),
         )
 
 

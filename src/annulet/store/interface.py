@@ -6,11 +6,14 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
+
+NO_PRIORITY: Final = 256
+"""Stands for the priority of a message whose sender gave none: what that counts as, its queue says."""
 
 
 class RecoveredMessage(NamedTuple):
@@ -43,6 +46,8 @@ class RecoveredRows(NamedTuple):
     origin_numbers: array[int]  # index into ``origins``
     origins: list[tuple[str, str, str, str]]  # exchange, routing key, publisher, name of the protocol's ContentView
     duplicate_ids: bool  # some of them may have one
+    priorities: array[int]  # as their senders gave it, or ``NO_PRIORITY``
+    accepted_at: array[int]  # milliseconds since 1970
 
 
 class LoggedMessage(NamedTuple):

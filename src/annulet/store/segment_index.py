@@ -1,7 +1,7 @@
 """Segment indexes: what a start needs of a closed segment, in a file beside it, so that no record has to be read.
 
 Everything stands in columns by ordinal: a record's place and queue and, of messages of which a queue's row keeps all
-there is to know (no expiry, no time set by the sender), sequence, body size and origin. All others have to
+there is to know (no expiry, no time set by the sender), sequence, body size, origin and priority. All others have to
 be read.
 
 The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is believed only with
@@ -26,8 +26,9 @@ from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_ide
 
 INDEX_SUFFIX: Final = ".index"
 
-_MAGIC: Final = b"ANIDX\x00\x00\x01"
-"""With the version of the format in the last byte. Another version counts as no index."""
+_MAGIC: Final = b"ANIDX\x00\x00\x02"
+"""With the version of the format in the last byte; 2 has priorities and times. Another version counts as no index: the
+segment is read, and gets a new one when a checkpoint has it all."""
 
 UNREAD: Final = 0xFFFF
 """Origin number of a message that has to be read, and of an ordinal without a record."""
@@ -35,6 +36,9 @@ UNREAD: Final = 0xFFFF
 _PLAIN: Final = b"\0"
 _CONSTANT: Final = b"\1"
 _GROWING: Final = b"\2"
+_NEAR: Final = b"\3"
+
+_NARROW_MAX: Final = 0xFFFFFFFF
 
 _FILE_HEADER: Final = Struct("<8sIQ")
 _FIXED: Final = Struct("<QIQQI?")  # number, identity, size, length of the file, ordinals, duplicate ids
@@ -61,6 +65,7 @@ class SegmentIndex:
     """One segment's index. ``size``: where its records end, ``length``: of its file, both in bytes."""
 
     __slots__ = (
+        "accepted_at",
         "duplicate_ids",
         "identity",
         "length",
@@ -68,6 +73,7 @@ class SegmentIndex:
         "offsets",
         "origin_numbers",
         "origins",
+        "priorities",
         "queue_ids",
         "queues",
         "sequences",
@@ -92,15 +98,17 @@ class SegmentIndex:
             "H"
         )  # index into ``origins``, or UNREAD: sequence and size mean nothing
         self.origins: list[bytes] = []  # encoded
+        self.priorities: array[int] = array("H")  # by ordinal; NO_PRIORITY where the sender gave none
         self.duplicate_ids = False  # some message that needs not be read may have one
+        self.accepted_at: array[int] = array("Q")  # by ordinal, milliseconds since 1970
         self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
 
     def encode(self) -> bytes:
         """Return the file's content."""
         ordinals = len(self.offsets)
         parts = [_FIXED.pack(self.number, self.identity, self.size, self.length, ordinals, self.duplicate_ids)]
-        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, array("Q", self.sequences))
-        parts += [_column_block(column) for column in columns]
+        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities)
+        parts += [_column_block(column) for column in (*columns, self.accepted_at, array("Q", self.sequences))]
         parts += [_block(pack_numbers(self.queue_ids)), _block(pack_shared(self.shared))]
         parts += [_block(pack_numbers(self.voided)), _LENGTH.pack(len(self.origins))]
         parts += [_block(origin) for origin in self.origins]
@@ -109,7 +117,8 @@ class SegmentIndex:
 
     def decode_columns(self, blocks: _Blocks, ordinals: int) -> None:
         """Read the columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
-        for column in (self.offsets, self.queues, self.sizes, self.origin_numbers):
+        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities, self.accepted_at)
+        for column in columns:
             _fill_column(column, blocks.take(), ordinals)
         sequences = array("Q")
         block = blocks.take()
@@ -149,21 +158,36 @@ def _decode_body(body: bytes) -> SegmentIndex:
 
 
 def _column_block(column: array[int]) -> bytes:
-    """Encode a column: its form, then one number where all are equal or grow by one, else all of them."""
+    """Encode a column: its form, then one number where all are equal or grow by one, else all of them.
+
+    Numbers of 64 bits that are near each other as the lowest, and 32 bits for how far each is above it.
+    """
     first = column[0] if column else 0
     if len(column) > 1 and column.count(first) == len(column):
         return _block(_CONSTANT + _little_endian(column[:1]))
     if len(column) > 1 and column[-1] == first + len(column) - 1 and column == _growing(column.typecode, first, column):
         return _block(_GROWING + _little_endian(column[:1]))
+    if column.typecode == "Q" and len(column) > 1:
+        lowest = min(column)
+        if max(column) - lowest <= _NARROW_MAX:
+            near = array("I", [number - lowest for number in column])
+            return _block(_NEAR + _little_endian(array("Q", [lowest])) + _little_endian(near))
     return _block(_PLAIN + _little_endian(column))
 
 
 def _fill_column(column: array[int], block: bytes, length: int) -> None:
     form = block[:1]
-    column.frombytes(block[1:])
+    column.frombytes(block[1 : 1 + column.itemsize] if form == _NEAR else block[1:])
     if sys.byteorder == "big":
         column.byteswap()
-    if form == _CONSTANT:
+    if form == _NEAR:
+        near = array("I")
+        near.frombytes(block[1 + column.itemsize :])
+        if sys.byteorder == "big":
+            near.byteswap()
+        lowest = column.pop()
+        column.extend([lowest + number for number in near])
+    elif form == _CONSTANT:
         column *= length
     elif form == _GROWING:
         column.extend(range(column[0] + 1, column[0] + length))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
+from annulet.core.paged_levels import paged_levels_of
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
@@ -21,7 +24,7 @@ from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
-from tests.core.model.policies import EXAMPLES
+from tests.core.model.policies import AXES, EXAMPLES
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
 from tests.residency.doubles import made_of, pages_of
@@ -105,17 +108,22 @@ class PagedRunner(Runner):
             self.asking = self.asking or more
         super().compare()
         order = self.queue.order
-        if not isinstance(order, FifoOrder):
+        plain = order.levels if isinstance(order, LevelledOrder) else [order]
+        if not all(isinstance(level, FifoOrder) for level in plain):
             return
-        order.pinned = 0  # the comparison keeps none of the entries it was given
+        for level in plain:
+            level.pinned = 0  # the comparison keeps none of the entries it was given
         pages = (
             order.pages
             if isinstance(order, PagedFifoOrder)
             else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
         )
-        paged = paged_order_of(self.queue, pages)
+        levels = paged_levels_of(self.queue, pages)
+        paged = paged_order_of(self.queue, pages) if levels is None else levels
         if paged is not None:
             paged.keep_messages = 0
+            if levels is not None:
+                levels.level_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 
@@ -125,7 +133,17 @@ def runner_of(composition: Composition) -> PagedRunner:
     return PagedRunner(composition.settings, copies=copies)
 
 
+def with_times(composition: Composition, name: str) -> Composition:
+    """Return the composition with another policy of the axis of times."""
+    axis = next(axis for axis in AXES.values() if name in [policy.name for policy in axis])
+    wanted = next(policy for policy in axis if policy.name == name)
+    return replace(composition, policies=tuple(wanted if policy in axis else policy for policy in composition.policies))
+
+
 PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
+PLAIN = next(one for one in PAGING if one.identifier.startswith("FIFO, keep all"))
+STRICT = next(one for one in PAGING if one.identifier.startswith("strict priority, keep all"))
+PAGING += [with_times(one, name) for one in (PLAIN, STRICT) for name in ("queue TTL", "TTL bounds")]
 
 
 @pytest.fixture

@@ -1,0 +1,74 @@
+"""The rows of several pages as those of one: what a queue with priorities is emptied of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.paging import EntryPages
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+
+SKIPPED_AT_ONCE: Final = 4096
+"""Rows skipped of one part before the others are looked at again: a page, so that the oldest of all go first."""
+
+
+class JoinedPages(EntryPages):
+    """Pages with rows, to be used up: what is next is next in the part that has the oldest, so it is about the oldest.
+
+    Nothing can be added or looked for.
+    """
+
+    def __init__(self, parts: list[EntryPages]) -> None:
+        super().__init__()
+        self._parts = parts
+        self._count()
+
+    def first_sequence(self) -> int:
+        """Return the lowest sequence of an item."""
+        return self._oldest().first_sequence()
+
+    def load(self, *, insist: bool) -> list[QueueEntry] | None:
+        """Take out the first few items of the part with the oldest."""
+        part = self._oldest()
+        entries = part.load(insist=insist)
+        self.lost, self.lost_bytes = part.lost, part.lost_bytes
+        self._count()
+        return entries
+
+    def take_unread(self) -> list[QueueEntry]:
+        """Take out the first items of the part with the oldest, without content."""
+        part = self._oldest()
+        entries = part.take_unread()
+        self.lost, self.lost_bytes = part.lost, part.lost_bytes
+        self._count()
+        return entries
+
+    def skip(self, rows: int) -> int:
+        """Forget the first rows, page by page."""
+        skipped = 0
+        while self.rows and skipped < rows:
+            found = self._oldest().skip(min(rows - skipped, SKIPPED_AT_ONCE))
+            if not found:
+                break
+            skipped += found
+            self._count()
+        return skipped
+
+    def record_bounds(self) -> tuple[int, int]:
+        """Ask all parts."""
+        bounds = [part.record_bounds() for part in self._parts if part.rows]
+        return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
+
+    def _oldest(self) -> EntryPages:
+        return min([part for part in self._parts if part.items], key=_first_sequence_of)
+
+    def _count(self) -> None:
+        parts = self._parts = [part for part in self._parts if part.items]
+        self.items = sum([part.items for part in parts])
+        self.rows = sum([part.rows for part in parts])
+        self.bytes = sum([part.bytes for part in parts])
+
+
+def _first_sequence_of(part: EntryPages) -> int:
+    return part.first_sequence()

@@ -1,0 +1,256 @@
+"""The order of a deep queue with strict priorities: the middle of each level may be on disk.
+
+A level is an order like that of a plain queue, with a front, rows and late messages. The queue has one front for all:
+the most important level has as much of it as it needs, the next what that leaves. What is behind goes to disk from the
+least important level up. The priority of a row is that of the level it stands in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import PENDING, REMOVED
+from annulet.core.joined_pages import JoinedPages
+from annulet.core.levelled_order import LevelledOrder
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
+from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.row_choice import RowChoice
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.order import FifoOrder
+    from annulet.core.queue import Queue
+
+LEVEL_MESSAGES_LEAST: Final = 64
+"""Messages a level has before some become rows: a page for a few of them is no gain."""
+
+LEVEL_BYTES_LEAST: Final = 64 << 10
+"""The same for body bytes: 64 KiB, with ten levels less than the front."""
+
+
+class PagedLevels(LevelledOrder):
+    """Takes over the levels of ``order``. ``pages``: empty ones, which every level that pages gets the like of."""
+
+    def __init__(self, queue: Queue, pages: EntryPages, order: LevelledOrder) -> None:
+        super().__init__(0)
+        self.keep_messages = KEEP_MESSAGES
+        self.keep_bytes = KEEP_BYTES
+        self.level_least = LEVEL_MESSAGES_LEAST
+        self.levels = order.levels
+        self.count = order.count
+        self._upto = order._upto
+        self._queue = queue
+        self._pages = pages
+
+    # ------------------------------------------------------------------ to disk
+
+    def page_out(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries into rows, of the least important level first. Returns how many moved.
+
+        See :meth:`PagedFifoOrder.page_out`.
+        """
+        moved = 0
+        for number, messages, size in self._shares():
+            if moved >= limit:
+                break
+            if not self._worth_paging(self.levels[number]):
+                continue
+            level = self.paged_level(number)
+            level.keep_messages = messages
+            level.keep_bytes = size
+            moved += level.page_out(durable_record, limit - moved)
+            if moved < limit and level.front_count >= messages + self.level_least:  # what was kept when it was first
+                moved += self._fold_front(level, durable_record, limit - moved)
+        return moved
+
+    def _fold_front(self, level: PagedFifoOrder, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
+
+        Returns how many moved. Where rows follow: else :meth:`PagedFifoOrder.page_out` cuts the front.
+        """
+        tail = level._tail
+        if not level.pages.items:
+            return 0
+        left = min(limit, len(tail) - level.length_kept())
+        choice = RowChoice(self._queue, level.pages, before=True)
+        entries: list[QueueEntry] = []
+        kept = bytearray()
+        while left > 0 and tail[-1].sequence > level.pinned:
+            left -= 1
+            entry = tail[-1]
+            if entry.state == REMOVED:
+                tail.pop()
+                level._removed -= 1
+                continue
+            row = choice.takes(entry)
+            if row:
+                if entry.message.record >= durable_record:
+                    break
+                choice.taken(entry)
+            entries.append(tail.pop())
+            kept.append(0 if row else 1)
+        if 0 not in kept:
+            tail.extend(reversed(entries))
+            return 0
+        entries.reverse()
+        kept.reverse()
+        level.add_to_pages(entries, kept, before=True)
+        return len(entries)
+
+    def _shares(self) -> list[tuple[int, int, int]]:
+        """Return the levels that hold something, the least important first, each with its messages and bytes of the
+        front.
+        """
+        messages, size = self.keep_messages, self.keep_bytes
+        shares: list[tuple[int, int, int]] = []
+        for number in range(self._upto - 1, -1, -1):
+            level = self.levels[number]
+            if not level.count:
+                continue
+            shares.append((number, messages, size))
+            if messages and size:
+                front = level.upcoming(messages)
+                messages -= len(front)
+                size = max(0, size - sum([entry.message.size for entry in front]))
+        shares.reverse()
+        return shares
+
+    def _worth_paging(self, level: FifoOrder) -> bool:
+        """Say whether a level has rows, or much."""
+        if level.paged_count() or level.count >= self.level_least:
+            return True
+        return sum([entry.message.size for entry in level.in_memory()]) >= LEVEL_BYTES_LEAST
+
+    def paged_level(self, number: int) -> PagedFifoOrder:
+        """Return a level as one whose middle may be on disk."""
+        level = self.levels[number]
+        if isinstance(level, PagedFifoOrder):
+            return level
+        paged = PagedFifoOrder(self._queue, self._pages.renewed(), level)
+        paged.rank = (-number,)
+        self.levels[number] = paged
+        return paged
+
+    def level_for_rows(self, number: int) -> PagedFifoOrder:
+        """Return a level that gets rows at start. Call :meth:`recount` when it has them."""
+        self._upto = max(self._upto, number + 1)
+        return self.paged_level(number)
+
+    def recount(self) -> None:
+        """Count anew after levels changed, which may lose what is damaged at any look."""
+        self.count = sum([level.count for level in self.levels])
+
+    # ------------------------------------------------------------------ everything at once
+
+    def entries(self) -> list[QueueEntry]:
+        """Return the pending entries in order of dispatch. All of them are objects from now on."""
+        found = super().entries()
+        self.recount()
+        return found
+
+    def held(self) -> set[QueueEntry]:
+        """Return all entries, those included that were removed; all are objects from now on."""
+        found = super().held()
+        self.recount()
+        return found
+
+    def snapshot(self) -> list[QueueEntry]:
+        """Return the entries, removed ones perhaps among them; all are objects from now on."""
+        found = super().snapshot()
+        self.recount()
+        return found
+
+    def leading(self, count: int) -> list[QueueEntry]:
+        """Return what stands before the rows, level by level up to one that has some left, its front made longer."""
+        found: list[QueueEntry] = []
+        left = count
+        for level in self._occupied():
+            some = level.leading(left)
+            found += some
+            left -= len([entry for entry in some if entry.state == PENDING])
+            if left <= 0 or level.paged_count():
+                break
+        self.recount()
+        return found
+
+    def bring_all(self) -> bool:
+        """Tell all levels; say whether all rows are entries now."""
+        brought = [level.bring_all() for level in self._occupied()]
+        self.recount()
+        return all(brought)
+
+    def bring_unread(self) -> None:
+        """Make the next rows of the first level that has some entries without content."""
+        for level in self._occupied():
+            if level.count:
+                level.bring_unread()
+                break
+        self.recount()
+
+    def take_pages(self) -> EntryPages | None:
+        """Take the rows of all levels out; what was kept among them stays with them. The caller clears the order."""
+        taken = [level.take_pages() for level in self._occupied()]
+        parts = [pages for pages in taken if pages is not None]
+        return JoinedPages(parts) if parts else None
+
+    def oldest_row(self) -> tuple[int, int]:
+        """Ask the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        return (0, 0) if oldest is None else oldest.oldest_row()
+
+    def rows_are_timed(self) -> bool:
+        """Ask all levels."""
+        return all(level.rows_are_timed() for level in self.levels)
+
+    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
+        """Take from the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        found: list[QueueEntry] = [] if oldest is None else oldest.take_expired(accepted_at, below, limit)
+        self.recount()
+        return found
+
+    def bring_oldest(self) -> None:
+        """Tell the level with the oldest row."""
+        oldest = self._level_with_oldest()
+        if oldest is not None:
+            oldest.bring_oldest()
+            self.recount()
+
+    def _level_with_oldest(self) -> FifoOrder | None:
+        oldest = [(level.oldest_row(), number) for number, level in enumerate(self.levels[: self._upto])]
+        found = [item for item in oldest if item[0][0]]
+        return self.levels[min(found)[1]] if found else None
+
+    def reading_refusal(self) -> str:
+        """Compare what the rows of all levels would take with the memory that is left."""
+        return refusal_for(self.paged_count(), self.paged_bytes(), self._pages.room())
+
+    # ------------------------------------------------------------------ figures
+
+    def page_parts(self) -> list[EntryPages]:
+        """Return the pages of all levels."""
+        return [pages for level in self.levels for pages in level.page_parts()]
+
+    def paged_count(self) -> int:
+        """Return how many rows there are."""
+        return sum([level.paged_count() for level in self._occupied()])
+
+    def paged_bytes(self) -> int:
+        """Return the body bytes of the rows."""
+        return sum([level.paged_bytes() for level in self._occupied()])
+
+    def redelivered_upto(self) -> int:
+        """Return the highest sequence of an entry or row that came back."""
+        return max([level.redelivered_upto() for level in self._occupied()], default=0)
+
+
+def paged_levels_of(queue: Queue, pages: EntryPages) -> PagedLevels | None:
+    """Return the order of a queue with strict priorities that may page, made of its own with ``pages`` if need be."""
+    order = queue.order
+    if isinstance(order, PagedLevels):
+        return order if pageable(queue) else None
+    if not isinstance(order, LevelledOrder) or not pageable(queue):
+        return None
+    paged = PagedLevels(queue, pages, order)
+    queue.order = paged
+    return paged

@@ -1,0 +1,266 @@
+"""Strict priorities with the middle of each level on disk: the same order, one front for all levels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.core.emptying import Gone
+from annulet.core.entry import QueueEntry
+from annulet.core.errors import PreconditionFailed
+from annulet.core.invariants import check_invariants
+from annulet.core.paged_levels import LEVEL_BYTES_LEAST, LEVEL_MESSAGES_LEAST, PagedLevels, paged_levels_of
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import AT_ONCE_MAX
+from annulet.residency.budget import drift_of
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
+from tests.residency.doubles import Disk, durable_queue, pages_of
+
+ALL = 1 << 60
+
+
+class Knowing(SlicingEffects):
+    """The log takes all records at once."""
+
+    def emptied(self, queue: Queue, gone: Gone) -> bool:
+        return True
+
+
+class Levels:
+    """A queue with three levels; ``put`` stores messages and enqueues them."""
+
+    def __init__(self, effects: SlicingEffects | None = None, room: int = ALL, **settings: Any) -> None:
+        self.disk = Disk()
+        self.queue = durable_queue(**{"max_priority": 2, **settings})
+        if effects is not None:
+            self.queue.effects = effects
+        order = paged_levels_of(self.queue, pages_of(self.queue, self.disk, lambda: room))
+        assert order is not None
+        self.order: PagedLevels = order
+
+    def put(self, *priorities: int, size: int = 10) -> list[QueueEntry]:
+        entries = []
+        for priority in priorities:
+            message = make_message(b"%0*d" % (size, self.queue.next_sequence), priority=priority)
+            self.disk.store(self.queue, message, self.queue.next_sequence)
+            entries.append(self.queue.enqueue(message, NOW))
+        return entries
+
+    def rows(self) -> list[int]:
+        return [level.paged_count() for level in self.order.levels]
+
+    def taken(self) -> list[int]:
+        found = []
+        while (entry := self.order.first()) is not None:
+            self.queue.take_first(entry)
+            found.append(entry.sequence)
+        return found
+
+
+def test_the_least_important_pages_first_and_the_front_belongs_to_the_most_important():
+    levels = Levels()
+    levels.order.keep_messages = 100
+    levels.put(*[2] * 80, *[1] * 80, *[0] * 80)
+    assert levels.order.page_out(ALL, 50) == 50
+    assert levels.rows() == [50, 0, 0]
+    assert levels.order.page_out(ALL, 1000) == 30 + 60
+    assert levels.rows() == [80, 60, 0]
+    assert levels.order.page_out(ALL, 1000) == 0
+    assert (levels.order.paged_count(), levels.order.paged_bytes()) == (140, 1400)
+    assert drift_of(levels.queue) == 0
+    check_invariants(levels.queue)
+    assert levels.taken() == list(range(1, 241))
+    assert levels.queue.pending_bytes == 0
+
+
+def test_the_front_is_counted_in_bytes_too():
+    levels = Levels()
+    levels.order.keep_bytes = 2500
+    levels.put(*[1] * 70, size=30)
+    levels.put(*[2] * 70, size=30)
+    levels.order.page_out(ALL, 1000)
+    assert levels.rows() == [0, 70 - 14, 0], "14 and 70 are 2520 bytes"
+
+
+def test_a_front_goes_to_more_important_messages_that_come_later():
+    levels = Levels()
+    levels.order.keep_messages = 100
+    levels.order.level_least = 8
+    levels.put(*[0] * 300)
+    levels.order.page_out(ALL, 1000)
+    assert levels.rows() == [200, 0, 0]
+    levels.put(*[1] * 90)
+    assert levels.order.page_out(50, 1000) == 0, "of those that fold back some are not written"
+    assert levels.order.page_out(ALL, 50) == 50
+    assert levels.order.page_out(ALL, 1000) == 40
+    assert levels.rows() == [290, 0, 0]
+    assert drift_of(levels.queue) == 0
+    assert levels.taken() == [*range(301, 391), *range(1, 301)]
+
+
+def test_a_front_that_is_little_too_long_stays():
+    levels = Levels()
+    levels.order.keep_messages = 100
+    levels.put(*[0] * 300)
+    levels.order.page_out(ALL, 1000)
+    levels.put(*[1] * (LEVEL_MESSAGES_LEAST - 1))
+    assert levels.order.page_out(ALL, 1000) == 0
+    levels.put(1)
+    assert levels.order.page_out(ALL, 1000) == LEVEL_MESSAGES_LEAST
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_level_with_little_in_it_has_no_rows(level: int):
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(*[level] * (LEVEL_MESSAGES_LEAST - 1))
+    assert levels.order.page_out(ALL, 1000) == 0
+    levels.put(level, size=LEVEL_BYTES_LEAST)
+    assert levels.order.page_out(ALL, 1000) == LEVEL_MESSAGES_LEAST
+
+
+def test_few_large_messages_page_as_well():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(0, 0, size=LEVEL_BYTES_LEAST // 2)
+    assert levels.order.page_out(ALL, 1000) == 2
+
+
+def test_what_comes_is_served_before_rows_of_a_lower_level_and_behind_those_of_its_own():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(*[0] * 64, *[1] * 64)
+    levels.order.page_out(ALL, 1000)
+    (urgent,), (late,) = levels.put(2), levels.put(1)
+    assert levels.order.first() is urgent
+    assert levels.taken() == [urgent.sequence, *range(65, 129), late.sequence, *range(1, 65)]
+
+
+def test_an_entry_that_was_a_row_comes_back_to_its_level():
+    levels, session = Levels(), RecordingSession()
+    levels.order.keep_messages = 0
+    levels.put(*[1] * 100)
+    levels.order.page_out(ALL, 1000)
+    first = levels.order.first()
+    levels.put(2)
+    session.consume(levels.queue, messages=3)
+    entries = [entry for _, entry in session.deliveries]
+    assert [entry.sequence for entry in entries] == [101, 1, 2]
+    assert entries[1] is first
+    levels.queue.return_entries([entries[1]], NOW)
+    assert session.deliveries[-1][1] is first, "before all others of its level"
+    check_invariants(levels.queue)
+
+
+def test_what_the_disk_refuses_keeps_its_level_waiting_and_is_not_overtaken():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(*[1] * 64, 0)
+    levels.order.page_out(ALL, 1000)
+    levels.disk.failing = True
+    assert levels.order.first() is None
+    assert levels.order.first_sequence() == 1
+    assert levels.order.count == 65
+    levels.disk.failing = False
+    for pages in levels.order.page_parts():
+        pages.retry()
+    assert levels.order.first().sequence == 1
+
+
+def test_damaged_rows_are_counted_out_of_their_level_and_of_the_whole():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(*[1] * 64, *[0] * 64)
+    levels.order.page_out(ALL, 1000)
+    levels.disk.damaged |= {3, 70}
+    assert len(levels.order.entries()) == levels.order.count == 126
+    assert levels.queue.counters.removed[RemovalReason.UNREADABLE] == 2
+    check_invariants(levels.queue)
+
+
+def test_a_look_at_the_first_ends_where_a_row_stands():
+    levels = Levels()
+    levels.order.keep_messages = 10
+    levels.put(*[2] * 5, *[1] * 400, *[0] * 400)
+    levels.order.page_out(ALL, 1000)
+    assert levels.rows() == [400, 395, 0]
+    assert sorted(entry.sequence for entry in levels.order.leading(5)) == [1, 2, 3, 4, 5]
+    assert sorted(entry.sequence for entry in levels.order.leading(6)) == list(range(1, 11))
+    assert sorted(entry.sequence for entry in levels.order.leading(11)) == list(range(1, 11 + 256))
+    assert levels.rows() == [400, 395 - 256, 0]
+    assert sorted(entry.sequence for entry in levels.order.leading(410)) == list(range(1, 406 + 256))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_deep_purge_counts_and_records_the_rows_of_all_levels(knows: bool):
+    effects = Knowing() if knows else SlicingEffects()
+    levels = Levels(effects)
+    levels.order.keep_messages = 100
+    count = AT_ONCE_MAX + 100
+    levels.put(*[number % 3 for number in range(count)])
+    levels.order.page_out(ALL, ALL)
+    assert levels.order.paged_count() == count - 100
+    assert levels.queue.purge(NOW) == count
+    assert (levels.order.count, levels.order.paged_count(), levels.queue.pending_bytes) == (0, 0, 0)
+    effects.turns()
+    records = {record.sequence: record for record in levels.queue.ledger.query()}
+    assert set(records) == set(range(1, count + 1))
+    assert all(record.priority == (sequence - 1) % 3 for sequence, record in records.items())
+    assert (levels.queue.ledger.total, levels.queue.counters.removed[RemovalReason.PURGED]) == (count, count)
+    check_invariants(levels.queue)
+
+
+def test_few_rows_are_purged_one_by_one_also_where_the_disk_refuses():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    levels.put(*[0] * 64, *[1] * 64)
+    levels.order.page_out(ALL, 1000)
+    levels.disk.failing = True
+    assert levels.queue.purge(NOW) == 128
+    assert levels.queue.counters.removed[RemovalReason.PURGED] == 128
+    check_invariants(levels.queue)
+
+
+def test_who_has_to_look_at_all_is_refused_where_that_is_more_than_memory_has():
+    levels = Levels(room=1000)
+    levels.order.keep_messages = 0
+    levels.put(*[0] * 64, *[1] * 64)
+    levels.queue.require_in_memory("a snapshot")
+    levels.order.page_out(ALL, 1000)
+    with pytest.raises(PreconditionFailed, match="128 of its messages are on disk only"):
+        levels.queue.require_in_memory("a snapshot")
+    assert levels.order.pages_behind() is None, "no browser walks over levels"
+
+
+def test_a_selector_reads_all_levels_in():
+    levels, session = Levels(), RecordingSession()
+    levels.order.keep_messages = 0
+    levels.put(*[0] * 64, *[1] * 64)
+    levels.order.page_out(ALL, 1000)
+    session.consume(levels.queue, messages=1000, selector="JMSPriority = 0")
+    assert levels.queue.order.paged_count() == 0
+    assert [int(body) for body in session.received] == list(range(1, 65))
+    check_invariants(levels.queue)
+
+
+def test_what_came_back_is_told_of_rows_and_entries():
+    levels = Levels()
+    levels.order.keep_messages = 0
+    entries = levels.put(*[0] * 64, 1)
+    assert levels.order.redelivered_upto() == 0
+    entries[40].redelivered = True
+    levels.order.page_out(ALL, 1000)
+    assert levels.order.redelivered_upto() == 41
+    entries[64].redelivered = True
+    assert levels.order.redelivered_upto() == 65
+
+
+def test_only_strict_priorities_have_levels_that_page():
+    queue = durable_queue()
+    assert paged_levels_of(queue, pages_of(queue, Disk())) is None
+    levels = Levels()
+    assert paged_levels_of(levels.queue, pages_of(levels.queue, levels.disk)) is levels.order
+    levels.queue.delete(NOW)
+    assert paged_levels_of(levels.queue, pages_of(levels.queue, levels.disk)) is None

@@ -1,0 +1,259 @@
+"""Rows expire at their time, with everything that counts, and are read only where they are sent on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from annulet.core.entry import QueueEntry
+from annulet.core.invariants import check_invariants
+from annulet.core.paged_levels import paged_levels_of
+from annulet.core.paged_order import paged_order_of
+from annulet.core.reasons import RemovalReason
+from annulet.core.row_expiry import first_row, life_of, next_expiry
+from annulet.core.settings import QueueSettings
+from annulet.core.sliced import SLICE_MESSAGES
+from annulet.residency import pages as pages_module
+from annulet.residency.budget import drift_of
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
+from tests.core.model.doubles import ModelForwarder
+from tests.residency.doubles import Disk, durable_queue, pages_of
+
+ALL = 1 << 60
+LIFE = 1000
+EXPIRED = RemovalReason.EXPIRED
+
+
+class Aging:
+    """A queue with a time to live, of which nothing but what ``keep`` says stays in memory."""
+
+    def __init__(self, keep: int = 0, effects: SlicingEffects | None = None, **settings: Any) -> None:
+        self.disk = Disk()
+        self.queue = durable_queue(**{"message_ttl": LIFE, **settings})
+        if effects is not None:
+            self.queue.effects = effects
+        pages = pages_of(self.queue, self.disk)
+        order = paged_levels_of(self.queue, pages) or paged_order_of(self.queue, pages)
+        assert order is not None
+        order.keep_messages = keep
+        self.order = order
+
+    def put(self, times: Sequence[int], *, size: int = 10, priority: int = 4) -> list[QueueEntry]:
+        entries = []
+        for at in times:
+            message = make_message(b"%0*d" % (size, self.queue.next_sequence), accepted_at=NOW + at, priority=priority)
+            self.disk.store(self.queue, message, self.queue.next_sequence)
+            entries.append(self.queue.enqueue(message, NOW))
+        return entries
+
+    def page(self) -> None:
+        while self.order.page_out(ALL, 1000):
+            pass
+
+    def rest(self) -> list[int]:
+        check_invariants(self.queue)
+        return [entry.sequence for entry in self.order.entries()]
+
+
+def test_the_shorter_life_counts():
+    assert life_of(QueueSettings()) == -1
+    assert life_of(QueueSettings(message_ttl=5)) == 5
+    assert life_of(QueueSettings(message_ttl=5, max_ttl=3)) == 3
+
+
+def test_rows_whose_time_has_passed_go_unread_with_counts_and_records():
+    aging = Aging()
+    aging.put([0] * 5, size=10)
+    aging.put([1] * 5, size=20)
+    aging.put([2] * 5, size=30)
+    aging.page()
+    assert aging.order.paged_count() == 15
+    assert aging.queue.next_due_at() == NOW + LIFE
+    assert first_row(aging.queue) == (NOW + LIFE, 1)
+    assert aging.queue.tick(NOW + LIFE - 1) == 0
+    assert aging.queue.tick(NOW + LIFE + 1) == 10
+    assert aging.disk.reads == []
+    assert (aging.order.count, aging.queue.pending_bytes, aging.order.paged_bytes()) == (5, 150, 150)
+    assert drift_of(aging.queue) == 0
+    records = list(aging.queue.ledger.query())
+    assert [record.sequence for record in records] == list(range(1, 11))
+    assert [record.size for record in records] == [10] * 5 + [20] * 5
+    assert [record.accepted_at for record in records] == [NOW] * 5 + [NOW + 1] * 5
+    assert {(record.reason, record.at, record.priority) for record in records} == {(EXPIRED, NOW + LIFE + 1, 4)}
+    assert aging.queue.counters.removed[EXPIRED] == 10
+    assert aging.queue.next_due_at() == NOW + LIFE + 2
+    assert aging.rest() == list(range(11, 16))
+
+
+def test_entries_and_rows_expire_about_in_the_order_of_their_times():
+    aging = Aging(keep=3)
+    aging.put(range(10))
+    aging.page()
+    aging.put([10, 11])
+    assert aging.order.paged_count() == 7
+    assert aging.queue.tick(NOW + LIFE + 5) == 6
+    assert aging.queue.tick(NOW + LIFE + 11) == 6
+    assert [record.sequence for record in aging.queue.ledger.query()] == list(range(1, 13))
+    assert aging.order.count == aging.queue.next_due_at() == 0
+
+
+def test_what_comes_back_from_disk_expires_as_an_entry():
+    aging = Aging()
+    aging.put([0, 1, 2])
+    aging.page()
+    assert aging.order.first().sequence == 1
+    assert aging.order.paged_count() == 0
+    assert aging.queue.next_due_at() == NOW + LIFE
+    assert aging.queue.tick(NOW + LIFE + 1) == 2
+    assert aging.rest() == [3]
+
+
+def test_an_entry_that_became_a_row_is_in_the_index_no_more():
+    aging = Aging()
+    entries = aging.put([0] * 500)
+    aging.page()
+    assert aging.queue.expiry is not None
+    assert len(aging.queue.expiry._heap) < 100
+    assert not any(entry.indexed for entry in entries)
+    assert aging.queue.expiry.due(NOW + LIFE) == []
+
+
+def test_out_of_turn_and_timed_messages_among_rows_expire_at_their_own_time():
+    aging = Aging()
+    aging.put([5, 6, 2, 7])  # the clock was set back
+    (short,) = aging.put([8])
+    short.message.expires_at = NOW + 3
+    aging.queue.reindex()
+    aging.put([9])
+    aging.page()
+    assert aging.order.paged_count() == 4
+    assert aging.queue.tick(NOW + 3) == 1
+    assert aging.queue.tick(NOW + LIFE + 2) == 1
+    assert [record.sequence for record in aging.queue.ledger.query()] == [5, 3]
+    assert aging.queue.tick(NOW + LIFE + 6) == 2
+    assert aging.rest() == [4, 6]
+
+
+def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
+    effects = SlicingEffects()
+    aging = Aging(effects=effects)
+    aging.put([0] * (3 * SLICE_MESSAGES))
+    aging.put([1])
+    aging.page()
+    assert aging.queue.tick(NOW + LIFE) == SLICE_MESSAGES
+    session = RecordingSession()
+    session.consume(aging.queue, now=NOW + LIFE)
+    assert session.received == []
+    effects.turn(NOW + LIFE)
+    assert session.received == []
+    effects.turn(NOW + LIFE)
+    assert [int(body) for body in session.received] == [3 * SLICE_MESSAGES + 1]
+    assert aging.queue.ledger.total == 3 * SLICE_MESSAGES
+    check_invariants(aging.queue)
+
+
+def test_rows_of_all_levels_expire_the_oldest_first():
+    aging = Aging(priorities=10)
+    aging.order.level_least = 1
+    for number in range(30):
+        aging.put([number], priority=number % 10)
+    aging.page()
+    assert aging.order.paged_count() == 30
+    assert aging.queue.tick(NOW + LIFE + 14) == 15
+    assert [record.sequence for record in aging.queue.ledger.query()] == list(range(1, 16))
+    assert [record.priority for record in aging.queue.ledger.query()][:11] == [*range(10), 0]
+    assert aging.disk.reads == []
+    assert sorted(aging.rest()) == list(range(16, 31))
+
+
+def test_rows_of_a_queue_with_selectors_expire():
+    aging = Aging()
+    aging.put([0] * 20)
+    aging.put([1])
+    aging.page()
+    session = RecordingSession()
+    session.consume(aging.queue, messages=0, selector="a = 1")
+    assert aging.queue.order.paged_count() == 21
+    assert aging.queue.tick(NOW + LIFE) == 20
+    assert aging.queue.order.count == 1
+    check_invariants(aging.queue)
+
+
+def test_what_is_sent_on_is_read():
+    aging = Aging()
+    forwarder = ModelForwarder({"expired": "elsewhere"})
+    aging.queue.forwarder = forwarder
+    entries = aging.put([0] * 10)
+    bodies = [entry.message.body for entry in entries]
+    sent: list[bytes] = []
+    forwarder.flush = lambda now: sent.extend(entry.message.body for _, entry, _ in forwarder.added)
+    aging.page()
+    assert aging.queue.tick(NOW + LIFE) == 10
+    assert sum(aging.disk.reads) == 10
+    assert sent == bodies
+    assert aging.order.count == 0
+
+
+def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
+    aging = Aging()
+    aging.queue.forwarder = forwarder = ModelForwarder({"expired": "elsewhere"})
+    forwarder.flush = lambda now: None
+    aging.put([0] * 10)
+    aging.page()
+    aging.disk.failing = True
+    assert aging.queue.tick(NOW + LIFE) == 0
+    assert (aging.order.count, next_expiry(aging.queue)) == (10, 0), "nobody asks again and again"
+    aging.disk.failing = False
+    for pages in aging.order.page_parts():
+        pages.retry()
+    assert aging.queue.next_due_at() == NOW + LIFE
+    assert aging.queue.tick(NOW + LIFE) == 10
+    assert aging.order.count == 0
+
+
+def test_a_changed_time_to_live_holds_for_rows_and_reads_nothing():
+    aging = Aging()
+    aging.put(range(10))
+    aging.page()
+    aging.queue.update(QueueSettings(message_ttl=2), NOW + 5)
+    assert aging.queue.counters.removed[EXPIRED] == 4
+    aging.queue.update(QueueSettings(), NOW + 50)
+    assert (aging.order.count, aging.queue.next_due_at(), aging.disk.reads) == (6, 0, [])
+    aging.queue.update(QueueSettings(max_ttl=100), NOW + 50)
+    assert aging.queue.next_due_at() == NOW + 104
+    assert aging.disk.reads == []
+
+
+def test_a_first_time_to_live_reads_rows_that_were_made_without_one():
+    aging = Aging(message_ttl=-1)
+    aging.put(range(10))
+    aging.page()
+    aging.queue.update(QueueSettings(message_ttl=LIFE), NOW + 5)
+    assert aging.order.paged_count() == 0
+    assert aging.queue.tick(NOW + LIFE + 2) == 3
+
+
+def test_bytes_of_a_row_found_to_be_damaged_leave_with_its_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 2)
+    aging = Aging()
+    aging.put(range(4))
+    aging.page()
+    aging.disk.damaged.add(1)
+    assert aging.order.first().sequence == 2
+    assert aging.queue.tick(NOW + LIFE + 5) == 3
+    assert (aging.order.count, aging.queue.pending_bytes, aging.order.paged_bytes()) == (0, 0, 0)
+    assert aging.queue.counters.removed[RemovalReason.UNREADABLE] == 1
+    check_invariants(aging.queue)
+
+
+@pytest.mark.parametrize("taken", [1, 3])
+def test_a_damaged_row_expires_with_the_others(taken: int):
+    aging = Aging()
+    aging.put(range(4))
+    aging.page()
+    aging.disk.damaged.add(2)
+    assert aging.queue.tick(NOW + LIFE + taken) == taken + 1
+    assert aging.queue.counters.removed[RemovalReason.UNREADABLE] == 0
+    assert aging.order.count == 3 - taken
