@@ -18,8 +18,8 @@ TEST_EXAMPLES = 25
 machines say how many they need."""
 
 AGAIN_SHARE = 3
-"""The hot modules' tests run once more in the other mode. What a compiled module does differently shows in most examples
-of a kind, so a third of them is enough there, and halves the time of that run."""
+"""The hot modules' tests run once more in the other mode. What a compiled module does differently shows in most
+examples of a kind, so a third of them is enough there, and halves the time of that run."""
 
 SOAK_EXAMPLES = 2000
 """Examples of each test in ``make soak``, new ones each time."""
