@@ -1,7 +1,7 @@
 """The examples of the documentation that need Spark: Python blocks marked ``<!-- test: spark -->`` run on the session.
 
-``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark`` and ``bulk_url`` are defined. A
-block that is followed by a ``text`` block must print exactly that.
+``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark``, ``bulk_url`` and ``amqp_url``
+are defined. A block that is followed by a ``text`` block must print exactly that.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def test_example(
     given = {
         "spark": spark,
         "bulk_url": broker.url,
+        "amqp_url": broker.running.amqp_url,
         "print": partial(print, file=printed),  # the broker's thread logs to standard output
     }
     exec(compile(code, "example", "exec"), given)

@@ -89,8 +89,7 @@ class Holdings:
         self.counters = QueueCounters()
         self.events: QueueEvents | None = None  # who listens to what happens to each message
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
-        self.pending_bytes = 0
-        self.delivering_bytes = 0
+        self.pending_bytes = self.delivering_bytes = 0
         self.next_sequence = 1
         self.next_due_place = DUE_PLACES_FROM
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits

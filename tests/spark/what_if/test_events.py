@@ -36,7 +36,7 @@ def test_what_became_of_messages_and_how_consumers_worked(spark: SparkSession) -
     from annulet.spark.what_if import events as log
 
     accepted = [("accepted", number, 1000 * number, "") for number in (1, 2, 3)]
-    first = batch_of("q", 3, *accepted, size=7, priority=5)  # type: ignore[arg-type]
+    first = batch_of("q", 3, *accepted, size=7, priority=5)
     second = batch_of(
         "q", 1, ("delivered", 1, 4000, "a"), ("delivered", 2, 4000, "a"), ("acknowledged", 1, 4100, ""),
         ("returned", 2, 4150, ""), ("delivered", 2, 70_000, "b"),
