@@ -106,7 +106,7 @@ class BrokerThread:
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        settings: dict[str, Any] = {"http": False, "event_queues": ("shipments",)}
+        settings: dict[str, Any] = {"http": False, "event_queues": ("shipments", "parcels")}
         async with in_process.broker(data_dir=self._data_directory, bulk=True, **settings) as running:
             self.running = running
             self._started.set()

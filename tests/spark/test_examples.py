@@ -29,6 +29,9 @@ EXAMPLE = re.compile(
     r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?",
     re.DOTALL,
 )
+CELL = re.compile(
+    r"<!-- test: spark cell -->\s*```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?", re.DOTALL
+)
 
 
 def examples() -> Iterator[Any]:
@@ -70,6 +73,26 @@ def test_example(
     exec(compile(code, "example", "exec"), given)
     if output is not None:
         assert printed.getvalue() == output
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", sorted(page.name for page in DOCS.glob("notebook-*.md")))
+def test_notebook(spark: SparkSession, broker: BrokerThread, page: str) -> None:
+    """Cells marked ``<!-- test: spark cell -->`` run in order and share their names."""
+    printed = io.StringIO()
+    given = {
+        "spark": spark,
+        "bulk_url": broker.url,
+        "amqp_url": broker.running.amqp_url,
+        "print": partial(print, file=printed),  # as above
+    }
+    cells = list(CELL.finditer((DOCS / page).read_text()))
+    assert len(cells) > 1
+    for number, cell in enumerate(cells, 1):
+        exec(compile(cell["code"], f"{page} cell {number}", "exec"), given)
+        assert cell["output"] is None or printed.getvalue() == cell["output"], f"{page} cell {number}"
+        printed.seek(0)
+        printed.truncate()
 
 
 def test_there_are_such_examples() -> None:
