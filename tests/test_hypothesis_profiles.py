@@ -32,6 +32,7 @@ def run(profile: str) -> subprocess.CompletedProcess[str]:
     [
         ("", ["test 25 True True", "300 50 True None"]),
         ("test", ["test 25 True True", "300 50 True None"]),
+        ("again", ["again 8 True True", "100 50 True None"]),
         ("soak", ["soak 2000 False True", "2000 50 False None"]),
     ],
 )

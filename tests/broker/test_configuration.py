@@ -52,6 +52,8 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         handshake_timeout = 3
         loopback_users = []
         ledger_queue = true
+        event_queues = ["orders.#"]
+        event_queue_bytes = "2MiB"
         [listeners]
         amqp = "0.0.0.0:5673"
         stomp = "off"
@@ -75,6 +77,8 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()
     assert configuration.ledger_queue
+    assert configuration.event_queues == ("orders.#",)
+    assert configuration.event_queue_bytes == 2 * 1024 * 1024
     assert configuration.amqp == Endpoint("0.0.0.0", 5673)
     assert configuration.stomp is None
     assert configuration.http is None

@@ -10,6 +10,7 @@ from annulet.broker.setting_values import (
     machine_memory_bytes,
     parse_endpoint,
     parse_memory,
+    parse_patterns,
 )
 
 
@@ -53,3 +54,9 @@ def test_a_container_limit_counts_when_it_is_lower(tmp_path: Path) -> None:
     assert machine_memory_bytes(limit) == 1_000_000
     limit.write_text("max\n")
     assert machine_memory_bytes(limit) == machine
+
+
+def test_patterns_are_checked() -> None:
+    assert parse_patterns("here", ["orders.#", "*"]) == ("orders.#", "*")
+    with pytest.raises(ConfigurationError, match=r"here: address pattern 'a\*': '\*' stands for whole words"):
+        parse_patterns("here", ["a*"])

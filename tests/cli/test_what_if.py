@@ -19,7 +19,7 @@ from annulet.spark.what_if.simulation import Result, simulate
 from annulet.spark.what_if.traffic import Arrival
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = grid({"rate": 10}, {"ring-size": [2, 9]})
 
@@ -61,6 +61,25 @@ def test_tables_have_the_names_and_the_values(capsys: pytest.CaptureFixture[str]
     assert "Nothing: no messages" in output
 
 
+def event_messages(spark: SparkSession) -> DataFrame:
+    """Return archived messages of the event log: four arrivals, of which a consumer had two."""
+    accepted = [{"event": "accepted", "sequence": number, "at": 1000 * number, "size": 1} for number in range(1, 5)]
+    handled = [
+        {"event": event, "sequence": number, "at": 5000 + 100 * number, "consumer": consumer}
+        for number in (1, 2)
+        for event, consumer in (("delivered", "c"), ("acknowledged", ""))
+    ]
+    batch = {"vhost": "/", "queue": "q", "waiting": 3, "delivering": 0, "events": [*accepted, *handled]}
+    return spark.createDataFrame(
+        [(0, "amq.events", "amq.events", json.dumps(batch).encode(), datetime(2023, 11, 14, tzinfo=UTC), "2023-11-14")],
+        "position BIGINT, queue STRING, address STRING, body BINARY, enqueued_at TIMESTAMP, date STRING",
+    ).selectExpr(
+        "position", "queue", "address", "body", "0L AS delivery_count", "4 AS priority", "enqueued_at",
+        "cast(null AS timestamp) AS expires_at", "cast(null AS string) AS group_id",
+        "map('k', 'v') AS properties", "date",
+    )  # fmt: skip
+
+
 @pytest.mark.spark
 def test_an_archive_is_tried_under_other_settings(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -79,8 +98,20 @@ def test_an_archive_is_tried_under_other_settings(
         "'2023-11-14' AS date FROM range(10)"
     )
     Table(tmp_path / "a").append(frame, "w", 0, partition_by=["date", "address"])
+    Table(tmp_path / "a").append(event_messages(spark), "w", 1, partition_by=["date", "address"])
     file, plots = tmp_path / "found.json", tmp_path / "plots"
-    arguments = ["--vary", "ring-size=9,2", "--set", "rate=10", "--json", str(file), "--plots", str(plots)]
+    arguments = [
+        "--address",
+        "q",
+        "--vary",
+        "ring-size=9,2",
+        "--set",
+        "rate=10",
+        "--json",
+        str(file),
+        "--plots",
+        str(plots),
+    ]
 
     result = CliRunner().invoke(main, ["pipeline", "what-if", str(tmp_path / "a"), *arguments, "--goal", "depth < 2"])
 
@@ -94,6 +125,21 @@ def test_an_archive_is_tried_under_other_settings(
     assert document["depth"] == [[list(point) for point in found.depth] for found in expected]
     assert len(list(plots.glob("*.png"))) == 3
 
+    recorded = ["--arrivals-of", "q", "--consumers-of", "q", "--vary", "prefetch=1,2", "--json", str(file)]
+    result = CliRunner().invoke(main, ["pipeline", "what-if", str(tmp_path / "a"), *recorded])
+    assert result.exit_code == 0, result.output
+    assert [row["published"] for row in json.loads(file.read_text())["settings"]] == [4, 4]
+    result = CliRunner().invoke(main, ["pipeline", "what-if", str(tmp_path / "a"), *recorded, "--set", "rate=1"])
+    assert result.exit_code == 1
+    assert "rate: the consumers work as recorded" in result.output
+
+    result = CliRunner().invoke(main, ["pipeline", "report", str(tmp_path / "a"), "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    report = json.loads(file.read_text())
+    assert [row["queue"] for row in report["queues"]] == ["q"]
+    assert [(row["accepted"], row["depth"]) for row in report["events"]] == [(4, 3)]
+    assert max(depth for _, depth in report["depth"]["q"]) == 3
+
 
 def test_a_report_is_a_table_and_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     @contextmanager
@@ -102,11 +148,15 @@ def test_a_report_is_a_table_and_json(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     row = {"queue": "orders", "messages": 10, "first": datetime(2026, 1, 2, tzinfo=UTC)}
     monkeypatch.setattr(command, "session", session)
-    monkeypatch.setattr("annulet.spark.archive.archiving.read_archive", lambda *_arguments, **_options: None)
-    monkeypatch.setattr("annulet.spark.what_if.report.what_happened", lambda _messages: [row])
+    became = {"vhost": "/", "queue": "orders", "accepted": 10, "depth": 7}
+    document = {"queues": [row], "events": [became], "depth": {"orders": [(1, 7)]}}
+    monkeypatch.setattr(command, "reported", lambda *_arguments: document)
 
     result = CliRunner().invoke(main, ["pipeline", "report", "folder", "--json", str(tmp_path / "r.json")])
 
     assert result.exit_code == 0
-    assert "orders" in result.output
-    assert json.loads((tmp_path / "r.json").read_text()) == [{**row, "first": "2026-01-02T00:00:00+00:00"}]
+    assert "What happened" in result.output
+    assert "What became of it" in result.output
+    assert json.loads((tmp_path / "r.json").read_text()) == {
+        "queues": [{**row, "first": "2026-01-02T00:00:00+00:00"}], "events": [became], "depth": {"orders": [[1, 7]]},
+    }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,6 +22,7 @@ from annulet.residency import walk as walk_module
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
 from tests.core.test_emptying import LogEffects
 from tests.core.test_match_classes import ALL, Deep, numbers
+from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import bodies_of
 
 
@@ -153,9 +154,7 @@ class Browsing(RuleBasedStateMachine):
 
 
 TestBrowsing = Browsing.TestCase
-TestBrowsing.settings = settings(
-    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestBrowsing.settings = state_machine_settings(examples=50, steps=30, suppress_health_check=(HealthCheck.too_slow,))
 
 
 def test_a_browser_of_a_deep_queue_brings_nothing_into_memory() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -17,6 +17,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
 from tests.core.helpers import NOW, RecordingSession, TableView, make_message, removed
+from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import Disk, durable_queue, pages_of
 
 ALL = 1 << 60
@@ -201,7 +202,7 @@ class Histories(RuleBasedStateMachine):
         """Only what is a row now: what is in memory is not read again as long as it stays there."""
         held = {entry.sequence for entry in self.queue.order.in_memory()}
         rows = sorted(self.pending - held - self.damaged)
-        if not rows:
+        if not rows:  # all are damaged
             return
         number = rows[which % len(rows)]
         self.damaged.add(number)
@@ -259,9 +260,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestHistories.settings = state_machine_settings(examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,))
 
 
 def numbers(session: RecordingSession) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -19,6 +18,7 @@ from annulet.core.restoring import front_room, restore_rows
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, make_message
+from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
 ALL = 1 << 60
@@ -145,7 +145,7 @@ class Paging(RuleBasedStateMachine):
 
 
 TestPaging = Paging.TestCase
-TestPaging.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPaging.settings = state_machine_settings(examples=60, steps=40)
 
 
 def paged(count: int, *, keep: int = 2) -> tuple[PagedFifoOrder, Disk]:

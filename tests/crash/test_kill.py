@@ -12,7 +12,7 @@ from tests.broker_process import BrokerProcess
 from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, bodies
 from tests.crash.workload import PERSISTENT, Client, Consumer, Producer, contents, decode, encode
 
-ROUNDS = 10
+ROUNDS = 6
 ROUNDS_SOAK = 200
 
 
@@ -115,13 +115,13 @@ def test_transactions_are_whole_or_absent(process: BrokerProcess, scene: Scene, 
     for queue in ("source", "target"):
         channel.queue_declare(queue, durable=True)
     channel.tx_select()
-    count = 10_000
+    count = 4000
     for number in range(count):
         channel.basic_publish("", "source", encode(number), PERSISTENT)
     channel.tx_commit()
     channel.connection.close()
     begun = 0
-    for _ in range(4):
+    for _ in range(3):
         batches = Batches(scene.peer, begun)
         batches.start()
         batches.join(0.05 + moments.random() * 0.3)  # a random moment, not a wait

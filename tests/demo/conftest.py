@@ -8,6 +8,7 @@ import pandas as pd
 import pika
 import pytest
 
+from annulet.demo import flights
 from annulet.demo.broker_process import BrokerProcess
 from annulet.demo.topology import declarations, declare
 
@@ -54,6 +55,12 @@ def frame() -> pd.DataFrame:
             departure("JFK", "N1", 0, month=2, hour=7),
         ]
     )
+
+
+@pytest.fixture(scope="session")
+def year() -> pd.DataFrame:
+    """Return all departures, read once: that takes two seconds of processor time. Nobody changes it."""
+    return flights.load()
 
 
 @pytest.fixture(scope="session")

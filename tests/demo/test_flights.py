@@ -10,18 +10,16 @@ from annulet.demo import flights
 from annulet.demo.topology import ORIGINS
 
 
-def test_the_whole_table_is_there_in_calendar_order() -> None:
-    frame = flights.load()
-
-    assert len(frame) == flights.TOTAL
-    days = frame["month"] * 100 + frame["day"]
+def test_the_whole_table_is_there_in_calendar_order(year: pd.DataFrame) -> None:
+    assert len(year) == flights.TOTAL
+    days = year["month"] * 100 + year["day"]
     assert days.is_monotonic_increasing
-    assert list(frame.index[[0, -1]]) == [0, flights.TOTAL - 1]
-    assert set(frame["origin"]) == set(ORIGINS)
+    assert list(year.index[[0, -1]]) == [0, flights.TOTAL - 1]
+    assert set(year["origin"]) == set(ORIGINS)
 
 
-def test_limit_takes_the_first() -> None:
-    assert flights.load(3).equals(flights.load().head(3))
+def test_limit_takes_the_first(year: pd.DataFrame) -> None:
+    assert flights.load(3).equals(year.head(3))
 
 
 def test_order_is_by_day_then_time_then_place_in_the_file(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from annulet.demo.topology import declare
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 2000])
-def test_everything_is_confirmed_whatever_the_window(empty_queues: BrokerProcess, window: int) -> None:
+def test_everything_is_confirmed_whatever_the_window(
+    empty_queues: BrokerProcess, year: pd.DataFrame, window: int
+) -> None:
     confirmed: list[int] = []
-    departures = list(flights.messages(flights.load(50)))
+    departures = list(flights.messages(year.head(50)))
 
     count = publish(
         empty_queues.address.parameters(), departures, stop=Event(), on_confirmed=confirmed.append, window=window
@@ -39,7 +41,7 @@ def test_a_stop_ends_it(broker: BrokerProcess, frame: pd.DataFrame) -> None:
             yield from flights.messages(frame)
 
     with pytest.raises(PublishStopped, match="confirmed messages"):
-        publish(broker.address.parameters(), endless(), stop=stop, on_confirmed=lambda more: stop.set())
+        publish(broker.address.parameters(), endless(), stop=stop, on_confirmed=lambda more: stop.set(), window=50)
 
 
 def test_a_message_without_queue_is_an_error(broker: BrokerProcess) -> None:

@@ -106,7 +106,8 @@ class BrokerThread:
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        async with in_process.broker(data_dir=self._data_directory, bulk=True, http=False) as running:
+        settings: dict[str, Any] = {"http": False, "event_queues": ("shipments", "parcels")}
+        async with in_process.broker(data_dir=self._data_directory, bulk=True, **settings) as running:
             self.running = running
             self._started.set()
             await self._stop.wait()

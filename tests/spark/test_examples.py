@@ -1,7 +1,7 @@
 """The examples of the documentation that need Spark: Python blocks marked ``<!-- test: spark -->`` run on the session.
 
-``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark`` and ``bulk_url`` are defined. A
-block that is followed by a ``text`` block must print exactly that.
+``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark``, ``bulk_url`` and ``amqp_url``
+are defined. A block that is followed by a ``text`` block must print exactly that.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ EXAMPLE = re.compile(
     r"<!-- test: spark(?: with (?P<queues>[\w -]+?))? -->\s*"
     r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?",
     re.DOTALL,
+)
+CELL = re.compile(
+    r"<!-- test: spark cell -->\s*```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?", re.DOTALL
 )
 
 
@@ -64,11 +67,32 @@ def test_example(
     given = {
         "spark": spark,
         "bulk_url": broker.url,
+        "amqp_url": broker.running.amqp_url,
         "print": partial(print, file=printed),  # the broker's thread logs to standard output
     }
     exec(compile(code, "example", "exec"), given)
     if output is not None:
         assert printed.getvalue() == output
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", sorted(page.name for page in DOCS.glob("notebook-*.md")))
+def test_notebook(spark: SparkSession, broker: BrokerThread, page: str) -> None:
+    """Cells marked ``<!-- test: spark cell -->`` run in order and share their names."""
+    printed = io.StringIO()
+    given = {
+        "spark": spark,
+        "bulk_url": broker.url,
+        "amqp_url": broker.running.amqp_url,
+        "print": partial(print, file=printed),  # as above
+    }
+    cells = list(CELL.finditer((DOCS / page).read_text()))
+    assert len(cells) > 1
+    for number, cell in enumerate(cells, 1):
+        exec(compile(cell["code"], f"{page} cell {number}", "exec"), given)
+        assert cell["output"] is None or printed.getvalue() == cell["output"], f"{page} cell {number}"
+        printed.seek(0)
+        printed.truncate()
 
 
 def test_there_are_such_examples() -> None:

@@ -138,6 +138,7 @@ def test_spark_runs_on_the_wheel_when_the_system_has_no_java(tmp_path: Path) -> 
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK"))}
     environment |= {"PATH": str(programs), "PYTHONPATH": str(Path(java.__file__).parents[2])}
+    environment["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]  # of all the suite's Sparks
     finished = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,

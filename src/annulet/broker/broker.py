@@ -20,6 +20,7 @@ from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import DurableLosses, HostEffects
+from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.loop_watch import LoopWatch
@@ -106,6 +107,7 @@ class Broker:
         self.stopping = False
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
+        self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
         self.connections: set[AmqpConnection | ClientConnection] = set()
         self.connections_accepted = 0
@@ -206,6 +208,8 @@ class Broker:
         restore_history(self)
         await restore_messages(self)
         self._restored = True
+        for name, event_log in self.event_logs.items():
+            event_log.open(self.hosts[name], self.catalogue)
         declare_all(self.hosts, self.catalogue, self.configuration.definitions, self.clock())
         release_dead_letters(self)
         for service in self.services:
@@ -304,6 +308,11 @@ class Broker:
         effects.host = host
         effects.pager = self.pager
         effects.worker = self.worker
+        if self.configuration.event_queues:
+            effects.event_log = EventLog(
+                self.configuration.event_queues, self.loop, self.clock, self.configuration.event_queue_bytes
+            )
+            self.event_logs[name] = effects.event_log
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
         configure_host(host, self.configuration.definitions)
@@ -317,7 +326,10 @@ class Broker:
     def create_host(self, name: str) -> VirtualHost:
         """Create a durable virtual host."""
         self.catalogue.add_virtual_host(name)
-        return self.add_host(name)
+        host = self.add_host(name)
+        if name in self.event_logs:
+            self.event_logs[name].open(host, self.catalogue)
+        return host
 
     # ------------------------------------------------------------------ connections
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.event_log import EVENT_QUEUE_BYTES, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.scram import ScramError, parse_verifier
 from annulet.broker.setting_values import (
@@ -25,6 +26,7 @@ from annulet.broker.setting_values import (
     machine_memory_bytes,
     parse_endpoint,
     parse_memory,
+    parse_patterns,
 )
 from annulet.broker.static_definitions import (
     AddressDefinition,
@@ -134,6 +136,8 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, UserDeclaration] = {}
     loopback_users: tuple[str, ...] = ("guest",)  # may connect from this machine only
     ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
+    event_queues: tuple[str, ...] = ()  # patterns of the queues whose events become messages of amq.events
+    event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
 
 
@@ -188,6 +192,8 @@ class ConfigurationFile(msgspec.Struct):
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
     web_socket_origins: list[str] = []
     ledger_queue: bool = False
+    event_queues: list[str] = []
+    event_queue_bytes: int | str = EVENT_QUEUE_BYTES
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     tls: TlsSection = msgspec.field(default_factory=TlsSection)
     limits: Limits = msgspec.field(default_factory=Limits)
@@ -288,6 +294,8 @@ class _Reader:
             loopback_users=tuple(values.loopback_users),
             web_socket_origins=tuple(values.web_socket_origins),
             ledger_queue=values.ledger_queue,
+            event_queues=parse_patterns(self._source("event_queues"), values.event_queues),
+            event_queue_bytes=self._bytes("event_queue_bytes", values.event_queue_bytes, EVENT_QUEUE_BYTES_LEAST),
             definitions=self._definitions(values),
         )
 

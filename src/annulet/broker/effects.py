@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.commit import CommitPipeline
+    from annulet.broker.event_log import EventLog
     from annulet.broker.pager import Pager
     from annulet.broker.sliced_work import SlicedWorker
     from annulet.broker.wake import WakeTimer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
+    from annulet.core.events import QueueEvents
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
@@ -80,6 +82,7 @@ class HostEffects(Effects):
         self.audit = AuditTrail() if audit is None else audit
         self.blocked = BlockedTargets() if blocked is None else blocked
         self.pager: Pager | None = None  # set where messages are on a disk
+        self.event_log: EventLog | None = None  # None: nobody asked for one
         self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
@@ -154,6 +157,10 @@ class HostEffects(Effects):
             super().later(work, now)
         else:
             self.worker.add(work)
+
+    def events_of(self, queue: Queue) -> QueueEvents | None:
+        """Let the event log listen, where there is one."""
+        return None if self.event_log is None else self.event_log.events_of(queue)
 
     def begin_transaction(self) -> None:
         """Open a log transaction."""

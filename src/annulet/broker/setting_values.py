@@ -9,6 +9,9 @@ from typing import Final
 
 import msgspec
 
+from annulet.core.address_settings.patterns import AddressPattern
+from annulet.core.errors import InvalidArgument
+
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -70,3 +73,13 @@ def machine_memory_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -
     except OSError:  # no control groups here, so no container limit
         return total
     return min(total, int(text)) if text.isdigit() else total
+
+
+def parse_patterns(source: str, texts: list[str]) -> tuple[str, ...]:
+    """Return patterns of names, as address settings have them. Raises :class:`ConfigurationError`."""
+    for text in texts:
+        try:
+            AddressPattern(text)
+        except InvalidArgument as error:
+            raise ConfigurationError(f"{source}: {error}") from error
+    return tuple(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,8 @@ from annulet.cli.archive import FOLDER, moment
 from annulet.cli.pipeline import EXIT_FAILED, fail, require_spark, session
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from annulet.spark.what_if.settings import Setting
     from annulet.spark.what_if.simulation import Result
 
@@ -39,6 +41,8 @@ def chosen_messages(command: Any) -> Any:
     "--vary", multiple=True, required=True, metavar="NAME=A,B,...", help="Values to try, e.g. ring-size=100,1000."
 )
 @click.option("--set", "fixed", multiple=True, metavar="NAME=VALUE", help="The same in all settings, e.g. rate=50.")
+@click.option("--arrivals-of", metavar="QUEUE", help="Arrivals as the event log in FOLDER has them, not its messages.")
+@click.option("--consumers-of", metavar="QUEUE", help="Consumers that work as those of QUEUE did, by the event log.")
 @click.option("--goal", help="e.g. 'loss <= 0.1%, dwell-p99 <= 5 s'.")
 @click.option("--plots", type=FOLDER, help="Save depth.png, loss.png and dwell.png there.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything as JSON.")
@@ -65,17 +69,27 @@ def what_if(
     require_spark()
     from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415 - other commands start faster
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415
+    from annulet.spark.what_if import events as event_log  # noqa: PLC0415
     from annulet.spark.what_if import report as made  # noqa: PLC0415
     from annulet.spark.what_if.running import run_settings  # noqa: PLC0415
-    from annulet.spark.what_if.settings import grid, parse_goal, parse_value  # noqa: PLC0415
+    from annulet.spark.what_if.settings import grid, parse_goal, parse_value, with_recorded  # noqa: PLC0415
 
     cores, verbose = options.pop("cores"), options.pop("verbose")
+    arrivals_of, consumers_of = options.pop("arrivals_of"), options.pop("consumers_of")
     try:
         values = {name: [parse_value(value) for value in text.split(",")] for name, text in map(_named, vary)}
         settings = grid({name: parse_value(text) for name, text in map(_named, fixed)}, values)
         conditions = parse_goal(goal) if goal else []
         with session("annulet what-if", cores, {}, verbose=verbose) as spark:
-            results = run_settings(read_archive(spark, folder, **options), settings)
+            if consumers_of is not None:
+                recorded = event_log.consumers_of(events_of(spark, folder, options), consumers_of)
+                named = [name for name, _ in map(_named, (*vary, *fixed))]
+                settings = with_recorded(settings, named, recorded.consumers, recorded.work)
+            if arrivals_of is None:
+                messages = read_archive(spark, folder, **options)
+            else:
+                messages = event_log.arrivals_of_queue(events_of(spark, folder, options), arrivals_of)
+            results = run_settings(messages, settings)
     except click.ClickException:
         raise
     except Exception as error:  # noqa: BLE001 - the archive, the core and Spark each have their own
@@ -115,20 +129,47 @@ def tell_goal(goal: str, conditions: Sequence[Any], settings: Sequence[Setting],
 @click.option("--verbose", is_flag=True, help="Show what Spark has to say.")
 @chosen_messages
 def report(folder: Path, json_file: Path | None, *, verbose: bool, **options: Any) -> None:
-    """Tell what archived messages of FOLDER were: how many, how large, how fast, how often they came back, by queue."""
+    """Tell what archived messages of FOLDER were: how many, how large, how fast, how often they came back, by queue.
+
+    Where the event log was archived too, also what became of the messages of each queue it is about.
+    """
     require_spark()
-    from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415 - other commands start faster
-    from annulet.spark.pipeline.errors import explain  # noqa: PLC0415
-    from annulet.spark.what_if.report import what_happened  # noqa: PLC0415
+    from annulet.spark.pipeline.errors import explain  # noqa: PLC0415 - other commands start faster
 
     try:
         with session("annulet report", 2, {}, verbose=verbose) as spark:
-            rows = what_happened(read_archive(spark, folder, **options))
+            document = reported(spark, folder, options)
     except Exception as error:  # noqa: BLE001 - the archive and Spark each have their own
         fail(explain(error), EXIT_FAILED)
-    show("What happened", rows)
+    show("What happened", document["queues"])
+    if document["events"]:
+        show("What became of it", document["events"])
     if json_file is not None:
-        json_file.write_text(json.dumps(rows, indent=1, default=_as_text) + "\n")
+        json_file.write_text(json.dumps(document, indent=1, default=_as_text) + "\n")
+
+
+def reported(spark: SparkSession, folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report: ``queues`` of archived messages, and by the event log ``events`` and ``depth`` over time."""
+    from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415
+    from annulet.spark.what_if.events import EVENT_QUEUE, depth_over_time, what_became  # noqa: PLC0415
+    from annulet.spark.what_if.report import what_happened  # noqa: PLC0415
+
+    messages = read_archive(spark, folder, **options)
+    queues = what_happened(messages.where(f"queue != '{EVENT_QUEUE}'"))
+    events = events_of(spark, folder, options).cache()
+    try:
+        return {"queues": queues, "events": what_became(events), "depth": depth_over_time(events)}
+    finally:
+        events.unpersist()
+
+
+def events_of(spark: SparkSession, folder: Path, options: Mapping[str, Any]) -> DataFrame:
+    """Return the archived events of the time chosen, of all queues."""
+    from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415
+    from annulet.spark.what_if.events import EVENT_QUEUE, read_events  # noqa: PLC0415
+
+    messages = read_archive(spark, folder, since=options["since"], until=options["until"], addresses=[EVENT_QUEUE])
+    return read_events(messages)
 
 
 def show(title: str, rows: Sequence[dict[str, Any]]) -> None:

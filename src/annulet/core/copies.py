@@ -169,6 +169,8 @@ class Copies:
                         unseen.take_first()
                     continue
             unseen.take_first()
+            if queue.events is not None and not consumer.settings.browse:
+                queue.events.delivered(entry, consumer, now)
             self._hand_over(consumer, entry)
 
     def _admits(self, consumer: Consumer, unseen: Order, entry: QueueEntry) -> bool:

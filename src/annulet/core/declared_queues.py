@@ -133,6 +133,7 @@ class DeclaredQueues(Publishing):
         if self.accounts.by_address:
             self.tell_accounts(queue)
         self.queues[queue.name] = queue
+        queue.events = self.effects.events_of(queue)
         self._bindings_to_queue[queue] = {}
         self.graph_changed()
 

@@ -197,6 +197,8 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
 def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Give an entry that is out of the order to a consumer."""
     queue.counters.messages_delivered += 1
+    if queue.events is not None:
+        queue.events.delivered(entry, consumer, now)
     if not queue.simple:
         _note_taken(queue, entry, consumer)
     if consumer.auto_acknowledge and consumer.session.deliver_settled(consumer, entry):
@@ -265,13 +267,15 @@ def pull(
             if seen is None or entry.state != PENDING:
                 continue
         total += size
-        taken.append(_pulled(queue, entry, consumer))
+        taken.append(_pulled(queue, entry, consumer, now))
     _put_back(queue, passed)
     return taken
 
 
-def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> QueueEntry:
+def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int) -> QueueEntry:
     """Return what who pulls an entry gets: a copy where nothing is taken, else the entry itself, in delivery."""
+    if queue.events is not None:
+        queue.events.delivered(entry, consumer, now)
     if queue.settings.non_destructive:
         queue.counters.messages_delivered += 1
         return queue.use_copies().pull(entry, consumer)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.emptying import Gone
     from annulet.core.entry import QueueEntry
+    from annulet.core.events import QueueEvents
     from annulet.core.exchanges.address import Address
     from annulet.core.message import Message
     from annulet.core.queue import Queue
@@ -53,6 +54,11 @@ class Effects:
 
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""
+
+    def events_of(self, queue: Queue) -> QueueEvents | None:
+        """A queue was made or restored: return who is to hear what happens to its messages, ``None`` for nobody."""
+        del queue
+        return None
 
     def begin_transaction(self) -> None:
         """All ``store`` and ``settle`` calls until :meth:`end_transaction` become durable together or not at all."""

@@ -81,6 +81,8 @@ def _let_go(
     count = len(entries) + (0 if pages is None else pages.rows)
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size
+    if queue.events is not None:
+        queue.events.emptied(count, reason, now)
     settled = queue.effects.emptied(queue, gone)
     entries.sort(key=attrgetter("sequence"))
     queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled), now)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from annulet.core.address_limits import AddressAccounts
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
+    from annulet.core.events import QueueEvents
     from annulet.core.returning import Returning
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
@@ -86,9 +87,9 @@ class Holdings:
         self.delivering: set[QueueEntry] = set()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.counters = QueueCounters()
+        self.events: QueueEvents | None = None  # who listens to what happens to each message
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
-        self.pending_bytes = 0
-        self.delivering_bytes = 0
+        self.pending_bytes = self.delivering_bytes = 0
         self.next_sequence = 1
         self.next_due_place = DUE_PLACES_FROM
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
@@ -268,6 +269,8 @@ class Holdings:
         counters = self.counters
         counters.removed[reason] += 1
         counters.bytes_removed += message.size
+        if self.events is not None:
+            self.events.removed(entry, reason, now)
         if message.away:
             let_go(entry)
         else:

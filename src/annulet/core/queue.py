@@ -45,6 +45,8 @@ class Queue(Holdings):
         size = message.size
         self.counters.messages_added += 1
         self.counters.bytes_added += size
+        if self.events is not None:
+            self.events.accepted(entry, now)
         if self.simple and not message.deliver_at:
             self._enqueue_simple(entry, size, now)
             if self.forwarder.waiting:

@@ -179,7 +179,7 @@ def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
 def _plain(queue: Queue, *, counted: bool) -> bool:
     """Say whether all that a queue asks of what comes back is the message's own time to live."""
     settings = queue.settings
-    if not queue.simple or queue.keys is not None or queue.ages:
+    if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
         return False
     if settings.ring_size >= 0 or settings.max_delivery_attempts > 0:
         return False
@@ -225,6 +225,8 @@ def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> b
     """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
     queue.unmark_delivering(entry)
     queue.counters.messages_returned += 1
+    if queue.events is not None:
+        queue.events.returned(entry, now)
     entry.redelivered = True
     if counted:
         entry.delivery_count += 1

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.core.model.compositions import Composition, all_pairs, compositions, compositions_of, refusal_of
 from tests.core.model.policies import EXAMPLES
 from tests.core.model.programs import LONGEST, SHORTEST, Interpreter
+from tests.hypothesis_profiles import examples_of
 
 SOAK_EXAMPLES = 100
 """Programs of each composition in ``make soak``, other ones on every run: about six minutes in all."""
@@ -24,7 +25,7 @@ def test_core_agrees_with_the_oracle(composition: Composition) -> None:
 
     soaking = settings.get_current_profile_name() == "soak"
     test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
-    test = settings(max_examples=SOAK_EXAMPLES if soaking else EXAMPLES)(test)
+    test = settings(max_examples=SOAK_EXAMPLES if soaking else examples_of(EXAMPLES))(test)
     if not soaking:  # else all compositions would run the same programs
         test = seed(crc32(composition.identifier.encode()))(test)
     test()

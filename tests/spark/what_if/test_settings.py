@@ -15,6 +15,7 @@ from annulet.spark.what_if.settings import (
     parse_goal,
     parse_value,
     setting_of,
+    with_recorded,
 )
 
 
@@ -80,3 +81,14 @@ def test_a_goal_has_conditions_in_units() -> None:
 def test_a_goal_that_cannot_be_read_is_told(text: str, error: str) -> None:
     with pytest.raises(WhatIfError, match=error):
         parse_goal(text)
+
+
+def test_recorded_consumers_replace_a_rate_and_their_number_may_be_varied() -> None:
+    settings = grid({}, {"ring-size": [1, 2]})
+
+    recorded = with_recorded(settings, ["ring-size"], 3, (1.0, 2.0))
+    assert [(one.consumers, one.work, one.described()["rate"]) for one in recorded] == [(3, (1.0, 2.0), "recorded")] * 2
+    varied = with_recorded(grid({}, {"consumers": [1, 2]}), ["consumers"], 3, (1.0,))
+    assert [one.consumers for one in varied] == [1, 2]
+    with pytest.raises(WhatIfError, match="rate: the consumers work as recorded"):
+        with_recorded(settings, ["rate"], 3, (1.0,))

@@ -28,6 +28,15 @@ def test_one_consumer_works_through_a_burst() -> None:
     assert (result.dwell["p50"], result.dwell["max"], result.busy) == (400.0, 900.0, 1.0)
 
 
+def test_recorded_consumers_take_the_times_that_were_recorded() -> None:
+    setting = Setting(work=(100.0, 200.0, 300.0))
+    result = simulate(setting, [Arrival(at=1000) for _ in range(301)])
+
+    assert (result.delivered, result.busy) == (301, 1.0)
+    assert result.dwell["max"] == pytest.approx(300 * 200, rel=0.01)  # the times are drawn evenly
+    assert result == simulate(setting, [Arrival(at=1000) for _ in range(301)])
+
+
 def test_prefetch_counts_as_delivered_and_more_consumers_work_side_by_side() -> None:
     assert run(BURST, rate=10, prefetch=10).dwell["max"] == 0.0
     assert run(BURST, rate=10, consumers=5).dwell["max"] == 100.0

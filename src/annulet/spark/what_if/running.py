@@ -35,7 +35,8 @@ def run_settings(messages: DataFrame, settings: Sequence[Setting]) -> list[Resul
     """
     from pyspark.sql import functions  # noqa: PLC0415 - settings and results are used without Spark
 
-    missing = [name for name in COLUMNS if name not in messages.columns]
+    sized = "size" in messages.columns  # of events, which have no bodies
+    missing = [name for name in COLUMNS if name not in messages.columns and not (sized and name == "body")]
     if missing:
         raise WhatIfError(f"the recording has no column {', '.join(missing)}; give archived messages")
     if not 1 <= len(settings) <= SETTINGS_MAX:
@@ -46,7 +47,7 @@ def run_settings(messages: DataFrame, settings: Sequence[Setting]) -> list[Resul
     spark = messages.sparkSession
     recording = messages.select(
         functions.unix_millis("enqueued_at").alias("at"),
-        functions.length("body").alias("size"),
+        functions.col("size") if sized else functions.length("body").alias("size"),
         "priority",
         functions.coalesce(functions.unix_millis("expires_at"), functions.lit(0)).alias("expires_at"),
         functions.coalesce("group_id", functions.lit("")).alias("group_id"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from annulet.core.arguments.queues import parse_queue_arguments
@@ -16,6 +16,9 @@ Value = int | float | bool | str
 
 CONSUMER_NAMES: Final = ("consumers", "rate", "prefetch")
 """Settings that are not arguments of the queue."""
+
+RECORDED: Final = "recorded"
+"""The rate of consumers that work as the recorded ones did."""
 
 METRICS: Final = ("loss", "depth", "dwell-p50", "dwell-p90", "dwell-p99", "dwell-max")
 CONDITION: Final = re.compile(r"\s*([\w-]+)\s*(<=|<)\s*(\d+(?:\.\d+)?)\s*(%|ms|s|min)?\s*")
@@ -34,10 +37,12 @@ class Setting:
     consumers: int = 1
     rate: float = 100.0
     prefetch: int = 1
+    work: tuple[float, ...] = ()  # quantiles of recorded working times in ms, shortest first; they win over ``rate``
 
     def described(self) -> dict[str, Value]:
         """Return it by names, as a row of a table."""
-        return {"consumers": self.consumers, "rate": self.rate, "prefetch": self.prefetch, **self.arguments}
+        rate: Value = RECORDED if self.work else self.rate
+        return {"consumers": self.consumers, "rate": rate, "prefetch": self.prefetch, **self.arguments}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,20 @@ def setting_of(values: Mapping[str, Value]) -> Setting:
             raise WhatIfError(f"{name}: {value!r} is no {'rate' if name == 'rate' else 'number'} above 0")
     known: dict[str, Any] = consumer
     return Setting(arguments=arguments, **known)
+
+
+def with_recorded(
+    settings: Sequence[Setting], named: Iterable[str], count: int, work: tuple[float, ...]
+) -> list[Setting]:
+    """Return settings whose consumers work as recorded, ``count`` of them unless a setting is ``named`` for it.
+
+    Raises :class:`WhatIfError` when a rate is named: it would say the same in another way.
+    """
+    names = set(named)
+    if "rate" in names:
+        raise WhatIfError("rate: the consumers work as recorded; leave it out, or do without recorded consumers")
+    changes: dict[str, Any] = {"work": work} if "consumers" in names else {"work": work, "consumers": count}
+    return [replace(setting, **changes) for setting in settings]
 
 
 def parse_goal(text: str) -> list[Condition]:

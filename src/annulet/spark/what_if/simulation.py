@@ -1,8 +1,9 @@
 """One setting: recorded arrivals through the broker's core, with consumers of a stated speed, on a virtual clock.
 
 The core is the broker's own, so rings, keys, limits, priorities, groups and expiry do what they do in production.
-Modelled are the consumers: each takes ``prefetch`` messages, works 1 / ``rate`` seconds on one after the other, and
-acknowledges each when it is done. After the last arrival they go on until nothing can be delivered any more.
+Modelled are the consumers: each takes ``prefetch`` messages, works on one after the other, each 1 / ``rate`` seconds
+or as long as recorded ones did, and acknowledges each when it is done. After the last arrival they go on until nothing
+can be delivered any more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 DEPTH_POINTS: Final = 200
 """Points of the depth over time; each is the deepest moment of its part of the recording."""
+
+GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
 
 QUEUE: Final = "what-if"
 REFUSED: Final = "refused"
@@ -124,7 +127,7 @@ class _Run:
         self._depth: dict[int, int] = {}
         self._work: list[tuple[float, int, _Worker]] = []  # when it is done, which came first
         self._sequence = 0
-        self._service = 1000.0 / setting.rate
+        self._works = 0  # messages that consumers began to work on
         self._exact = 0.0  # the time as a fraction: work may take less than a millisecond
         self._busy = 0.0
         self._host = VirtualHost("what-if", _Recorder(self))
@@ -139,8 +142,20 @@ class _Run:
 
     def begin(self, worker: _Worker) -> None:
         self._sequence += 1
-        self._busy += self._service
-        heapq.heappush(self._work, (self._exact + self._service, self._sequence, worker))
+        takes = self._working_time()
+        self._busy += takes
+        heapq.heappush(self._work, (self._exact + takes, self._sequence, worker))
+
+    def _working_time(self) -> float:
+        """Return the milliseconds the next message takes.
+
+        Of recorded times a share that goes round by the golden ratio is drawn: spread evenly, the same in every run.
+        """
+        work = self._setting.work
+        if not work:
+            return 1000.0 / self._setting.rate
+        self._works += 1
+        return work[int(self._works * GOLDEN_RATIO % 1.0 * len(work))]
 
     def delivered(self, accepted_at: int, priority: int) -> None:
         wait = self.now - accepted_at

@@ -1,0 +1,185 @@
+"""The event log as a queue: what happens to each message of chosen queues becomes messages of ``amq.events``.
+
+A message holds the events of one queue in one turn of the loop, up to ``EVENTS_MAX``: one for each event would cost ten
+times as much, and who reads them reads many. The queue is durable, so that it can be read by lease and archived; its
+messages are not, so that they cost no disk until a lease holds them. It is bounded in bytes; the oldest go first, which
+its own counters say and nothing else, as with ``amq.ledger``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.ledger_queue import LEDGER_QUEUE
+from annulet.core.address_settings.patterns import AddressPattern
+from annulet.core.events import QueueEvents
+from annulet.core.ledger import LossLedger
+from annulet.core.message import Message, Origin
+from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from annulet.broker.clock import Clock
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.core.reasons import RemovalReason
+    from annulet.core.virtual_host import VirtualHost
+    from annulet.store.catalogue import Catalogue
+
+EVENT_QUEUE: Final = "amq.events"
+"""A reserved name: no client can have declared it for something else."""
+
+EVENT_QUEUE_BYTES: Final = 64 * 1024 * 1024
+"""Bodies the queue holds before the oldest go: the lives of some 250,000 messages, in memory until they are read."""
+
+EVENT_QUEUE_BYTES_LEAST: Final = 1024 * 1024
+
+EVENTS_MAX: Final = 1000
+"""Events of one message: about 100 KiB, a tenth of a millisecond to write as JSON."""
+
+MESSAGE_TYPE: Final = "events"
+
+ACCEPTED: Final = "accepted"
+DELIVERED: Final = "delivered"
+RETURNED: Final = "returned"
+"""What an event may be, beside the reasons for which a message leaves its queue."""
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """One event as JSON. Times are milliseconds since 1970; what is at its default is left out."""
+
+    event: str
+    sequence: int  # of the message in its queue; 0 where many left at once
+    at: int
+    size: int = 0  # body bytes, of what was accepted
+    priority: int | None = None  # of what was accepted
+    expires_at: int = 0  # of what was accepted, by its own time to live; 0: never
+    consumer: str = ""  # who it was delivered to: session and tag; empty: fetched, or by lease
+    count: int = 1  # how many messages left at once
+
+
+class EventBatch(msgspec.Struct):
+    """The body of a message: events of one queue in their order, and what was in it after the last."""
+
+    vhost: str
+    queue: str
+    waiting: int
+    delivering: int
+    events: list[Event]
+
+
+class QueueNotes(QueueEvents):
+    """Takes notes of one queue."""
+
+    def __init__(self, log: EventLog, queue: Queue, clock: Clock) -> None:
+        self.queue = queue
+        self.events: list[Event] = []
+        self._log = log
+        self._clock = clock
+
+    def accepted(self, entry: QueueEntry, now: int) -> None:
+        """Note it, with what a queue decides on."""
+        message = entry.message
+        self._note(Event(ACCEPTED, entry.sequence, now, message.size, message.priority, message.expires_at))
+
+    def delivered(self, entry: QueueEntry, consumer: Consumer | None, now: int) -> None:
+        """Note it, and to whom."""
+        name = "" if consumer is None else f"{consumer.session.name} {consumer.tag}"
+        self._note(Event(DELIVERED, entry.sequence, now, consumer=name))
+
+    def returned(self, entry: QueueEntry, now: int) -> None:
+        """Note it."""
+        self._note(Event(RETURNED, entry.sequence, now))
+
+    def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+        """Note it under its reason. An acknowledgement comes without a time."""
+        self._note(Event(reason.value, entry.sequence, now or self._clock()))
+
+    def emptied(self, count: int, reason: RemovalReason, now: int) -> None:
+        """Note how many."""
+        if count:
+            self._note(Event(reason.value, 0, now, count=count))
+
+    def _note(self, event: Event) -> None:
+        if not self.events:
+            self._log.wants_turn(self)
+        self.events.append(event)
+
+
+class EventLog:
+    """Feeds ``amq.events`` of one virtual host, at the end of the loop turn in which something happened."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        queue_bytes: int = EVENT_QUEUE_BYTES,
+    ) -> None:
+        self._patterns = [AddressPattern(text) for text in patterns]
+        self._loop = loop
+        self._clock = clock
+        self._queue_bytes = queue_bytes
+        self._origin = Origin("", EVENT_QUEUE, "", VIEW)
+        self._noted: list[QueueNotes] = []
+        self._declarations: DurableDeclarations | None = None
+        self._queue: Queue | None = None
+
+    def events_of(self, queue: Queue) -> QueueNotes | None:
+        """Return who takes the notes of a queue that was chosen; never of those the broker feeds itself."""
+        if queue.name in (EVENT_QUEUE, LEDGER_QUEUE) or not any(one.matches(queue.name) for one in self._patterns):
+            return None
+        return QueueNotes(self, queue, self._clock)
+
+    def open(self, host: VirtualHost, catalogue: Catalogue) -> None:
+        """Declare the queue, or take up that of an earlier run. Call it when definitions are restored."""
+        self._declarations = DurableDeclarations(host, catalogue)
+        self._queue = self._declare(self._declarations)
+        if self._noted:
+            self._loop.call_soon(self._flush)
+
+    def wants_turn(self, notes: QueueNotes) -> None:
+        """A queue has its first note: put it into the queue soon."""
+        if not self._noted and self._declarations is not None:
+            self._loop.call_soon(self._flush)
+        self._noted.append(notes)
+
+    def _flush(self) -> None:
+        noted, self._noted = self._noted, []
+        declarations = self._declarations
+        if declarations is None:
+            return
+        if self._queue is None or self._queue.deleted:  # the configuration says that there is one
+            self._queue = self._declare(declarations)
+        now = self._clock()
+        for notes in noted:
+            events, notes.events = notes.events, []
+            for start in range(0, len(events), EVENTS_MAX):
+                message = self._message(declarations.host.name, notes.queue, events[start : start + EVENTS_MAX], now)
+                self._queue.enqueue(message, now)
+
+    def _declare(self, declarations: DurableDeclarations) -> Queue:
+        queue = declarations.host.queues.get(EVENT_QUEUE)
+        if queue is None:
+            queue = declarations.queue(
+                EVENT_QUEUE, now=self._clock(), durable=True, auto_delete=False, server_named=True,
+                arguments={"x-max-bytes": self._queue_bytes, "x-overflow": "ring"},
+            )  # fmt: skip
+        queue.ledger = LossLedger(0)  # or each event that falls out would be a loss
+        return queue
+
+    def _message(self, host_name: str, queue: Queue, events: list[Event], now: int) -> Message:
+        properties = BasicProperties()
+        properties.content_type = "application/json"
+        properties.type = MESSAGE_TYPE
+        properties.timestamp = now // 1000
+        properties.headers = {"queue": queue.name, "events": len(events)}
+        batch = EventBatch(host_name, queue.name, queue.order.count, len(queue.delivering), events)
+        body = msgspec.json.encode(batch)
+        return Message(encode_properties(properties), body, self._origin, accepted_at=now)
