@@ -51,6 +51,10 @@ def test_the_ways_to_split_a_batch() -> None:
         read(partitionBy="key")
 
 
+def test_a_stream_may_take_nothing() -> None:
+    assert (read().non_destructive, read(nonDestructive="true").non_destructive) == (False, True)
+
+
 def test_names_in_any_case_as_spark_hands_them_over() -> None:
     options = read(MAXMESSAGESPERTRIGGER="5", failondataloss="FALSE", OnExistingLease="resume")
     assert (options.messages_max, options.fail_on_data_loss, options.on_existing) == (5, False, "resume")

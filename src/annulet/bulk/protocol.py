@@ -104,6 +104,40 @@ class OpenBrowse(Request, tag="browse.open"):
     selector: str = ""
 
 
+class SequenceRequest(Request, kw_only=True):
+    """What requests of a non-destructive stream have: whose it is, and which numbers its checkpoint means.
+
+    ``reader`` is minted by each run. ``incarnation`` and ``boot`` are the broker's own words of an earlier answer, kept
+    in the checkpoint, empty in a new one; up to ``safe`` the numbers outlive a restart of the broker.
+    """
+
+    queue: str
+    reader: str
+    incarnation: str = ""
+    boot: str = ""
+    safe: int = 0
+    selector: str = ""
+    fail_on_data_loss: bool = True
+
+
+class PlanSequences(SequenceRequest, tag="sequence.plan", kw_only=True):
+    """Plan the batch behind the sequence number ``start``, -1 for a checkpoint without one, up to ``last_sequence``."""
+
+    start: int
+    messages_max: int = ANY
+    bytes_max: int = ANY
+    last_sequence: int = ANY
+
+
+class SplitSequences(SequenceRequest, tag="sequence.split", kw_only=True):
+    """Split the planned batch ``(after, upto]`` of ``rows`` rows into at most ``parts`` ranges."""
+
+    after: int
+    upto: int
+    rows: int
+    parts: int = 1
+
+
 class CommitPublish(Request, tag="publish.commit"):
     """Publish the named stages of a batch, in this order."""
 
@@ -142,6 +176,8 @@ Action = (
     | ListLeases
     | QueueStatus
     | OpenBrowse
+    | PlanSequences
+    | SplitSequences
     | CommitPublish
     | AbortPublish
     | ForgetPublish
@@ -178,7 +214,23 @@ class BrowseTicket(Request, tag="browse"):
     columns: list[str] | None = None
 
 
-Ticket = FetchTicket | BrowseTicket
+class SequenceTicket(SequenceRequest, tag="sequences", kw_only=True):
+    """Read the messages ``(after, upto]`` of a non-destructive stream, which were ``rows`` when they were split.
+
+    Without those up to number ``received``: after a restart of the broker there may be fewer than the client has seen,
+    so they cannot be counted. Of ``shares`` above 1 only the rows of number ``share`` (from 0).
+    """
+
+    after: int
+    upto: int
+    rows: int
+    received: int = 0
+    share: int = 0
+    shares: int = 1
+    columns: list[str] | None = None
+
+
+Ticket = FetchTicket | BrowseTicket | SequenceTicket
 
 
 class PutStage(Request, tag="stage"):

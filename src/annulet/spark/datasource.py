@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
 from annulet.spark.schema import columns_of, read_schema
+from annulet.spark.sequences import AnnuletSequenceReader
 from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
 from annulet.spark.source import AnnuletReader, AnnuletStreamReader
 
@@ -35,9 +36,11 @@ class AnnuletDataSource(DataSource):
         """Plan a batch read."""
         return AnnuletReader(ReadOptions.parse(self.options), columns_of(schema))
 
-    def streamReader(self, schema: StructType) -> AnnuletStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> AnnuletStreamReader | AnnuletSequenceReader:  # noqa: N802 - Spark's
         """Plan a streaming read."""
-        return AnnuletStreamReader(ReadOptions.parse(self.options), columns_of(schema))
+        options = ReadOptions.parse(self.options)
+        reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
+        return reader(options, columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter | AnnuletRejecter:
         """Plan a batch write."""

@@ -33,6 +33,7 @@ READ_OPTIONS: Final = (
     "includeBody",
     "partitionBy",
     "selector",
+    "nonDestructive",
     "retrySeconds",
 )
 WRITE_OPTIONS: Final = (
@@ -76,6 +77,7 @@ class ReadOptions:
     include_body: bool
     by_group: bool
     selector: str
+    non_destructive: bool
     retry_seconds: float
 
     @classmethod
@@ -100,6 +102,7 @@ class ReadOptions:
             include_body=given.flag("includeBody", default=True),
             by_group=partition_by == BY_GROUP,
             selector=given.text("selector") or "",
+            non_destructive=given.flag("nonDestructive", default=False),
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 

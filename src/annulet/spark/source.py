@@ -12,17 +12,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
+from annulet.spark.limits import batch_limits
 from annulet.spark.options import OptionError, ReadOptions
 
 if TYPE_CHECKING:
@@ -146,13 +141,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Acknowledge up to ``start``, and plan the next batch."""
         position = self._start_of(start)
         options = self._options
-        messages_max, bytes_max = options.messages_max, options.bytes_max
-        if isinstance(limit, ReadAllAvailable):
-            messages_max = bytes_max = protocol.ANY
-        elif isinstance(limit, ReadMaxRows):
-            messages_max = limit.max_rows
-        elif isinstance(limit, ReadMaxBytes):
-            bytes_max = limit.max_bytes
+        messages_max, bytes_max = batch_limits(options, limit)
         answer = self._client().act(
             protocol.ExtendLease(
                 virtual_host=options.url.virtual_host,
