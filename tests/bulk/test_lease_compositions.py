@@ -17,7 +17,10 @@ from tests.bulk.test_leases import numbered, opened, read
     ("arguments", "words"),
     [
         ({"x-non-destructive": True}, "'q' is non-destructive: .*same messages for ever; add nonDestructive=true"),
-        ({"x-single-active-consumer": True}, "'q' has single-active-consumer: .*beside it; read it with nonDestructive=true"),
+        (
+            {"x-single-active-consumer": True},
+            "'q' has single-active-consumer: .*beside it; read it with nonDestr",
+        ),
     ],
     ids=["non-destructive", "single active"],
 )

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from annulet.bulk.client import connect
+from annulet.bulk.errors import InvalidRequestError
 from annulet.bulk.protocol import ReleaseLease
 from annulet.bulk.schema import COLUMNS
 from annulet.bulk.url import parse_url
-from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.options import ReadOptions
 from annulet.spark.source import AnnuletStreamReader, split
 
 if TYPE_CHECKING:
@@ -114,9 +116,7 @@ def test_batch_read_of_many_rows_in_many_partitions(spark: SparkSession, broker:
     assert [bytes(row.body) for row in rows] == numbered(12_345)
 
 
-def test_a_batch_read_takes_a_selector_and_a_stream_does_not(
-    spark: SparkSession, broker: BrokerThread, name: str
-) -> None:
+def test_a_batch_read_takes_a_selector(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     for number in range(4):
         broker.publish(name, numbered(1, number), headers={"size": number})
@@ -125,8 +125,34 @@ def test_a_batch_read_takes_a_selector_and_a_stream_does_not(
 
     assert sorted(bytes(row.body) for row in rows) == numbered(2, 2)
     assert "invalid selector" in refused(lambda: read(spark, broker, name, selector="size >").count())
-    with pytest.raises(OptionError, match="cannot choose what a stream takes"):
-        AnnuletStreamReader(ReadOptions.parse({"url": broker.url, "queue": name, "selector": "size > 1"}), [])
+
+
+def test_a_stream_with_a_selector_takes_what_matches(broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    for number in range(6):
+        broker.publish(name, numbered(1, number), headers={"size": number % 3})
+
+    def reader(selector: str) -> AnnuletStreamReader:
+        options = {"url": broker.url, "queue": name, "lease": name, "selector": selector}
+        return AnnuletStreamReader(ReadOptions.parse(options), ["body"])
+
+    def taken(stream: AnnuletStreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        end = stream.latestOffset(start, ReadAllAvailable())
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        return end, [body for batch in batches for body in batch.column("body").to_pylist()]
+
+    stream = reader("size = 1")
+    stream.prepareForTriggerAvailableNow()
+    end, found = taken(stream, stream.initialOffset())
+    assert found == [b"000001", b"000004"]
+    assert taken(stream, end)[1] == []
+    assert broker.pending(name) == 4
+    changed = reader("size = 2")  # the query was started again with another selector
+    later, found = taken(changed, end)
+    assert found == [b"000002", b"000005"]
+    assert broker.bodies(name) == [b"000000", b"000002", b"000003", b"000005"]
+    with pytest.raises(InvalidRequestError, match="option selector: invalid selector"):
+        reader("size =").latestOffset(later, ReadAllAvailable())
 
 
 def test_batch_read_of_an_empty_queue_has_no_rows(spark: SparkSession, broker: BrokerThread, name: str) -> None:

@@ -42,7 +42,7 @@ class OpenLease(Request, tag="lease.open"):
 
 
 class ExtendLease(Request, tag="lease.extend"):
-    """Acknowledge up to ``start`` and offer positions above it."""
+    """Acknowledge up to ``start`` and offer positions above it, of messages that match ``selector`` if it is given."""
 
     lease: str
     generation: int
@@ -50,6 +50,7 @@ class ExtendLease(Request, tag="lease.extend"):
     messages_max: int = ANY
     bytes_max: int = ANY
     last_sequence: int = ANY
+    selector: str = ""
     fail_on_data_loss: bool = True
 
 

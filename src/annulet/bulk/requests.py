@@ -186,9 +186,10 @@ class RequestHandler:
                 messages_max=request.messages_max,
                 bytes_max=request.bytes_max,
                 last_sequence=request.last_sequence,
+                selector=request.selector,
                 fail_on_data_loss=request.fail_on_data_loss,
             )
-            return {"position": end}
+            return {"position": end, "looking": self._leases.looking(host, name, request.last_sequence)}
         if isinstance(request, protocol.AcknowledgeLease):
             await self._leases.acknowledge(host, name, request.generation, request.upto)
             return {}

@@ -18,7 +18,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
 from annulet.spark.limits import batch_limits
-from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,11 +100,6 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
-        if options.selector:
-            raise OptionError(
-                f"option selector: {options.selector!r} cannot choose what a stream takes; filter the data frame, or "
-                "read a queue that is declared with x-selector"
-            )
         self._options = options
         self._columns = columns
         self._initial: Offset | None = None  # Spark asks twice
@@ -142,18 +137,21 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = self._start_of(start)
         options = self._options
         messages_max, bytes_max = batch_limits(options, limit)
-        answer = self._client().act(
-            protocol.ExtendLease(
-                virtual_host=options.url.virtual_host,
-                lease=start["lease"],
-                generation=self._generation,
-                start=position,
-                messages_max=messages_max,
-                bytes_max=bytes_max,
-                last_sequence=self._last_sequence,
-                fail_on_data_loss=options.fail_on_data_loss,
-            )
+        request = protocol.ExtendLease(
+            virtual_host=options.url.virtual_host,
+            lease=start["lease"],
+            generation=self._generation,
+            start=position,
+            messages_max=messages_max,
+            bytes_max=bytes_max,
+            last_sequence=self._last_sequence,
+            selector=options.selector,
+            fail_on_data_loss=options.fail_on_data_loss,
         )
+        answer = self._client().act(request)
+        # A run over what is available ends with an empty batch, so it has to know that there is nothing.
+        while answer["position"] == position and answer["looking"] and self._last_sequence != protocol.ANY:
+            answer = self._client().act(request)
         if answer["position"] == position:
             self._latest = start
         else:
