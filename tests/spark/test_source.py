@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -275,6 +276,25 @@ def test_a_released_lease_is_told_and_may_be_passed_over(
     assert "lease range gone" in text
     batches, _ = run_available(spark, broker, name, tmp_path, lease=name, failOnDataLoss="false")
     assert [body for _, bodies in batches for body in bodies] == numbered(10)  # read again, by explicit choice
+
+
+@pytest.mark.parametrize(
+    ("offset", "text"),
+    [
+        ({}, "the checkpoint cannot be read: its offset {} is damaged"),
+        ({"v": 2, "lease": "l", "owner": "o", "queue": "q", "pos": 1}, "was written by another version"),
+        ({"v": 1, "queue": "q", "sequence": 4, "gap": 0}, "with nonDestructive=true; read as it was begun"),
+        ({"v": 1, "lease": "other", "owner": "o", "queue": "q", "pos": 1}, "reads through lease 'other', option lease"),
+        ({"v": 1, "lease": "l", "owner": "o", "queue": "p", "pos": 1}, "reads queue 'p', option queue says 'q'"),
+    ],
+    ids=["damaged", "version", "sequences", "lease", "queue"],
+)
+def test_a_checkpoint_that_is_not_of_this_query_is_told(offset: dict[str, Any], text: str) -> None:
+    options = ReadOptions.parse({"url": "annulet://127.0.0.1:1", "queue": "q", "lease": "l"})
+    stream = AnnuletStreamReader(options, ["body"])
+    for call in (stream.commit, lambda end: stream.partitions({}, end), lambda start: stream.latestOffset(start, None)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequestError, match=re.escape(text)):
+            call(offset)
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,18 @@ class QueueStatus(Request, tag="queue.status"):
 
 
 class OpenBrowse(Request, tag="browse.open"):
-    """Take a point-in-time view of a queue, of the messages that match a JMS selector if there is one."""
+    """Take a point-in-time view of a queue, of the messages that match a JMS selector if there is one.
+
+    Only of those with sequence numbers ``first`` to ``last`` that were accepted from ``accepted_from`` to
+    ``accepted_upto`` (milliseconds since 1970).
+    """
 
     queue: str
     selector: str = ""
+    first: int = 0
+    last: int = BATCH_MAX
+    accepted_from: int = 0
+    accepted_upto: int = BATCH_MAX
 
 
 class SequenceRequest(Request, kw_only=True):

@@ -13,7 +13,7 @@ from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
-from annulet.bulk.snapshots import SnapshotStore
+from annulet.bulk.snapshots import Bounds, SnapshotStore
 from annulet.core.errors import CoreError
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ class RequestHandler:
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
             try:
-                snapshot, rows = self._snapshots.take(host, queue, request.selector)
+                bounds = Bounds(request.first, request.last, request.accepted_from, request.accepted_upto)
+                snapshot, rows = self._snapshots.take(host, queue, request.selector, bounds)
             except CoreError as error:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places

@@ -90,7 +90,7 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
     """Yield what is alive in ``(after, upto]``, by sequence. Sets ``found.scanned`` when everything was looked at."""
     queue.finish_slices(now)  # else what is on its way back would be nowhere
     pages = queue.order.pages_behind()
-    walk = RowWalk() if pages is None else pages.snapshot([], after + 1)
+    walk = RowWalk() if pages is None else pages.snapshot([]).walk(after + 1, upto)
     scheduled = [entry for entry in queue.schedule.entries() if entry.sequence > after]
     upto = min([upto, *[entry.sequence - 1 for entry in scheduled if not entry.delivery_count]])
     held = [*queue.order.arrived_after(after), *scheduled]

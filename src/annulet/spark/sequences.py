@@ -29,6 +29,7 @@ OFFSET_VERSION: Final = 1
 BROKERS_WORDS: Final = ("incarnation", "boot", "safe")
 """What the broker says of an offset and is told again."""
 
+NAMES_OF_OFFSET: Final = frozenset(("queue", "sequence", "gap"))
 POSITION: Final = "position"
 
 Offset = dict[str, Any]
@@ -171,10 +172,10 @@ class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _check(self, offset: Offset) -> None:
         """Refuse a checkpoint that is not of this query. Raises :class:`InvalidRequestError`."""
-        if offset.get("v") != OFFSET_VERSION or "sequence" not in offset:
+        if offset.get("v") != OFFSET_VERSION or not offset.keys() >= NAMES_OF_OFFSET:
             raise InvalidRequestError(
-                f"the checkpoint was written without nonDestructive=true, or by another version (offset {offset}): "
-                "read as it was begun, or use a new checkpoint"
+                f"the checkpoint cannot be read: its offset {offset} is damaged, or was written by another version or "
+                "without nonDestructive=true; read as it was begun, restore it from a backup, or use a new checkpoint"
             )
         if offset["queue"] != self._options.queue:
             raise InvalidRequestError(
