@@ -1,0 +1,223 @@
+"""Driver, broker and workers killed by SIGKILL at each point of a batch: queries, pipelines, the archive.
+
+A run goes on until all deaths of its list have happened, with a supervisor who starts again whatever has died. Then
+everything must have arrived exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.spark.deaths import sitecustomize
+from tests.spark.test_exactly_once import World, wait_until
+
+SOURCE = Path(__file__).parents[2] / "src"
+DRIVER = Path(__file__).with_name("pipe_driver.py")
+
+URL = "URL"  # of the broker, in a command
+POINTS = ("acquired", "planned", "reading", "staged", "committed", "logged")
+
+
+class Supervisor:
+    """Starts a program again when it has died, and the broker too."""
+
+    def __init__(self, world: World, command: Sequence[str], deaths: Sequence[str]) -> None:
+        self.world = world
+        self.folder = world.folder / "deaths"
+        self.folder.mkdir()
+        self._command = [sys.executable, *(world.broker.bulk_url if word == URL else word for word in command)]
+        for number, death in enumerate(deaths):
+            (self.folder / f"{number:02}-{death}").touch()
+        self._log = world.folder / "program.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+    def left(self) -> int:
+        return sum(1 for path in self.folder.iterdir() if path.name[0].isdigit())
+
+    def look_after(self) -> None:
+        """Start again what has died."""
+        (self.folder / "broker").write_text(str(self.world.broker.pid))
+        if not self.world.broker.is_ready():
+            self.world.broker.kill()
+            self.world.broker.restart()
+            (self.folder / "broker").write_text(str(self.world.broker.pid))
+        if self._process is None or self._process.poll() is not None:
+            path = [str(Path(sitecustomize.__file__).parent), str(SOURCE)]
+            environment = {
+                **os.environ, "PYTHONPATH": os.pathsep.join(path), "ANNULET_DEATHS": str(self.folder),
+                "ANNULET_URL": self.world.broker.bulk_url,
+            }  # fmt: skip
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command, stdout=log, stderr=log, start_new_session=True, env=environment
+                )
+
+    def run_until_all_have_died(self) -> None:
+        """Look after everything; publish a little after each death, so that there is a batch for the next one."""
+        left = self.left()
+
+        def done() -> bool:
+            nonlocal left
+            self.look_after()
+            now = self.left()
+            if now != left and self.world.broker.is_ready():
+                left = now
+                self.world.publish(40)
+            return now == 0
+
+        wait_until(done, f"{left} deaths: {sorted(self.folder.iterdir())}", self)
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        def reached() -> bool:
+            self.look_after()
+            return self.world.broker.is_ready() and condition()
+
+        wait_until(reached, what, self)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextmanager
+def supervised(folder: Path, command: Sequence[str], deaths: Sequence[str]) -> Iterator[Supervisor]:
+    with BrokerProcess(folder / "data", bulk=True) as broker:
+        world = World(folder, broker)
+        world.publish(200)
+        supervisor = Supervisor(world, command, deaths)
+        try:
+            yield supervisor
+        finally:
+            supervisor.kill()
+
+
+def same(found: list[bytes], count: int) -> bool:
+    return Counter(found) == Counter(b"%06d" % number for number in range(count))
+
+
+@pytest.mark.parametrize("name", ["00-planned-driver", "03-planned-worker"])
+def test_only_the_next_death_happens_and_once(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(sitecustomize, "FOLDER", str(tmp_path))
+    monkeypatch.setenv("ANNULET_DRIVER", "1234")
+    monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
+    (tmp_path / name).touch()
+    (tmp_path / "09-reading-driver").touch()
+    sitecustomize.come_to("reading")
+    assert killed == []
+    sitecustomize.come_to("planned")
+    sitecustomize.come_to("planned")
+    assert killed == [1234, os.getpid()][name.endswith("worker") :]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["09-reading-driver", f"done-{name}"]
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        [f"{point}-driver" for point in POINTS[:3]],
+        [f"{point}-driver" for point in POINTS[3:]],
+        [*[f"{point}-broker" for point in POINTS], "reading-worker"],
+    ],
+    ids=["driver-before-the-sink", "driver-in-the-sink", "broker-and-worker"],
+)
+def test_a_query_that_dies_at_each_point_moves_everything_once(tmp_path: Path, deaths: list[str]) -> None:
+    command = [str(DRIVER), URL, str(tmp_path / "checkpoint"), "persistent"]
+    with supervised(tmp_path, command, deaths) as supervisor:
+        world = supervisor.world
+        supervisor.run_until_all_have_died()
+        supervisor.wait_for(lambda: len(world.bodies("out")) >= world.published, "everything to arrive")
+        supervisor.wait_for(lambda: world.bodies("in") == [], "everything to be acknowledged")
+        assert same(world.bodies("out"), world.published)
+
+
+PIPELINE = """
+[pipeline]
+trigger = "1 second"
+
+[sources.orders]
+type = "queue"
+url = "${ANNULET_URL}"
+queue = "in"
+messages_per_trigger = 150
+
+[sinks.files]
+type = "parquet"
+input = "orders"
+path = "files"
+sql = "SELECT body FROM batch"
+
+[sinks.out]
+type = "queue"
+input = "orders"
+url = "${ANNULET_URL}"
+address = "out"
+sql = "SELECT body FROM batch"
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_pipeline_that_dies_writes_files_and_queue_once(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    command = ["-m", "annulet", "pipeline", "run", str(tmp_path / "pipeline.toml")]
+    with supervised(tmp_path, command, ["staged-broker", "committed-driver", "acquired-driver"]) as supervisor:
+        world = supervisor.world
+        supervisor.run_until_all_have_died()
+        supervisor.wait_for(lambda: len(world.bodies("out")) >= world.published, "everything to arrive")
+        supervisor.wait_for(lambda: world.bodies("in") == [], "everything to be acknowledged")
+        assert same(world.bodies("out"), world.published)
+        files = pyarrow.parquet.read_table(tmp_path / "files", columns=["body"]).column("body").to_pylist()
+        assert same(files, world.published)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_an_archive_that_dies_has_every_message_once(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    command = ["-m", "annulet", "pipeline", "archive", str(archive), "--queue", "in", "--trigger", "1 second"]
+    with supervised(tmp_path, command, ["planned-driver", "reading-broker", "logged-driver"]) as supervisor:
+        world = supervisor.world
+        supervisor.run_until_all_have_died()
+        supervisor.wait_for(lambda: world.bodies("in") == [], "everything to be acknowledged")
+        found = pyarrow.parquet.read_table(archive, columns=["body"]).column("body").to_pylist()
+        assert same(found, world.published)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_two_drivers_on_one_checkpoint_move_everything_once(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", bulk=True) as broker:
+        world = World(tmp_path, broker)
+        world.publish()
+        drivers = [world.driver(persistent=False), world.driver(persistent=False)]
+        try:
+            wait_until(lambda: any(driver.process.poll() is not None for driver in drivers), "one to give up")
+            left = [driver for driver in drivers if driver.process.poll() is None]
+            world.publish()
+            world.settle(left[0] if left else world.driver())
+        finally:
+            for driver in world.drivers:
+                driver.kill()
