@@ -25,6 +25,7 @@ from tests.spark.test_exactly_once import World, wait_until
 SOURCE = Path(__file__).parents[2] / "src"
 DRIVER = Path(__file__).with_name("pipe_driver.py")
 
+BATCH_MESSAGES = 150
 URL = "URL"  # of the broker, in a command
 POINTS = ("acquired", "planned", "reading", "staged", "committed", "logged")
 
@@ -43,7 +44,8 @@ class Supervisor:
         self._process: subprocess.Popen[bytes] | None = None
 
     def output(self) -> str:
-        return self._log.read_text(errors="replace")[-6000:]
+        coming = sorted(path.name for path in self.folder.iterdir())
+        return f"{coming}: {self._log.read_text(errors='replace')[-6000:]}"
 
     def left(self) -> int:
         return sum(1 for path in self.folder.iterdir() if path.name[0].isdigit())
@@ -67,19 +69,13 @@ class Supervisor:
                 )
 
     def run_until_all_have_died(self) -> None:
-        """Look after everything; publish a little after each death, so that there is a batch for the next one."""
-        left = self.left()
+        """Look after everything until no death is left."""
 
         def done() -> bool:
-            nonlocal left
             self.look_after()
-            now = self.left()
-            if now != left and self.world.broker.is_ready():
-                left = now
-                self.world.publish(40)
-            return now == 0
+            return self.left() == 0
 
-        wait_until(done, f"{left} deaths: {sorted(self.folder.iterdir())}", self)
+        wait_until(done, "all deaths", self)
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         def reached() -> bool:
@@ -99,7 +95,7 @@ class Supervisor:
 def supervised(folder: Path, command: Sequence[str], deaths: Sequence[str]) -> Iterator[Supervisor]:
     with BrokerProcess(folder / "data", bulk=True) as broker:
         world = World(folder, broker)
-        world.publish(200)
+        world.publish(BATCH_MESSAGES * (len(deaths) + 2))  # a batch for each death, were none of them repeated
         supervisor = Supervisor(world, command, deaths)
         try:
             yield supervisor
@@ -150,15 +146,15 @@ def test_a_query_that_dies_at_each_point_moves_everything_once(tmp_path: Path, d
         assert same(world.bodies("out"), world.published)
 
 
-PIPELINE = """
+PIPELINE = f"""
 [pipeline]
 trigger = "1 second"
 
 [sources.orders]
 type = "queue"
-url = "${ANNULET_URL}"
+url = "${{ANNULET_URL}}"
 queue = "in"
-messages_per_trigger = 150
+messages_per_trigger = {BATCH_MESSAGES}
 
 [sinks.files]
 type = "parquet"
@@ -169,7 +165,7 @@ sql = "SELECT body FROM batch"
 [sinks.out]
 type = "queue"
 input = "orders"
-url = "${ANNULET_URL}"
+url = "${{ANNULET_URL}}"
 address = "out"
 sql = "SELECT body FROM batch"
 """
