@@ -14,13 +14,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.parquet
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
+from annulet.spark.options import ReadOptions, WriteOptions
+from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWriter
+from annulet.spark.source import AnnuletStreamReader
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
 from tests.spark.test_exactly_once import World, wait_until
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import BrokerThread
 
 SOURCE = Path(__file__).parents[2] / "src"
 DRIVER = Path(__file__).with_name("pipe_driver.py")
@@ -122,6 +130,105 @@ def test_only_the_next_death_happens_and_once(tmp_path: Path, name: str, monkeyp
     sitecustomize.come_to("planned")
     assert killed == [1234, os.getpid()][name.endswith("worker") :]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["09-reading-driver", f"done-{name}"]
+
+
+class Death(Exception):
+    """The driver dies here."""
+
+
+class MiniatureDriver:
+    """Calls source and sink as Spark does (spark-notes 2.2), with its two logs, and dies where it is told to."""
+
+    def __init__(self, url: str, queue: str, target: str) -> None:
+        self.options = {"url": url, "queue": queue, "lease": queue, "maxMessagesPerTrigger": "4"}
+        self.schema = StructType([StructField("body", BinaryType())])
+        self.target = target
+        self.offsets: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.commits = 0
+        self.deaths: list[str] = []
+
+    def come_to(self, point: str) -> None:
+        if self.deaths and self.deaths[0] == point:
+            raise Death(self.deaths.pop(0))
+
+    def run(self) -> None:
+        """Run from the logs on, in new objects, until there is nothing more."""
+        source = AnnuletStreamReader(ReadOptions.parse(self.options), ["body"])
+        sink = AnnuletStreamWriter(
+            WriteOptions.parse({"url": self.options["url"], "address": self.target}), self.schema
+        )
+        while True:
+            if self.commits == len(self.offsets):
+                start = self.offsets[-1][1] if self.offsets else source.initialOffset()
+                if self.offsets:
+                    self.come_to("logged")
+                end = source.latestOffset(start, source.getDefaultReadLimit())
+                if end == start:
+                    return
+                self.come_to("acquired")
+                self.offsets.append((start, end))
+                if self.commits:
+                    source.commit(start)
+            self._batch(source, sink, *self.offsets[-1])
+            self.commits += 1
+
+    def _batch(
+        self, source: AnnuletStreamReader, sink: AnnuletStreamWriter, start: dict[str, Any], end: dict[str, Any]
+    ) -> None:
+        batch = len(self.offsets) - 1
+        self.come_to("planned")
+        messages = []
+        for number, part in enumerate(source.partitions(start, end)):
+            Task.properties = {QUERY_PROPERTY: self.target, BATCH_PROPERTY: str(batch)}
+            Task.number = number
+            messages.append(sink.write(source.read(part)))
+            self.come_to("reading")
+        self.come_to("staged")
+        sink.commit(messages, batch)
+        self.come_to("committed")
+
+
+class Task:
+    """What a task knows of itself."""
+
+    properties: ClassVar[dict[str, str]] = {}
+    number: ClassVar[int] = 0
+
+    @classmethod
+    def get(cls) -> type[Task]:
+        return cls
+
+    @classmethod
+    def getLocalProperty(cls, name: str) -> str:  # noqa: N802 - Spark's name
+        return cls.properties[name]
+
+    @classmethod
+    def partitionId(cls) -> int:  # noqa: N802
+        return cls.number
+
+    @classmethod
+    def taskAttemptId(cls) -> int:  # noqa: N802
+        return cls.number
+
+
+def test_everything_is_moved_once_wherever_the_driver_dies(
+    broker: BrokerThread, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short form of what follows: Spark's order of calls without Spark."""
+    monkeypatch.setattr("annulet.spark.sink.TaskContext", Task)
+    broker.declare(name, f"{name}-out")
+    broker.publish(name, [b"%06d" % number for number in range(40)])
+    driver = MiniatureDriver(broker.url, name, f"{name}-out")
+    driver.deaths = [point for point in POINTS for _ in range(2)]
+    died = 0
+    while driver.deaths:
+        with pytest.raises(Death):
+            driver.run()
+        died += 1
+    driver.run()
+    assert died == 2 * len(POINTS)
+    assert broker.bodies(f"{name}-out") == [b"%06d" % number for number in range(40)]
+    assert broker.bodies(name) == []
 
 
 @pytest.mark.soak
