@@ -52,6 +52,9 @@ def test_finds_in_a_deep_backlog_in_turns() -> None:
     queue = deep.queue
     taker = SelectorTaker(queue, "l", "seven = 2", NOW)
     assert taker.looking(0)
+    queue.pause(NOW)
+    assert not taker.looking(0)
+    queue.resume(NOW)
     found: list[int] = []
     while taker.looking(1000):
         found += sequences(taker, queue, 500, last=1000)

@@ -51,13 +51,18 @@ class SelectorTaker:
         return self._consumer.cancelled
 
     def looking(self, last_sequence: int) -> bool:
-        """Say whether something in a deep backlog was not looked at, up to ``last_sequence`` (0: no limit)."""
-        lanes = self._queue.lanes
+        """Say whether something in a deep backlog is still to be looked at, up to ``last_sequence`` (0: no limit).
+
+        Not while the queue is paused or has as much in delivery as it may: it would be waited for without end.
+        """
+        queue = self._queue
+        lanes = queue.lanes
         stock = lanes.stock if isinstance(lanes, DeepLanes) else None
-        match_class = self._queue.matchers.class_of(self._consumer)
-        if stock is None or not stock.count or match_class is None:
+        match_class = queue.matchers.class_of(self._consumer)
+        full = 0 <= queue.settings.in_flight_max <= len(queue.delivering)
+        if stock is None or not stock.count or match_class is None or queue.halted or full:
             return False
-        end = self._queue.next_sequence
+        end = queue.next_sequence
         return match_class.frontier < (min(end, last_sequence + 1) if last_sequence else end)
 
     def take(self, messages_max: int, bytes_max: int, last_sequence: int, now: int) -> list[QueueEntry]:
