@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from annulet.spark.options import ReadOptions, WriteOptions
+from annulet.spark.sequences import AnnuletSequenceReader
 from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWriter
 from annulet.spark.source import AnnuletStreamReader
 from tests.broker_process import BrokerProcess
@@ -139,8 +140,10 @@ class Death(Exception):
 class MiniatureDriver:
     """Calls source and sink as Spark does (spark-notes 2.2), with its two logs, and dies where it is told to."""
 
-    def __init__(self, url: str, queue: str, target: str) -> None:
-        self.options = {"url": url, "queue": queue, "lease": queue, "maxMessagesPerTrigger": "4"}
+    def __init__(self, url: str, queue: str, target: str, *, taking: bool = True) -> None:
+        self.options = {"url": url, "queue": queue, "maxMessagesPerTrigger": "4"}
+        self.options |= {"lease": queue} if taking else {"nonDestructive": "true"}
+        self.reader = AnnuletStreamReader if taking else AnnuletSequenceReader
         self.schema = StructType([StructField("body", BinaryType())])
         self.target = target
         self.offsets: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -149,11 +152,14 @@ class MiniatureDriver:
 
     def come_to(self, point: str) -> None:
         if self.deaths and self.deaths[0] == point:
-            raise Death(self.deaths.pop(0))
+            self.die(self.deaths.pop(0))
+
+    def die(self, point: str) -> None:
+        raise Death(point)
 
     def run(self) -> None:
         """Run from the logs on, in new objects, until there is nothing more."""
-        source = AnnuletStreamReader(ReadOptions.parse(self.options), ["body"])
+        source = self.reader(ReadOptions.parse(self.options), ["body"])
         sink = AnnuletStreamWriter(
             WriteOptions.parse({"url": self.options["url"], "address": self.target}), self.schema
         )
@@ -173,7 +179,11 @@ class MiniatureDriver:
             self.commits += 1
 
     def _batch(
-        self, source: AnnuletStreamReader, sink: AnnuletStreamWriter, start: dict[str, Any], end: dict[str, Any]
+        self,
+        source: AnnuletStreamReader | AnnuletSequenceReader,
+        sink: AnnuletStreamWriter,
+        start: dict[str, Any],
+        end: dict[str, Any],
     ) -> None:
         batch = len(self.offsets) - 1
         self.come_to("planned")
@@ -186,6 +196,18 @@ class MiniatureDriver:
         self.come_to("staged")
         sink.commit(messages, batch)
         self.come_to("committed")
+
+
+class DriverOfMortalBroker(MiniatureDriver):
+    """Lives on when the broker is killed at a point and started again."""
+
+    def __init__(self, broker: BrokerProcess, *, taking: bool) -> None:
+        super().__init__(broker.bulk_url, "in", "out", taking=taking)
+        self.broker = broker
+
+    def die(self, point: str) -> None:
+        self.broker.kill()
+        self.broker.restart()
 
 
 class Task:
@@ -211,15 +233,16 @@ class Task:
         return cls.number
 
 
+@pytest.mark.parametrize("taking", [True, False], ids=["lease", "non-destructive"])
 def test_everything_is_moved_once_wherever_the_driver_dies(
-    broker: BrokerThread, name: str, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerThread, name: str, monkeypatch: pytest.MonkeyPatch, *, taking: bool
 ) -> None:
     """The short form of what follows: Spark's order of calls without Spark."""
     monkeypatch.setattr("annulet.spark.sink.TaskContext", Task)
     broker.declare(name, f"{name}-out")
     broker.publish(name, [b"%06d" % number for number in range(40)])
-    driver = MiniatureDriver(broker.url, name, f"{name}-out")
-    driver.deaths = [point for point in POINTS for _ in range(2)]
+    driver = MiniatureDriver(broker.url, name, f"{name}-out", taking=taking)
+    driver.deaths = [*POINTS, *POINTS]
     died = 0
     while driver.deaths:
         with pytest.raises(Death):
@@ -228,7 +251,24 @@ def test_everything_is_moved_once_wherever_the_driver_dies(
     driver.run()
     assert died == 2 * len(POINTS)
     assert broker.bodies(f"{name}-out") == [b"%06d" % number for number in range(40)]
-    assert broker.bodies(name) == []
+    assert broker.bodies(name) == ([] if taking else broker.bodies(f"{name}-out"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("taking", [True, False], ids=["lease", "non-destructive"])
+def test_everything_is_moved_once_wherever_the_broker_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, taking: bool
+) -> None:
+    monkeypatch.setattr("annulet.spark.sink.TaskContext", Task)
+    with BrokerProcess(tmp_path / "data", bulk=True) as broker:
+        world = World(tmp_path, broker)
+        world.publish(4 * (len(POINTS) + 2))
+        driver = DriverOfMortalBroker(broker, taking=taking)
+        driver.deaths = [*POINTS]
+        driver.run()
+        assert driver.deaths == []
+        assert same(world.bodies("out"), world.published)
+        assert len(world.bodies("in")) == (0 if taking else world.published)
 
 
 @pytest.mark.soak
