@@ -91,8 +91,8 @@ def test_an_interrupted_read_goes_on_behind_what_it_has(
     interrupted = []
 
     def interrupt(self: BulkClient, stream: Any) -> Any:
-        for batch in chunks(self, stream):
-            yield batch
+        for batch, place in chunks(self, stream):
+            yield batch, place
             if not interrupted:
                 interrupted.append(batch.num_rows)
                 raise self._translate(OSError("connection reset"))
