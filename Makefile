@@ -33,8 +33,9 @@ bench: setup ## RabbitMQ and Annulet in turn under the same load and with the sa
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
 
-bench-spark: setup ## streaming keep_last beside Spark's own state API with a state for each key: rates and ratio
+bench-spark: setup ## streaming keep_last beside Spark's own state API, queues beside Parquet files: rates and ratios
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_operators $(BENCH)
+	@$(PYTHON_OF_VENV) -m benchmarks.spark_transfer $(TRANSFER)
 
 soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples, make deep
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-soak} $(PYTHON_OF_VENV) -m pytest -m "soak or hypothesis" --timeout=3600 $(PYTEST)

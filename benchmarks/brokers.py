@@ -34,9 +34,10 @@ class BrokerError(RuntimeError):
 class Running:
     """A broker that accepts connections."""
 
-    def __init__(self, port: int, process_id: int) -> None:
+    def __init__(self, port: int, process_id: int, bulk_port: int = 0) -> None:
         self.port = port  # AMQP 0-9-1, on 127.0.0.1
         self.process_id = process_id  # whose CPU and memory are measured
+        self.bulk_port = bulk_port  # Annulet's bulk transfer, on 127.0.0.1; 0 = it has none
 
 
 def free_port() -> int:
@@ -108,10 +109,10 @@ class Annulet:
     @contextlib.contextmanager
     def serving(self, folder: Path) -> Iterator[Running]:
         """Start it with the data in a folder, which may be what an earlier start left; stop it at the end."""
-        port, log = free_port(), folder / "log"
+        port, bulk_port, log = free_port(), free_port(), folder / "log"
         command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(folder / "data")]
         command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
-        command += ["--bulk", f"127.0.0.1:{free_port()}", "--stomp", "off"]
+        command += ["--bulk", f"127.0.0.1:{bulk_port}", "--stomp", "off"]
         environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -119,7 +120,7 @@ class Annulet:
             )
             try:
                 wait_until(lambda: answers(port), process, log)
-                yield Running(port, process.pid)
+                yield Running(port, process.pid, bulk_port)
             finally:
                 stop(process, process.pid)
 

@@ -16,8 +16,11 @@ from tests.bulk.test_leases import numbered, opened, read
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"x-non-destructive": True}, "'q' is non-destructive: .*same messages for ever; read it as a batch"),
-        ({"x-single-active-consumer": True}, "'q' has single-active-consumer: .*beside it; read it as a batch"),
+        ({"x-non-destructive": True}, "'q' is non-destructive: .*same messages for ever; add nonDestructive=true"),
+        (
+            {"x-single-active-consumer": True},
+            "'q' has single-active-consumer: .*beside it; read it with nonDestr",
+        ),
     ],
     ids=["non-destructive", "single active"],
 )

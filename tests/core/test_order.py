@@ -36,6 +36,8 @@ def test_order_is_that_of_a_sorted_list(commands):
         assert order.count == len(model)
         assert sorted(entry for entry in order.snapshot() if entry.state != REMOVED) == model
         assert order.first() is (model[0] if model else None)
+        later = [entry for entry in model if entry.sequence > choice]
+        assert sorted(entry for entry in order.arrived_after(choice) if entry.state != REMOVED) == later
 
 
 def test_holes_are_swept_out():

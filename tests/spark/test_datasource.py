@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import pyspark_annulet
+from annulet.bulk.schema import COLUMNS
 from annulet.spark.datasource import FORMAT, AnnuletDataSource
 from annulet.spark.options import OptionError
 from annulet.spark.schema import read_schema
@@ -26,8 +27,8 @@ def test_spark_finds_the_format_by_itself() -> None:
 
 
 def test_the_schema_follows_the_options_and_needs_no_broker() -> None:
-    assert source(queue="q").schema() == read_schema(include_body=True)
-    assert source(queue="q", includeBody="false").schema() == read_schema(include_body=False)
+    assert source(queue="q").schema() == read_schema(COLUMNS)
+    assert source(queue="q", includeBody="false").schema() == read_schema([name for name in COLUMNS if name != "body"])
 
 
 def test_planning_needs_no_broker() -> None:

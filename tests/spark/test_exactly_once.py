@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pika
 import pytest
@@ -27,7 +28,13 @@ PATIENCE_SECONDS = 180.0
 """Before a step counts as hung; nothing is measured by it."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, driver: Driver | None = None) -> None:
+class Talking(Protocol):
+    """A program whose last words help when it hangs."""
+
+    def output(self) -> str: ...
+
+
+def wait_until(condition: Callable[[], bool], what: str, driver: Talking | None = None) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"still waiting: {what}; {'' if driver is None else driver.output()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.bulk.schema import COLUMNS
 from annulet.spark.options import (
     BYTES_PER_TRIGGER,
     MESSAGES_PER_TRIGGER,
@@ -33,7 +34,7 @@ def test_defaults_of_a_read() -> None:
     assert (options.messages_max, options.bytes_max, options.partitions) == (
         MESSAGES_PER_TRIGGER, BYTES_PER_TRIGGER, PARTITIONS,
     )  # fmt: skip
-    assert (options.fail_on_data_loss, options.include_body, options.retry_seconds) == (True, True, 60.0)
+    assert (options.fail_on_data_loss, options.columns, options.retry_seconds) == (True, COLUMNS, 60.0)
     assert (options.url.user, options.url.host, options.url.port) == ("user", "broker", 9000)
 
 
@@ -49,6 +50,21 @@ def test_the_ways_to_split_a_batch() -> None:
     )  # fmt: skip
     with pytest.raises(OptionError, match="partitionBy: 'key' is unknown; choose position or group"):
         read(partitionBy="key")
+
+
+def test_the_ways_to_choose_columns() -> None:
+    assert set(COLUMNS) - set(read(includeBody="false", includeHeaders="false").columns) == {"body", "properties"}
+    assert read(columns="body, position").columns == ("body", "position")
+    with pytest.raises(OptionError, match="option columns: column 'bdy' is unknown; did you mean 'body'"):
+        read(columns="bdy")
+    with pytest.raises(OptionError, match="option columns: columns body, body: one is named twice"):
+        read(columns="body,body")
+    with pytest.raises(OptionError, match="columns names 'body', which another option leaves out"):
+        read(columns="body", includeBody="false")
+
+
+def test_a_stream_may_take_nothing() -> None:
+    assert (read().non_destructive, read(nonDestructive="true").non_destructive) == (False, True)
 
 
 def test_names_in_any_case_as_spark_hands_them_over() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from annulet.bulk.client import connect
+from annulet.bulk.errors import InvalidRequestError
 from annulet.bulk.protocol import ReleaseLease
 from annulet.bulk.schema import COLUMNS
 from annulet.bulk.url import parse_url
-from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.options import ReadOptions
 from annulet.spark.source import AnnuletStreamReader, split
 
 if TYPE_CHECKING:
@@ -114,9 +117,7 @@ def test_batch_read_of_many_rows_in_many_partitions(spark: SparkSession, broker:
     assert [bytes(row.body) for row in rows] == numbered(12_345)
 
 
-def test_a_batch_read_takes_a_selector_and_a_stream_does_not(
-    spark: SparkSession, broker: BrokerThread, name: str
-) -> None:
+def test_a_batch_read_takes_a_selector(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     for number in range(4):
         broker.publish(name, numbered(1, number), headers={"size": number})
@@ -125,8 +126,34 @@ def test_a_batch_read_takes_a_selector_and_a_stream_does_not(
 
     assert sorted(bytes(row.body) for row in rows) == numbered(2, 2)
     assert "invalid selector" in refused(lambda: read(spark, broker, name, selector="size >").count())
-    with pytest.raises(OptionError, match="cannot choose what a stream takes"):
-        AnnuletStreamReader(ReadOptions.parse({"url": broker.url, "queue": name, "selector": "size > 1"}), [])
+
+
+def test_a_stream_with_a_selector_takes_what_matches(broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    for number in range(6):
+        broker.publish(name, numbered(1, number), headers={"size": number % 3})
+
+    def reader(selector: str) -> AnnuletStreamReader:
+        options = {"url": broker.url, "queue": name, "lease": name, "selector": selector}
+        return AnnuletStreamReader(ReadOptions.parse(options), ["body"])
+
+    def taken(stream: AnnuletStreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        end = stream.latestOffset(start, ReadAllAvailable())
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        return end, [body for batch in batches for body in batch.column("body").to_pylist()]
+
+    stream = reader("size = 1")
+    stream.prepareForTriggerAvailableNow()
+    end, found = taken(stream, stream.initialOffset())
+    assert found == [b"000001", b"000004"]
+    assert taken(stream, end)[1] == []
+    assert broker.pending(name) == 4
+    changed = reader("size = 2")  # the query was started again with another selector
+    later, found = taken(changed, end)
+    assert found == [b"000002", b"000005"]
+    assert broker.bodies(name) == [b"000000", b"000002", b"000003", b"000005"]
+    with pytest.raises(InvalidRequestError, match="option selector: invalid selector"):
+        reader("size =").latestOffset(later, ReadAllAvailable())
 
 
 def test_batch_read_of_an_empty_queue_has_no_rows(spark: SparkSession, broker: BrokerThread, name: str) -> None:
@@ -249,6 +276,25 @@ def test_a_released_lease_is_told_and_may_be_passed_over(
     assert "lease range gone" in text
     batches, _ = run_available(spark, broker, name, tmp_path, lease=name, failOnDataLoss="false")
     assert [body for _, bodies in batches for body in bodies] == numbered(10)  # read again, by explicit choice
+
+
+@pytest.mark.parametrize(
+    ("offset", "text"),
+    [
+        ({}, "the checkpoint cannot be read: its offset {} is damaged"),
+        ({"v": 2, "lease": "l", "owner": "o", "queue": "q", "pos": 1}, "was written by another version"),
+        ({"v": 1, "queue": "q", "sequence": 4, "gap": 0}, "with nonDestructive=true; read as it was begun"),
+        ({"v": 1, "lease": "other", "owner": "o", "queue": "q", "pos": 1}, "reads through lease 'other', option lease"),
+        ({"v": 1, "lease": "l", "owner": "o", "queue": "p", "pos": 1}, "reads queue 'p', option queue says 'q'"),
+    ],
+    ids=["damaged", "version", "sequences", "lease", "queue"],
+)
+def test_a_checkpoint_that_is_not_of_this_query_is_told(offset: dict[str, Any], text: str) -> None:
+    options = ReadOptions.parse({"url": "annulet://127.0.0.1:1", "queue": "q", "lease": "l"})
+    stream = AnnuletStreamReader(options, ["body"])
+    for call in (stream.commit, lambda end: stream.partitions({}, end), lambda start: stream.latestOffset(start, None)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequestError, match=re.escape(text)):
+            call(offset)
 
 
 @pytest.mark.parametrize(

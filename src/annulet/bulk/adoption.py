@@ -50,17 +50,18 @@ def check_queue(queue: Queue) -> None:
     if not queue.durable:
         raise RefusedError(
             f"queue {queue.name!r} is not durable, so a stream could not be repeated after a restart: "
-            "declare it durable, or read it as a batch (spark.read)"
+            "declare it durable, or read it as a batch (spark.read) or with nonDestructive=true"
         )
     if queue.settings.non_destructive:
         raise RefusedError(
             f"queue {queue.name!r} is non-destructive: reading takes nothing out of it, so a stream would be given the "
-            "same messages for ever; read it as a batch (spark.read)"
+            "same messages for ever; add nonDestructive=true, or read it as a batch (spark.read)"
         )
     if queue.settings.single_active_consumer:
         raise RefusedError(
             f"queue {queue.name!r} has single-active-consumer: one consumer at a time gets its messages, but a lease "
-            "takes them beside it; read it as a batch (spark.read), or stream from a queue without that setting"
+            "takes them beside it; read it with nonDestructive=true or as a batch (spark.read), or stream from a queue "
+            "without that setting"
         )
 
 

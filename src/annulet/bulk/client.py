@@ -76,22 +76,19 @@ class BulkClient:
         """
         return self._repeat(lambda: self._act(request))
 
-    def get(self, ticket: protocol.FetchTicket | protocol.BrowseTicket) -> Iterator[pa.RecordBatch]:
+    def get(self, ticket: protocol.Ticket) -> Iterator[pa.RecordBatch]:
         """Stream the batches of a ticket. An interrupted stream goes on after the rows that were received.
 
-        That is after so many of them, or after the place that the broker said with the last batch.
+        That is after so many of them, or after the place that the broker said with the last batch. A
+        :class:`~annulet.bulk.protocol.SequenceTicket` has to ask for the column ``position`` for that.
         """
-        received = ticket.skip
         deadline = None
         attempt = 0
         while True:
             try:
-                reader = self._open_stream(ticket, received)
+                reader = self._open_stream(ticket)
                 for batch, place in self._chunks(reader):
-                    if place is None:
-                        received += batch.num_rows
-                    else:
-                        ticket, received = msgspec.structs.replace(ticket, after=place), 0
+                    ticket = _behind(ticket, batch, place)
                     deadline, attempt = None, 0
                     yield batch
             except (UnavailableError, TokenExpiredError) as error:
@@ -194,9 +191,9 @@ class BulkClient:
                 place = chunk.app_metadata
                 yield chunk.data, None if place is None else int(place.to_pybytes())
 
-    def _open_stream(self, ticket: protocol.Request, skip: int) -> Any:
+    def _open_stream(self, ticket: protocol.Ticket) -> Any:
         self._log_in_if_needed()
-        encoded = flight.Ticket(msgspec.json.encode(msgspec.structs.replace(ticket, skip=skip)))
+        encoded = flight.Ticket(msgspec.json.encode(ticket))
         return self._call(lambda: self._client_now().do_get(encoded, self._options()))
 
     def _log_in_if_needed(self) -> None:
@@ -262,6 +259,16 @@ class BulkClient:
             ) from error
         self.close()
         self._sleep(pause)
+
+
+def _behind(ticket: protocol.Ticket, batch: pa.RecordBatch, place: int | None) -> protocol.Ticket:
+    """Return the ticket for what comes behind a batch that was received."""
+    if isinstance(ticket, protocol.SequenceTicket):
+        received = batch.column("position")[-1].as_py() if batch.num_rows else ticket.received
+        return msgspec.structs.replace(ticket, received=received)
+    if place is None:
+        return msgspec.structs.replace(ticket, skip=ticket.skip + batch.num_rows)
+    return msgspec.structs.replace(ticket, after=place, skip=0)
 
 
 def tls_options(url: BulkUrl) -> dict[str, Any]:

@@ -7,7 +7,7 @@ it. Its places are sequences, so what has left moves nothing else to another tas
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -21,7 +21,6 @@ from annulet.core.retroactive import copy_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.management.selection import Selection
     from annulet.core.message import Message
     from annulet.core.paging import EntryPages
     from annulet.core.queue import Queue
@@ -35,10 +34,17 @@ SLICE_BYTES: Final = 256 << 10
 """Body bytes of those that are objects, of one turn, but for the last message."""
 
 
+class Selecting(Protocol):
+    """What says which messages a view shows."""
+
+    def matches(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is meant."""
+
+
 class QueueView:
     """What is there now. ``count``: messages; ``places``: above the first number, up to the second."""
 
-    def __init__(self, queue: Queue, pages: EntryPages, selection: Selection) -> None:
+    def __init__(self, queue: Queue, pages: EntryPages, selection: Selecting) -> None:
         self._view = DeepView(queue, pages, delivering=True)
         self._selection = selection
         self.count = self._view.size
@@ -52,7 +58,7 @@ class QueueView:
 class ViewRead:
     """One pass over some places of a view. Lives on the broker's loop."""
 
-    def __init__(self, view: DeepView, selection: Selection, after: int, upto: int, skip: int) -> None:
+    def __init__(self, view: DeepView, selection: Selecting, after: int, upto: int, skip: int) -> None:
         self._queue = view.queue
         self._selection = selection
         self._scan = view.by_sequence(after, upto)

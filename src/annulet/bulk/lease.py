@@ -26,11 +26,13 @@ from annulet.broker.leased import (
     REJECTED_FLAG,
     TRANSIENT_FLAG,
 )
+from annulet.bulk.gaps import Gaps
 from annulet.bulk.schema import Row
 from annulet.core.entry import DELIVERING
 from annulet.store.definitions import LeaseRecord
 
 if TYPE_CHECKING:
+    from annulet.bulk.taker import SelectorTaker
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
@@ -98,7 +100,7 @@ class Lease:
         "acknowledged",
         "active_at",
         "created_at",
-        "gap",
+        "gaps",
         "generated",
         "generation",
         "held",
@@ -112,6 +114,7 @@ class Lease:
         "queue_id",
         "queue_name",
         "released",
+        "taker",
     )
 
     def __init__(self, host: str, name: str, queue: Queue, *, generated: bool, now: int) -> None:
@@ -129,8 +132,9 @@ class Lease:
         self.acknowledged = 0  # positions up to here are done
         self.last = 0  # highest position ever given out
         self.held: dict[int, HeldMessage] = {}  # by position, ascending; positions above ``acknowledged`` only
-        self.gap = 0  # positions that were lost and passed over because failOnDataLoss was false
+        self.gaps = Gaps()  # positions that were lost and passed over because failOnDataLoss was false
         self.released = False
+        self.taker: SelectorTaker | None = None  # of a stream that takes only what a selector admits
         self.lock = asyncio.Lock()
 
     @property
@@ -183,6 +187,6 @@ class Lease:
             "last": self.last,
             "held": len(self.held),
             "held_bytes": sum(message.entry.message.size for message in self.held.values()),
-            "gap": self.gap,
+            "gap": self.gaps.count,
             "pending": queue.order.count,
         }

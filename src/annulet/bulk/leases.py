@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import SEQUENCE_MASK, unpack_positions
+from annulet.bulk.acquisition import SLICE, Room, acquire, make_durable, stop_choosing
 from annulet.bulk.adoption import (
     LeaseRequest,
     check_queue,
@@ -32,19 +33,15 @@ from annulet.bulk.errors import (
     LeaseGoneError,
     NotFoundError,
     RefusedError,
-    UnavailableError,
 )
-from annulet.bulk.lease import HeldMessage, Lease, hold, pack_positions, unpack
+from annulet.bulk.lease import HeldMessage, Lease, pack_positions, unpack
 from annulet.bulk.rejection import mark_rejected
-from annulet.core.bodies import exchange
 from annulet.core.errors import CoreError
-from annulet.core.message import Message
 from annulet.store.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.bulk.schema import Row
-    from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
 logger = structlog.get_logger(__name__)
@@ -52,9 +49,6 @@ logger = structlog.get_logger(__name__)
 GENERATED_LEASE_IDLE_MAX: Final = 6 * 3600 * 1000
 """Milliseconds after which an unused lease with a generated name gives its messages back. Only its own checkpoint can
 come back to it; six hours outlast a night's maintenance. A lease the user named has no limit."""
-
-SLICE: Final = 2000
-"""Messages acquired or settled before other work gets a turn: about 10 ms."""
 
 GENERATION_BITS: Final = 48
 """Bits of the number a new lease's generations start from, at random: two leases of one name never share one."""
@@ -131,7 +125,7 @@ class LeaseManager:
             if not request.fresh:
                 lease.owner = request.owner
             lease.active_at = self._broker.clock()
-            lease.gap += gap
+            lease.gaps.note(request.position - gap, request.position)
             self._broker.catalogue.set_lease(lease.record())
             self._enter(lease)
         logger.info("lease opened", lease=lease.name, queue=lease.queue_name, generation=lease.generation, gap=gap)
@@ -167,7 +161,7 @@ class LeaseManager:
 
     # ------------------------------------------------------------------ extend and acknowledge
 
-    async def extend(
+    async def extend(  # noqa: PLR0913 - one keyword per field of the request
         self,
         host: str,
         name: str,
@@ -177,13 +171,15 @@ class LeaseManager:
         messages_max: int = -1,
         bytes_max: int = -1,
         last_sequence: int = -1,
+        selector: str = "",
         fail_on_data_loss: bool = True,
     ) -> int:
         """Acknowledge up to ``start``, then offer positions above it: those already held first, then new messages.
 
         At most ``messages_max`` positions and ``bytes_max`` body bytes (-1: no limit; one message always fits); new
-        ones only up to the queue's sequence number ``last_sequence`` (-1: no limit). Returns the end position;
-        ``start`` when there is nothing. Repeatable for one ``start``. Everything is durable when this returns.
+        ones only up to the queue's sequence number ``last_sequence`` (-1: no limit), and only what ``selector`` admits.
+        Returns the end position; ``start`` when there is nothing, or nothing was found yet. Repeatable for one
+        ``start``. Everything is durable when this returns.
         """
         lease = self._lease(host, name, generation)
         async with lease.lock:
@@ -196,9 +192,12 @@ class LeaseManager:
             full = end > start and (messages_max == end - start or 0 <= bytes_max <= size)
             try:
                 if end == lease.last and not full and last_sequence != 0:
-                    rest_messages = -1 if messages_max < 0 else messages_max - (end - start)
-                    rest_bytes = -1 if bytes_max < 0 else bytes_max - size
-                    await self._acquire(lease, taken, rest_messages, rest_bytes, max(last_sequence, 0))
+                    rest = Room(
+                        -1 if messages_max < 0 else messages_max - (end - start),
+                        -1 if bytes_max < 0 else bytes_max - size,
+                        max(last_sequence, 0),
+                    )
+                    await acquire(self._broker, lease, taken, rest, selector)
                 if settled or taken:
                     await self._register(lease, start, taken)
             except BaseException:  # nobody was told of these messages, so they go back
@@ -206,6 +205,11 @@ class LeaseManager:
                 raise
             lease.active_at = self._broker.clock()
         return end + len(taken)
+
+    def looking(self, host: str, name: str, last_sequence: int) -> bool:
+        """Say whether a selector has more to look at in a deep backlog, up to ``last_sequence`` (-1: no limit)."""
+        taker = self._find(host, name).taker
+        return taker is not None and taker.looking(max(last_sequence, 0))
 
     async def acknowledge(self, host: str, name: str, generation: int, upto: int) -> None:
         """Everything up to ``upto`` is done. Cumulative and repeatable; durable when this returns."""
@@ -229,6 +233,7 @@ class LeaseManager:
 
     async def _settle(self, lease: Lease, upto: int) -> bool:
         """Acknowledge held messages in slices; says whether anything changed. The log is not waited for here."""
+        lease.gaps.forget(upto)
         if upto <= lease.acknowledged:
             return False
         done = [position for position in lease.held if position <= upto]
@@ -255,59 +260,13 @@ class LeaseManager:
             end += 1
         return end, size
 
-    async def _acquire(
-        self, lease: Lease, taken: list[HeldMessage], messages_max: int, bytes_max: int, last_sequence: int
-    ) -> None:
-        """Take messages from the queue into ``taken``, in slices. 0 as ``last_sequence`` is no limit."""
-        size = 0
-        while messages_max < 0 or len(taken) < messages_max:
-            slice_max = SLICE if messages_max < 0 else min(SLICE, messages_max - len(taken))
-            room = -1 if bytes_max < 0 else bytes_max - size
-            if taken and bytes_max >= 0 and room <= 0:
-                return
-            entries = lease.queue.acquire(slice_max, room, self._broker.clock(), last_sequence=last_sequence)
-            taken += [hold(entry) for entry in entries]  # all of them, before anything can fail
-            for entry in entries:
-                size += entry.message.size
-                self._make_durable(lease, entry)
-            if len(entries) < slice_max:
-                return
-            await asyncio.sleep(0)
-
-    def _make_durable(self, lease: Lease, entry: QueueEntry) -> None:
-        """Store a transient message for this lease alone: a replay after a crash of the broker must find it.
-
-        A copy, since the original may be in other queues, which would settle a record that is not theirs.
-        """
-        message = entry.message
-        if message.record:
-            return
-        if not self._broker.accepts_durable(message.size + len(message.header), self._broker.clock()):
-            raise UnavailableError(
-                f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease"
-            )
-        copy = Message(
-            message.header,
-            message.body,
-            message.origin,
-            durable=message.durable,
-            priority=message.priority,
-            accepted_at=message.accepted_at,
-            expires_at=message.expires_at,
-            deliver_at=message.deliver_at,
-        )
-        accounts = lease.queue.accounts
-        if accounts is not None:
-            accounts.replaced(message, copy)
-            accounts.released(message)
-        exchange(entry, copy)
-        lease.queue.effects.store(copy, [entry])
-
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
         async with self._slices:  # messages of an uncommitted batch are gone after a crash, their positions would stay
             for message in taken:
-                self._make_durable(lease, message.entry)  # a batch that failed half-way left it without a record
+                make_durable(
+                    self._broker, lease, message.entry
+                )  # a batch that failed half-way left it without a record
         await self._broker.commit.durable()
         self._refuse_deleted(lease)
         before = lease.acknowledged, lease.last
@@ -378,8 +337,7 @@ class LeaseManager:
                 "acknowledged, released, expired, or their queue was deleted. Start with a new checkpoint, or set "
                 "failOnDataLoss=false to go on with what is left"
             )
-        if missing:
-            lease.gap += missing
+        if lease.gaps.note(after, upto, [row.position for row in rows]):
             logger.warning("lease positions lost", lease=name, after=after, upto=upto, missing=missing)
         return rows
 
@@ -419,6 +377,7 @@ class LeaseManager:
         held = len(lease.held)
         self._broker.catalogue.delete_lease(lease.host, lease.name)
         lease.released = True
+        stop_choosing(lease, self._broker.clock())
         self._leases.pop(lease.key, None)
         lease.queue.leases.discard(lease.key)
         lease.queue.last_used_at = self._broker.clock()

@@ -42,7 +42,7 @@ class OpenLease(Request, tag="lease.open"):
 
 
 class ExtendLease(Request, tag="lease.extend"):
-    """Acknowledge up to ``start`` and offer positions above it."""
+    """Acknowledge up to ``start`` and offer positions above it, of messages that match ``selector`` if it is given."""
 
     lease: str
     generation: int
@@ -50,6 +50,7 @@ class ExtendLease(Request, tag="lease.extend"):
     messages_max: int = ANY
     bytes_max: int = ANY
     last_sequence: int = ANY
+    selector: str = ""
     fail_on_data_loss: bool = True
 
 
@@ -98,10 +99,52 @@ class QueueStatus(Request, tag="queue.status"):
 
 
 class OpenBrowse(Request, tag="browse.open"):
-    """Take a point-in-time view of a queue, of the messages that match a JMS selector if there is one."""
+    """Take a point-in-time view of a queue, of the messages that match a JMS selector if there is one.
+
+    Only of those with sequence numbers ``first`` to ``last`` that were accepted from ``accepted_from`` to
+    ``accepted_upto`` (milliseconds since 1970).
+    """
 
     queue: str
     selector: str = ""
+    first: int = 0
+    last: int = BATCH_MAX
+    accepted_from: int = 0
+    accepted_upto: int = BATCH_MAX
+
+
+class SequenceRequest(Request, kw_only=True):
+    """What requests of a non-destructive stream have: whose it is, and which numbers its checkpoint means.
+
+    ``reader`` is minted by each run. ``incarnation`` and ``boot`` are the broker's own words of an earlier answer, kept
+    in the checkpoint, empty in a new one; up to ``safe`` the numbers outlive a restart of the broker.
+    """
+
+    queue: str
+    reader: str
+    incarnation: str = ""
+    boot: str = ""
+    safe: int = 0
+    selector: str = ""
+    fail_on_data_loss: bool = True
+
+
+class PlanSequences(SequenceRequest, tag="sequence.plan", kw_only=True):
+    """Plan the batch behind the sequence number ``start``, -1 for a checkpoint without one, up to ``last_sequence``."""
+
+    start: int
+    messages_max: int = ANY
+    bytes_max: int = ANY
+    last_sequence: int = ANY
+
+
+class SplitSequences(SequenceRequest, tag="sequence.split", kw_only=True):
+    """Split the planned batch ``(after, upto]`` of ``rows`` rows into at most ``parts`` ranges."""
+
+    after: int
+    upto: int
+    rows: int
+    parts: int = 1
 
 
 class CommitPublish(Request, tag="publish.commit"):
@@ -142,6 +185,8 @@ Action = (
     | ListLeases
     | QueueStatus
     | OpenBrowse
+    | PlanSequences
+    | SplitSequences
     | CommitPublish
     | AbortPublish
     | ForgetPublish
@@ -178,7 +223,23 @@ class BrowseTicket(Request, tag="browse"):
     columns: list[str] | None = None
 
 
-Ticket = FetchTicket | BrowseTicket
+class SequenceTicket(SequenceRequest, tag="sequences", kw_only=True):
+    """Read the messages ``(after, upto]`` of a non-destructive stream, which were ``rows`` when they were split.
+
+    Without those up to number ``received``: after a restart of the broker there may be fewer than the client has seen,
+    so they cannot be counted. Of ``shares`` above 1 only the rows of number ``share`` (from 0).
+    """
+
+    after: int
+    upto: int
+    rows: int
+    received: int = 0
+    share: int = 0
+    shares: int = 1
+    columns: list[str] | None = None
+
+
+Ticket = FetchTicket | BrowseTicket | SequenceTicket
 
 
 class PutStage(Request, tag="stage"):

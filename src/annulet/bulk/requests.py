@@ -11,8 +11,9 @@ from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError, RefusedError
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
+from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
-from annulet.bulk.snapshots import SnapshotStore
+from annulet.bulk.snapshots import Bounds, SnapshotStore
 from annulet.core.errors import CoreError
 
 if TYPE_CHECKING:
@@ -39,11 +40,19 @@ class Caller:
 class RequestHandler:
     """Checks permissions and carries requests out."""
 
-    def __init__(self, broker: Broker, leases: LeaseManager, publisher: Publisher, snapshots: SnapshotStore) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        leases: LeaseManager,
+        publisher: Publisher,
+        snapshots: SnapshotStore,
+        sequences: SequenceStore,
+    ) -> None:
         self._broker = broker
         self._leases = leases
         self._publisher = publisher
         self._snapshots = snapshots
+        self._sequences = sequences
 
     async def authenticate(self, name: str, password: str, caller: Caller) -> str:
         """Check a password. Returns the user's name; raises :class:`AuthenticationError`."""
@@ -67,6 +76,8 @@ class RequestHandler:
         self._enter(request.virtual_host, caller)
         if isinstance(request, (protocol.CommitPublish, protocol.AbortPublish, protocol.ForgetPublish)):
             return await self._publish(request, caller)
+        if isinstance(request, (protocol.PlanSequences, protocol.SplitSequences)):
+            return await self._sequence(request, caller)
         if isinstance(request, (protocol.OpenLease, protocol.QueueStatus, protocol.OpenBrowse)):
             return await self._queue(request, caller)
         if isinstance(request, protocol.ListLeases):
@@ -77,6 +88,8 @@ class RequestHandler:
     async def rows(self, ticket: protocol.Ticket, caller: Caller) -> tuple[str, list[Row] | ViewRead]:
         """Return the queue's name and the rows of a ticket, or a way to read them slice by slice."""
         self._enter(ticket.virtual_host, caller)
+        if isinstance(ticket, protocol.SequenceTicket):
+            return ticket.queue, await self._sequence_rows(ticket, caller)
         _check_span(ticket.after, ticket.upto, ticket.skip)
         if isinstance(ticket, protocol.BrowseTicket):
             snapshot = self._snapshots.find(ticket.virtual_host, ticket.snapshot)
@@ -126,12 +139,32 @@ class RequestHandler:
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
             try:
-                snapshot, rows = self._snapshots.take(host, queue, request.selector)
+                bounds = Bounds(request.first, request.last, request.accepted_from, request.accepted_upto)
+                snapshot, rows = self._snapshots.take(host, queue, request.selector, bounds)
             except CoreError as error:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
         return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
+
+    async def _sequence(
+        self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller
+    ) -> dict[str, Any]:
+        self._require("read", request.virtual_host, request.queue, caller)
+        if isinstance(request, protocol.PlanSequences):
+            return await self._sequences.plan(request)
+        _check_span(request.after, request.upto, 0)
+        check_shares(0, request.parts)
+        return await self._sequences.split(request)
+
+    async def _sequence_rows(self, ticket: protocol.SequenceTicket, caller: Caller) -> list[Row]:
+        self._require("read", ticket.virtual_host, ticket.queue, caller)
+        _check_span(ticket.after, ticket.upto, 0)
+        check_shares(ticket.share, ticket.shares)
+        rows = await self._sequences.fetch(ticket)
+        group_key = self._leases.queue(ticket.virtual_host, ticket.queue).settings.group_key
+        shared = rows_of_share(rows, ticket.share, ticket.shares, group_key)
+        return [row for row in shared if row.position > ticket.received]
 
     async def _lease(
         self,
@@ -154,9 +187,10 @@ class RequestHandler:
                 messages_max=request.messages_max,
                 bytes_max=request.bytes_max,
                 last_sequence=request.last_sequence,
+                selector=request.selector,
                 fail_on_data_loss=request.fail_on_data_loss,
             )
-            return {"position": end}
+            return {"position": end, "looking": self._leases.looking(host, name, request.last_sequence)}
         if isinstance(request, protocol.AcknowledgeLease):
             await self._leases.acknowledge(host, name, request.generation, request.upto)
             return {}

@@ -38,6 +38,7 @@ from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import Publisher
 from annulet.bulk.requests import Caller, RequestHandler
 from annulet.bulk.schema import positioned_batches, schema_of, select_columns
+from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.bulk.tokens import TokenStore, parse_basic
@@ -85,6 +86,7 @@ class BulkService:
         self.leases: LeaseManager
         self.publisher: Publisher
         self.snapshots: SnapshotStore
+        self.sequences: SequenceStore
         self.stages: StageStore
         self._servers: list[_FlightServer] = []
         self._tokens = TokenStore()  # outlives a server that makes room for one with other certificates
@@ -112,6 +114,7 @@ class BulkService:
         self.leases = LeaseManager(broker, slices)
         self.publisher = Publisher(broker, self.stages, slices)
         self.snapshots = SnapshotStore(broker.clock)
+        self.sequences = SequenceStore(broker, slices, self.leases.queue)
         self.leases.restore()
         self.publisher.restore()
 
@@ -120,7 +123,7 @@ class BulkService:
         for option, endpoint in (("--bulk", self.endpoint), ("--bulks", self.tls_endpoint)):
             if endpoint is not None:
                 _check_address(endpoint, option)
-        handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots)
+        handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots, self.sequences)
         if self.endpoint is not None:
             self.endpoint = self._listen(broker, handler, self.endpoint, None)
         if self.tls_endpoint is not None:
@@ -224,6 +227,7 @@ class BulkService:
             try:
                 await self.leases.expire()
                 self.snapshots.expire()
+                self.sequences.expire()
                 await asyncio.to_thread(self.stages.drop_old)
             except Exception:  # a disk that refuses once must not end upkeep for good; the next round tries again
                 logger.exception("upkeep of bulk transfer failed")

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from annulet.bulk.deep_snapshots import QueueView, ViewRead
 from annulet.bulk.errors import NotFoundError
+from annulet.bulk.protocol import BATCH_MAX
 from annulet.bulk.schema import Row
 from annulet.core.bodies import pin, unpin
 from annulet.core.management.selection import Selection, select
 from annulet.core.reaching import line_of
 
 if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
 logger = structlog.get_logger(__name__)
@@ -31,6 +34,38 @@ again later; an hour covers a working session, and then the text of the error sa
 SNAPSHOTS_MAX: Final = 64
 """Snapshots kept; the one idle for longest makes room. Each keeps the messages it shows in memory, or rows of
 them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which messages a view is to show, both ends included: sequence numbers, times of acceptance in milliseconds."""
+
+    first: int = 0
+    last: int = BATCH_MAX
+    accepted_from: int = 0
+    accepted_upto: int = BATCH_MAX
+
+    def admit(self, entry: QueueEntry) -> bool:
+        """Say whether a message is within them."""
+        accepted_at = entry.message.accepted_at
+        return self.first <= entry.sequence <= self.last and self.accepted_from <= accepted_at <= self.accepted_upto
+
+
+NO_BOUNDS: Final = Bounds()
+
+
+class Choice:
+    """Bounds and a selection together."""
+
+    __slots__ = ("_bounds", "_selection")
+
+    def __init__(self, bounds: Bounds, selection: Selection) -> None:
+        self._bounds = bounds
+        self._selection = selection
+
+    def matches(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is meant. Passes on what the view raises for malformed content."""
+        return self._bounds.admit(entry) and self._selection.matches(entry)
 
 
 class Snapshot:
@@ -63,14 +98,15 @@ class SnapshotStore:
     def __len__(self) -> int:
         return len(self._snapshots)
 
-    def take(self, host: str, queue: Queue, selector: str = "") -> tuple[str, int]:
+    def take(self, host: str, queue: Queue, selector: str = "", bounds: Bounds = NO_BOUNDS) -> tuple[str, int]:
         """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows.
 
-        ``selector`` is a JMS selector, empty for all messages; of a queue deeper than memory it is tried when rows are
-        read, and the number is that of all. Raises :class:`CoreError` when it is none, when what has to be in memory is
-        more than it has room for, or when the disk does not give a body.
+        ``selector`` is a JMS selector, empty for all messages, of which those within ``bounds`` count; of a queue
+        deeper than memory both are tried when rows are read, and the number is that of all. Raises :class:`CoreError`
+        when it is none, when what has to be in memory is more than it has room for, or when the disk does not give a
+        body.
         """
-        selection = select(selector=selector, everything=not selector)
+        selection = Choice(bounds, select(selector=selector, everything=not selector))
         now = self._clock()
         self.expire()
         while len(self._snapshots) >= SNAPSHOTS_MAX:
@@ -110,7 +146,7 @@ class SnapshotStore:
         unpin([row.message for row in self._snapshots.pop(name).rows])
 
 
-def _rows_of(queue: Queue, selection: Selection) -> list[Row]:
+def _rows_of(queue: Queue, selection: Choice) -> list[Row]:
     """Return the rows of a queue that is in memory, whose bodies stay there until they are unpinned."""
     rows = []
     unreadable = 0

@@ -113,6 +113,10 @@ class Order:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()
 
+    def arrived_after(self, sequence: int) -> list[QueueEntry]:
+        """Return those of :meth:`in_memory` with a higher sequence, for who has seen the others."""
+        return [entry for entry in self.in_memory() if entry.sequence > sequence]
+
     def take_pages(self) -> EntryPages | None:
         """Take the rows out of the order, without reading them; ``None`` when there are none."""
         return None
@@ -237,6 +241,16 @@ class FifoOrder(Order):
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
         return [*self._returned, *self._tail]
+
+    def arrived_after(self, sequence: int) -> list[QueueEntry]:
+        """Return the entries with a higher sequence: O(found + returned), however many stand before them."""
+        found = [entry for entry in self._returned if entry.sequence > sequence]
+        for entry in reversed(self._tail):
+            if entry.sequence > sequence:
+                found.append(entry)
+            elif entry.place == entry.sequence:  # what stands before it has a lower place, so it arrived before it
+                break
+        return found
 
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries of both structures by place; of a paged order those of its front."""

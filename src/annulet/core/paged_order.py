@@ -153,6 +153,10 @@ class PagedFifoOrder(FifoOrder):
                 return False
         return True
 
+    def arrived_after(self, sequence: int) -> list[QueueEntry]:
+        """Return those of :meth:`in_memory` with a higher sequence: they are few."""
+        return [entry for entry in self.in_memory() if entry.sequence > sequence]
+
     def bring_unread(self) -> None:
         """Put the next rows behind the front without reading them. Their body bytes leave the queue here."""
         pages = self.pages

@@ -9,8 +9,9 @@ from pyspark.sql.datasource import DataSource
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
 from annulet.spark.schema import columns_of, read_schema
+from annulet.spark.sequences import AnnuletSequenceReader
 from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
-from annulet.spark.source import AnnuletReader, AnnuletStreamReader
+from annulet.spark.source import AnnuletFilteringReader, AnnuletReader, AnnuletStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,15 +30,19 @@ class AnnuletDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns of a read."""
-        return read_schema(include_body=ReadOptions.parse(self.options).include_body)
+        return read_schema(ReadOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> AnnuletReader:
         """Plan a batch read."""
-        return AnnuletReader(ReadOptions.parse(self.options), columns_of(schema))
+        options = ReadOptions.parse(self.options)
+        reader = AnnuletFilteringReader if options.pushdown else AnnuletReader
+        return reader(options, columns_of(schema))
 
-    def streamReader(self, schema: StructType) -> AnnuletStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> AnnuletStreamReader | AnnuletSequenceReader:  # noqa: N802 - Spark's
         """Plan a streaming read."""
-        return AnnuletStreamReader(ReadOptions.parse(self.options), columns_of(schema))
+        options = ReadOptions.parse(self.options)
+        reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
+        return reader(options, columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter | AnnuletRejecter:
         """Plan a batch write."""

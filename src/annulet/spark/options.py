@@ -9,6 +9,7 @@ from typing import Final
 
 from annulet.bulk.client import RETRY_SECONDS
 from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.schema import COLUMNS, select_columns
 from annulet.bulk.url import EXAMPLE, BulkUrl, parse_url
 
 MESSAGES_PER_TRIGGER: Final = 10_000
@@ -31,8 +32,12 @@ READ_OPTIONS: Final = (
     "failOnDataLoss",
     "onExistingLease",
     "includeBody",
+    "includeHeaders",
+    "columns",
+    "pushdown",
     "partitionBy",
     "selector",
+    "nonDestructive",
     "retrySeconds",
 )
 WRITE_OPTIONS: Final = (
@@ -73,9 +78,11 @@ class ReadOptions:
     partitions: int
     fail_on_data_loss: bool
     on_existing: str
-    include_body: bool
+    columns: tuple[str, ...]
+    pushdown: bool
     by_group: bool
     selector: str
+    non_destructive: bool
     retry_seconds: float
 
     @classmethod
@@ -97,9 +104,11 @@ class ReadOptions:
             partitions=given.number("partitions", PARTITIONS, 1, PARTITIONS_MAX),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
             on_existing=on_existing,
-            include_body=given.flag("includeBody", default=True),
+            columns=_columns(given),
+            pushdown=given.flag("pushdown", default=False),
             by_group=partition_by == BY_GROUP,
             selector=given.text("selector") or "",
+            non_destructive=given.flag("nonDestructive", default=False),
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 
@@ -150,6 +159,26 @@ class WriteOptions:
             write_batch=given.number("writeBatch", 0, 0),
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
+
+
+def _columns(given: _Given) -> tuple[str, ...]:
+    """Return the columns of a read, in their order. Raises :class:`OptionError`."""
+    without = {
+        column
+        for option, column in (("includeBody", "body"), ("includeHeaders", "properties"))
+        if not given.flag(option, default=True)
+    }
+    text = given.text("columns")
+    if text is None:
+        return tuple(name for name in COLUMNS if name not in without)
+    names = [name.strip() for name in text.split(",")]
+    try:
+        select_columns(names)
+    except InvalidRequestError as error:
+        raise OptionError(f"option columns: {error}") from error
+    for name in without.intersection(names):
+        raise OptionError(f"option columns names {name!r}, which another option leaves out; leave one of them out")
+    return tuple(names)
 
 
 class _Given:

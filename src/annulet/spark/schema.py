@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from annulet.bulk.schema import COLUMNS, select_columns
+from annulet.bulk.schema import select_columns
 from annulet.spark.options import OptionError
 
 if TYPE_CHECKING:
@@ -25,9 +26,8 @@ TYPES: Final = {
 """Spark's types of the columns; those not named are ``string``."""
 
 
-def read_schema(*, include_body: bool) -> str:
-    """Return the DDL of a read."""
-    names = [name for name in COLUMNS if include_body or name != "body"]
+def read_schema(names: Sequence[str]) -> str:
+    """Return the DDL of a read of these columns."""
     return ", ".join(f"{name} {TYPES.get(name, 'string')}" for name in names)
 
 

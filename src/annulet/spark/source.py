@@ -7,23 +7,19 @@ acknowledges, ``commit`` is late and may never come, ``read`` consumes nothing, 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
-from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.limits import batch_limits
+from annulet.spark.options import ReadOptions
+from annulet.spark.pushdown import Pushed, push
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +28,8 @@ OFFSET_VERSION: Final = 1
 
 NOT_STARTED: Final = -1
 """Position of a checkpoint that has no batch yet; ``base`` of its first batch's end says where that batch starts."""
+
+NAMES_OF_OFFSET: Final = frozenset(("lease", "owner", "queue", "pos"))
 
 Offset = dict[str, Any]
 
@@ -73,12 +71,19 @@ class AnnuletReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
         self._options = options
         self._columns = columns
+        self._pushed = Pushed()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Take the view and split it."""
-        options = self._options
+        options, pushed = self._options, self._pushed
         request = protocol.OpenBrowse(
-            virtual_host=options.url.virtual_host, queue=options.queue, selector=options.selector
+            virtual_host=options.url.virtual_host,
+            queue=options.queue,
+            selector=pushed.selector_with(options.selector),
+            first=pushed.first,
+            last=pushed.last,
+            accepted_from=pushed.accepted_from,
+            accepted_upto=pushed.accepted_upto,
         )
         answer = _client(options).act(request)
         ranges = split(answer["after"], answer["upto"], options.partitions)
@@ -98,6 +103,15 @@ class AnnuletReader(DataSourceReader):
         yield from _client(self._options).get(ticket)
 
 
+class AnnuletFilteringReader(AnnuletReader):
+    """A batch read that asks the broker for what Spark filters. Spark refuses it unless its setting allows that."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Note what the broker can be asked; Spark applies all filters to what comes."""
+        self._pushed = push(filters)
+        return filters
+
+
 class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read.
 
@@ -105,11 +119,6 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
-        if options.selector:
-            raise OptionError(
-                f"option selector: {options.selector!r} cannot choose what a stream takes; filter the data frame, or "
-                "read a queue that is declared with x-selector"
-            )
         self._options = options
         self._columns = columns
         self._initial: Offset | None = None  # Spark asks twice
@@ -144,27 +153,25 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Acknowledge up to ``start``, and plan the next batch."""
+        self._check(start)
         position = self._start_of(start)
         options = self._options
-        messages_max, bytes_max = options.messages_max, options.bytes_max
-        if isinstance(limit, ReadAllAvailable):
-            messages_max = bytes_max = protocol.ANY
-        elif isinstance(limit, ReadMaxRows):
-            messages_max = limit.max_rows
-        elif isinstance(limit, ReadMaxBytes):
-            bytes_max = limit.max_bytes
-        answer = self._client().act(
-            protocol.ExtendLease(
-                virtual_host=options.url.virtual_host,
-                lease=start["lease"],
-                generation=self._generation,
-                start=position,
-                messages_max=messages_max,
-                bytes_max=bytes_max,
-                last_sequence=self._last_sequence,
-                fail_on_data_loss=options.fail_on_data_loss,
-            )
+        messages_max, bytes_max = batch_limits(options, limit)
+        request = protocol.ExtendLease(
+            virtual_host=options.url.virtual_host,
+            lease=start["lease"],
+            generation=self._generation,
+            start=position,
+            messages_max=messages_max,
+            bytes_max=bytes_max,
+            last_sequence=self._last_sequence,
+            selector=options.selector,
+            fail_on_data_loss=options.fail_on_data_loss,
         )
+        answer = self._client().act(request)
+        # A run over what is available ends with an empty batch, so it has to know that there is nothing.
+        while answer["position"] == position and answer["looking"] and self._last_sequence != protocol.ANY:
+            answer = self._client().act(request)
         if answer["position"] == position:
             self._latest = start
         else:
@@ -189,6 +196,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Acknowledge a batch. Late by design of Spark, and repeatable."""
+        self._check(end)
         if end["pos"] == NOT_STARTED:
             return
         self._ensure_open(end)
@@ -209,6 +217,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Split a planned batch."""
+        self._check(end)
         if end["pos"] == NOT_STARTED:
             return []
         self._ensure_open(end)
@@ -253,12 +262,12 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._base = self._open(start["lease"], start["owner"], position=0, fresh=True)["position"]
         return self._base
 
-    def _ensure_open(self, offset: Offset) -> None:
-        """After a restart the first call brings an offset of the checkpoint: find its lease again."""
-        if offset.get("v") != OFFSET_VERSION:
+    def _check(self, offset: Offset) -> None:
+        """Refuse a checkpoint that is not of this query. Raises :class:`InvalidRequestError`."""
+        if offset.get("v") != OFFSET_VERSION or not offset.keys() >= NAMES_OF_OFFSET:
             raise InvalidRequestError(
-                f"the checkpoint was written by another version (offset {offset}); use that version, or a new "
-                "checkpoint"
+                f"the checkpoint cannot be read: its offset {offset} is damaged, or was written by another version or "
+                "with nonDestructive=true; read as it was begun, restore it from a backup, or use a new checkpoint"
             )
         if self._options.lease not in (None, offset["lease"]):
             raise InvalidRequestError(
@@ -270,6 +279,9 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint reads queue {offset['queue']!r}, option queue says {self._options.queue!r}: "
                 "correct the option, or use a new checkpoint"
             )
+
+    def _ensure_open(self, offset: Offset) -> None:
+        """After a restart the first call brings an offset of the checkpoint: find its lease again."""
         if self._generation == 0:
             self._open(offset["lease"], offset["owner"], position=offset["pos"], fresh=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 from itertools import count
 from pathlib import Path
@@ -113,3 +114,6 @@ def test_a_replay_goes_on_where_it_ended_and_is_done_once(
     assert not (plan_file.parent / "rows").exists()
     with pytest.raises(ArchiveError, match=r"was begun with other settings \(where\); repeat them, or choose another"):
         replay(spark, ReplayRequest(tmp_path, broker.url, name, "again"))
+    elsewhere = dataclasses.replace(request, url="annulet://another.example/")
+    with pytest.raises(ArchiveError, match=r"was begun with other settings \(broker\)"):
+        replay(spark, elsewhere)

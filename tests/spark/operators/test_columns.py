@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from annulet.bulk.schema import COLUMNS
 from annulet.spark.operators import (
     Columns,
     Operator,
@@ -30,7 +31,7 @@ SOURCE = StructType(
                 column.split(" ")[1], StringType()
             ),
         )
-        for column in read_schema(include_body=True).replace("map<string,string>", "string").split(", ")
+        for column in read_schema(COLUMNS).replace("map<string,string>", "string").split(", ")
     ]
 )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from annulet.spark.archive.table import Table
-from annulet.spark.pipeline.definition import Pipeline, load
+from annulet.spark.options import OptionError
+from annulet.spark.pipeline.definition import Pipeline, QueueSource, load
 from annulet.spark.pipeline.errors import PipelineFileError
 
 if TYPE_CHECKING:
@@ -31,6 +33,40 @@ def test_a_queue_may_be_read_as_it_is_now(runner: Runner, broker: BrokerThread, 
     frame = build_frames(runner.spark, pipeline_of(runner, source))["q"]
 
     assert [row.id for row in frame.orderBy("position").select("json.id").collect()] == [5, None]
+
+
+def test_a_queue_may_be_streamed_without_taking(tmp_path: Path) -> None:
+    from annulet.spark.pipeline.frames import _stream_options
+    from annulet.spark.pipeline.planning import how_read
+
+    def source(more: str) -> tuple[Pipeline, QueueSource]:
+        file = tmp_path / "pipe.toml"
+        file.write_text(f"""
+[sources.ticks]
+type = "queue"
+url = "annulet://host"
+queue = "ticks"
+{more}
+[sinks.a]
+type = "console"
+input = "ticks"
+[transforms.b]
+sql = "SELECT * FROM ticks"
+[sinks.c]
+type = "console"
+input = "b"
+""")
+        pipeline = load(file, {})
+        found = pipeline.sources["ticks"]
+        assert isinstance(found, QueueSource)
+        return pipeline, found
+
+    pipeline, ticks = source("non_destructive = true")  # two queries read it, which a stream that takes may not
+    options = _stream_options(pipeline, "ticks", ticks)
+    assert (options["nonDestructive"], "lease" in options) == (True, False)
+    assert how_read(pipeline, "ticks", ticks) == "stream that takes nothing"
+    with pytest.raises(OptionError, match="lease 'l' has no meaning beside non_destructive"):
+        _stream_options(pipeline, "ticks", source('non_destructive = true\nlease = "l"')[1])
 
 
 def test_files_of_annulet_are_read_by_their_log_and_never_streamed(runner: Runner) -> None:

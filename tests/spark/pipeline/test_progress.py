@@ -33,6 +33,7 @@ def test_sources_without_positions_have_no_backlog() -> None:
     assert backlog_of({"endOffset": "5", "latestOffset": "7"}) is None
     assert backlog_of({"endOffset": {"pos": 5}, "latestOffset": None}) is None
     assert backlog_of({"endOffset": {"pos": 5}, "latestOffset": {"pos": 4}}) == 0
+    assert backlog_of({"endOffset": {"sequence": 5}, "latestOffset": '{"sequence": 9}'}) == 4
     assert report_of("x", {**progress(0, 0), "sources": []}).backlog is None
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 import pytest
 
+from annulet.spark.archive.holding import held_since
+from annulet.spark.archive.table import Table
+from annulet.spark.pipeline.definition import load
 from annulet.spark.pipeline.errors import PipelineError
 from annulet.spark.pipeline.progress import BatchReport
-from annulet.spark.pipeline.running import watch
+from annulet.spark.pipeline.running import _hold_archives, watch
 
 if TYPE_CHECKING:
     from tests.spark.conftest import BrokerThread
@@ -204,3 +209,30 @@ sql = "SELECT raise_error('broken on purpose') FROM batch"
     (runner.folder / "checkpoints" / "pipe" / "orders" / "metadata").write_text("{")
     with pytest.raises(PipelineError, match=r"checkpoint damaged: .*metadata is not JSON"):
         runner.run(good)
+
+
+def test_files_of_an_archive_are_held_while_a_pipeline_reads_it(tmp_path: Path) -> None:
+    table = Table(tmp_path / "archive")
+    table.inside.mkdir(parents=True)
+    file = tmp_path / "pipe.toml"
+    file.write_text("""
+[sources.ticks]
+type = "rate"
+[sources.past]
+type = "parquet"
+path = "archive"
+snapshot = true
+[sinks.screen]
+type = "console"
+input = "ticks"
+""")
+    shown: list[str] = []
+    with ExitStack() as readers:
+        _hold_archives(load(file, {}), readers, shown.append)
+        assert held_since(table) is not None
+    assert held_since(table) is None
+    (table.inside / "readers").rmdir()
+    (table.inside / "readers").touch()
+    with ExitStack() as readers:
+        _hold_archives(load(file, {}), readers, shown.append)
+    assert "is kept for 60 minutes only; let this user write into" in shown[0]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from annulet.spark.archive.holding import held_since
 from annulet.spark.archive.log import Entry, FileEntry, State
 from annulet.spark.archive.table import Table
 
@@ -123,10 +124,14 @@ def expire(table: Table, upkeep: Upkeep) -> int:
 
 
 def vacuum(table: Table, upkeep: Upkeep) -> int:
-    """Delete files that stopped counting longer than ``grace_seconds`` ago, and old staging. Returns files deleted."""
+    """Delete files that stopped counting longer than ``grace_seconds`` ago, and old staging. Returns files deleted.
+
+    What counted when a reader began that still :func:`holds <annulet.spark.archive.holding.held>` the table stays.
+    """
     now = table.log.now()
     limit = now - upkeep.grace_seconds * 1000
-    paths = [path for path, at in table.state().removed.items() if at <= limit]
+    since = held_since(table)
+    paths = [path for path, at in table.state().removed.items() if at <= limit and (since is None or at < since)]
     for path in paths:
         (table.root / path).unlink(missing_ok=True)
         _remove_empty(table.root / path, table.root)

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 import pyarrow.parquet
@@ -65,7 +66,9 @@ class ReplayRequest:
 
     def described(self) -> dict[str, str]:
         """Return what makes two requests the same replay."""
+        url = parse_url(self.url)
         return {
+            "broker": f"{url.location}/{quote(url.virtual_host, safe='')}",  # whoever the user is
             "address": self.address,
             "since": str(self.since),
             "until": str(self.until),
@@ -162,8 +165,9 @@ def _plan_of(spark: SparkSession, request: ReplayRequest, folder: Path) -> Plan:
             plan = msgspec.json.decode(file.read_bytes(), type=Plan)
         except msgspec.MsgspecError as error:
             raise ArchiveError(f"{file}: damaged: {error}; restore the file from a backup") from error
-        if plan.request != request.described():
-            changed = [name for name, value in request.described().items() if plan.request.get(name) != value]
+        # What a plan does not say was not asked for when it was written.
+        changed = [name for name, value in request.described().items() if plan.request.get(name, value) != value]
+        if changed:
             raise ArchiveError(
                 f"replay {request.name!r} was begun with other settings ({', '.join(changed)}); repeat them, or choose "
                 "another name"

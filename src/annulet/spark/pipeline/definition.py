@@ -43,11 +43,16 @@ class PipelineSection(Section):
 
 
 class QueueSource(Section):
-    """``type = "queue"``: a stream through a lease, or with ``snapshot`` what is in the queue when the run begins."""
+    """``type = "queue"``: a stream through a lease, or with ``snapshot`` what is in the queue when the run begins.
+
+    With ``non_destructive`` the stream takes nothing and needs no lease.
+    """
 
     url: str
     queue: str
     snapshot: bool = False
+    non_destructive: bool = False
+    selector: str = ""
     lease: str = ""  # "": PIPELINE.SOURCE
     messages_per_trigger: int = MESSAGES_PER_TRIGGER
     bytes_per_trigger: int = BYTES_PER_TRIGGER
@@ -384,7 +389,7 @@ class _Checks:
         takers: dict[tuple[str, str], tuple[str, str]] = {}
         for name, sink in pipeline.sinks.items():
             for source, section in pipeline.feeders(sink.input).items():
-                if not isinstance(section, QueueSource) or section.snapshot:
+                if not isinstance(section, QueueSource) or section.snapshot or section.non_destructive:
                     continue
                 first, taker = takers.setdefault((section.url, section.queue), (source, sink.input))
                 if (first, taker) != (source, sink.input):

@@ -74,23 +74,30 @@ def _read_queue(spark: SparkSession, pipeline: Pipeline, name: str, source: Queu
         "partitions": source.partitions,
         "retrySeconds": source.retry_seconds,
     }
+    if source.selector:
+        common["selector"] = source.selector
     if source.snapshot:
         frame = spark.read.format("annulet").options(**common).load()
     else:
-        frame = (
-            spark.readStream.format("annulet")
-            .options(**common)
-            .option("lease", lease_of(pipeline, name, source))
-            .option("maxMessagesPerTrigger", source.messages_per_trigger)
-            .option("maxBytesPerTrigger", source.bytes_per_trigger)
-            .option("failOnDataLoss", source.fail_on_data_loss)
-            .option("onExistingLease", source.on_existing_lease)
-            .load()
-        )
+        frame = spark.readStream.format("annulet").options(**common, **_stream_options(pipeline, name, source)).load()
     if source.json_schema:
         body = functions.col("body").cast("string")
         frame = frame.withColumn("json", functions.from_json(body, source.json_schema))
     return frame
+
+
+def _stream_options(pipeline: Pipeline, name: str, source: QueueSource) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "maxMessagesPerTrigger": source.messages_per_trigger,
+        "maxBytesPerTrigger": source.bytes_per_trigger,
+        "failOnDataLoss": source.fail_on_data_loss,
+    }
+    if not source.non_destructive:
+        lease = lease_of(pipeline, name, source)
+        return {**options, "lease": lease, "onExistingLease": source.on_existing_lease}
+    if source.lease:
+        raise OptionError(f"lease {source.lease!r} has no meaning beside non_destructive = true; leave one of them out")
+    return {**options, "nonDestructive": True}
 
 
 def lease_of(pipeline: Pipeline, name: str, source: QueueSource) -> str:

@@ -59,13 +59,22 @@ def _source(pipeline: Pipeline, name: str, source: Source) -> str:
     match source:
         case QueueSource():
             waiting = depth(pipeline, name, source)
-            how = "snapshot" if source.snapshot else f"stream by lease {lease_of(pipeline, name, source)}"
+            how = how_read(pipeline, name, source)
             return f"queue {source.queue} at {without_password(source.url)}, {how}, {waiting:,} waiting"
         case ParquetSource():
             how = "snapshot" if source.snapshot else "stream"
             return f"parquet {pipeline.resolve(source.path)}, {how}"
         case _:
             return f"rate, {source.rows_per_batch} rows a batch"
+
+
+def how_read(pipeline: Pipeline, name: str, source: QueueSource) -> str:
+    """Return what a source does with its queue, as the plan says it."""
+    if source.snapshot:
+        return "snapshot"
+    return (
+        "stream that takes nothing" if source.non_destructive else f"stream by lease {lease_of(pipeline, name, source)}"
+    )
 
 
 def depth(pipeline: Pipeline, name: str, source: QueueSource) -> int:

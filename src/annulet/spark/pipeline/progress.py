@@ -78,4 +78,7 @@ def backlog_of(source: dict[str, Any]) -> int | None:
 
 def _position(offset: Any) -> int | None:
     value = json.loads(offset) if isinstance(offset, str) else offset
-    return int(value["pos"]) if isinstance(value, dict) and "pos" in value else None
+    if not isinstance(value, dict):
+        return None
+    position = value.get("pos", value.get("sequence"))  # of a lease, or of a queue that is read without taking
+    return None if position is None else int(position)

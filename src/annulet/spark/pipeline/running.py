@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
+from annulet.spark.archive.holding import held
+from annulet.spark.archive.maintenance import GRACE_SECONDS
+from annulet.spark.archive.table import Table
 from annulet.spark.pipeline.checkpoints import claim, inspect
-from annulet.spark.pipeline.definition import Pipeline, QueueSource
+from annulet.spark.pipeline.definition import ParquetSource, Pipeline, QueueSource
 from annulet.spark.pipeline.errors import PipelineError, explain
 from annulet.spark.pipeline.frames import build_frames, sink_schema
 from annulet.spark.pipeline.planning import depth
@@ -46,6 +50,31 @@ def run(
     ``report`` gets each batch that had rows, ``show`` the text of console sinks. Raises :class:`PipelineError` when a
     query cannot start or fails; the others are stopped then.
     """
+    with ExitStack() as readers:
+        _hold_archives(pipeline, readers, show)
+        return _run(spark, pipeline, stop, report, show)
+
+
+def _hold_archives(pipeline: Pipeline, readers: ExitStack, show: Show) -> None:
+    """Have the files of archives that are read as tables stay for as long as the run lasts."""
+    for source in pipeline.sources.values():
+        if not isinstance(source, ParquetSource) or not source.snapshot:
+            continue
+        table = Table(pipeline.resolve(source.path))
+        if not table.inside.is_dir():
+            continue
+        try:
+            readers.enter_context(held(table))
+        except OSError as error:  # a folder that may only be read
+            show(
+                f"{table.root}: {error.strerror}: what is merged or expires there during the run is kept for "
+                f"{GRACE_SECONDS / 60:.0f} minutes only; let this user write into {table.inside}"
+            )
+
+
+def _run(
+    spark: SparkSession, pipeline: Pipeline, stop: Event, report: Callable[[BatchReport], None], show: Show
+) -> Outcome:
     frames = build_frames(spark, pipeline)
     for name in pipeline.sinks:
         sink_schema(spark, pipeline, name, frames)

@@ -1,0 +1,148 @@
+"""Taking messages out of a queue for a lease, all or what a selector admits, and making them durable for it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from annulet.bulk.errors import InvalidRequestError, UnavailableError
+from annulet.bulk.lease import HeldMessage, Lease, hold
+from annulet.bulk.taker import SelectorTaker, check_selectable
+from annulet.core.bodies import exchange
+from annulet.core.errors import CoreError
+from annulet.core.message import Message
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.core.entry import QueueEntry
+
+SLICE: Final = 2000
+"""Messages acquired or settled before other work gets a turn: about 10 ms."""
+
+LOOK_PAUSE_SECONDS: Final = 0.005
+"""Between two looks whether a selector found something in a deep backlog: the length of a turn of its walk."""
+
+LOOK_SECONDS: Final = 5.0
+"""How long one call waits for that. The client asks again, so that neither side thinks the other dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much may be taken: messages and body bytes (-1: no limit), and up to which sequence (0: no limit)."""
+
+    messages: int
+    bytes: int
+    last_sequence: int
+
+
+async def acquire(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room, selector: str) -> None:
+    """Take messages from the lease's queue into ``taken``, in slices, and store what is not stored.
+
+    One message always fits. In a deep backlog a selector's first match is waited for, :data:`LOOK_SECONDS` at most.
+    Raises :class:`InvalidRequestError` for what is no selector, :class:`RefusedError` on a queue where it has no place.
+    """
+    if not selector:
+        stop_choosing(lease, broker.clock())
+        await _acquire_all(broker, lease, taken, room)
+        return
+    taker = _taker(broker, lease, selector)
+    try:
+        await _acquire_chosen(broker, lease, taker, taken, room)
+    except BaseException:
+        taker.withdraw(broker.clock())
+        raise
+
+
+def stop_choosing(lease: Lease, now: int) -> None:
+    """Let the lease take everything again."""
+    if lease.taker is not None:
+        lease.taker.close(now)
+        lease.taker = None
+
+
+def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
+    """Store a transient message for this lease alone: a replay after a crash of the broker must find it.
+
+    A copy, since the original may be in other queues, which would settle a record that is not theirs.
+    """
+    message = entry.message
+    if message.record:
+        return
+    if not broker.accepts_durable(message.size + len(message.header), broker.clock()):
+        raise UnavailableError(
+            f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease"
+        )
+    copy = Message(
+        message.header,
+        message.body,
+        message.origin,
+        durable=message.durable,
+        priority=message.priority,
+        accepted_at=message.accepted_at,
+        expires_at=message.expires_at,
+        deliver_at=message.deliver_at,
+    )
+    accounts = lease.queue.accounts
+    if accounts is not None:
+        accounts.replaced(message, copy)
+        accounts.released(message)
+    exchange(entry, copy)
+    lease.queue.effects.store(copy, [entry])
+
+
+async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room) -> None:
+    size = 0
+    while room.messages < 0 or len(taken) < room.messages:
+        slice_max = SLICE if room.messages < 0 else min(SLICE, room.messages - len(taken))
+        rest = -1 if room.bytes < 0 else room.bytes - size
+        if taken and room.bytes >= 0 and rest <= 0:
+            return
+        entries = lease.queue.acquire(slice_max, rest, broker.clock(), last_sequence=room.last_sequence)
+        taken += [hold(entry) for entry in entries]  # all of them, before anything can fail
+        for entry in entries:
+            size += entry.message.size
+            make_durable(broker, lease, entry)
+        if len(entries) < slice_max:
+            return
+        await asyncio.sleep(0)
+
+
+async def _acquire_chosen(
+    broker: Broker, lease: Lease, taker: SelectorTaker, taken: list[HeldMessage], room: Room
+) -> None:
+    """Take what matches; while nothing was found and there is more to look at, wait for it."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LOOK_SECONDS
+    size = 0
+    while True:
+        slice_max = SLICE if room.messages < 0 else min(SLICE, room.messages - len(taken))
+        rest = -1 if room.bytes < 0 else room.bytes - size
+        looking = taker.looking(room.last_sequence)  # before, so that what is found meanwhile is not missed
+        entries = taker.take(slice_max, rest, room.last_sequence, broker.clock())
+        taken += [hold(entry) for entry in entries]  # all of them, before anything can fail
+        for entry in entries:
+            size += entry.message.size
+            make_durable(broker, lease, entry)
+        full = len(taken) == room.messages or 0 <= room.bytes <= size
+        if full or (taken and len(entries) < slice_max) or (not taken and not (looking and loop.time() < deadline)):
+            return
+        if entries:
+            await asyncio.sleep(0)
+        else:
+            taker.open(slice_max, rest)
+            await asyncio.sleep(LOOK_PAUSE_SECONDS)
+
+
+def _taker(broker: Broker, lease: Lease, selector: str) -> SelectorTaker:
+    """Return who takes for this lease; a new one when the query was restarted with another selector."""
+    taker = lease.taker
+    if taker is not None and taker.selector == selector and not taker.cancelled:
+        return taker
+    check_selectable(lease.queue)
+    stop_choosing(lease, broker.clock())
+    try:
+        lease.taker = SelectorTaker(lease.queue, lease.name, selector, broker.clock())
+    except CoreError as error:
+        raise InvalidRequestError(f"option selector: {error}") from error
+    return lease.taker

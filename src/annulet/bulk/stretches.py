@@ -1,0 +1,123 @@
+"""Reading a stretch of a queue by sequence number, taking nothing: what a non-destructive stream is planned from.
+
+Shown is what is alive when the walk comes to it: pending, in delivery, or on its way back. What is on disk only is read
+from its rows, some hundred at a time, and does not come into the queue's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from annulet.bulk.schema import Row
+from annulet.core.entry import REMOVED
+from annulet.core.paging import RowWalk
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.management.selection import Selection
+    from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
+
+SLICE: Final = 2000
+"""Messages looked at before other work gets a turn: about 10 ms."""
+
+NO_LIMIT: Final = -1
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What was found behind a sequence number.
+
+    ``scanned``: up to there every message was looked at. ``living`` counts those that are alive, whether they match or
+    not: up to ``scanned``, and in ``living_at_rows`` up to the last row.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    scanned: int = 0
+    living: int = 0
+    living_at_rows: int = 0
+
+
+async def read_stretch(
+    queue: Queue,
+    after: int,
+    upto: int,
+    selection: Selection,
+    now: int,
+    *,
+    messages_max: int = NO_LIMIT,
+    bytes_max: int = NO_LIMIT,
+) -> Stretch:
+    """Return the living messages of ``(after, upto]`` that match, by sequence, within the limits.
+
+    ``bytes_max`` counts bodies; one message always fits. What is in the queue at the first turn is looked at, and of it
+    nothing from the first message on that waits for its time: it has its turn before those that came after it.
+    """
+    found = Stretch(scanned=after)
+    size = unreadable = 0
+    living = _living(queue, after, min(upto, queue.next_sequence - 1), now, found)
+    async with aclosing(living):
+        async for entry in living:
+            try:
+                matches = selection.matches(entry)
+            except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
+                matches = False
+                unreadable += 1
+            if matches:
+                size += entry.message.size
+                if found.rows and (len(found.rows) == messages_max or 0 <= bytes_max < size):
+                    break
+                found.rows.append(
+                    Row(entry.sequence, entry.message, queue.expires_at(entry), entry.delivery_count, entry.redelivered)
+                )
+                found.living_at_rows = found.living + 1
+            found.living += 1
+            found.scanned = entry.sequence
+    if unreadable:
+        logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
+    return found
+
+
+async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch) -> AsyncGenerator[QueueEntry]:
+    """Yield what is alive in ``(after, upto]``, by sequence. Sets ``found.scanned`` when everything was looked at."""
+    queue.finish_slices(now)  # else what is on its way back would be nowhere
+    pages = queue.order.pages_behind()
+    walk = RowWalk() if pages is None else pages.snapshot([]).walk(after + 1, upto)
+    scheduled = [entry for entry in queue.schedule.entries() if entry.sequence > after]
+    upto = min([upto, *[entry.sequence - 1 for entry in scheduled if not entry.delivery_count]])
+    held = [*queue.order.arrived_after(after), *scheduled]
+    held += [entry for entry in queue.delivering if entry.sequence > after]
+    in_memory = deque(sorted([entry for entry in held if entry.sequence <= upto], key=_sequence_of))
+    read: deque[QueueEntry] = deque()
+    looked = 0
+    while True:
+        if not read and walk.sequence and not (in_memory and in_memory[0].sequence < walk.sequence):
+            if walk.sequence > upto:
+                break
+            rows = walk.following()
+            if rows is None:  # the disk does not give them now; what comes behind them waits for its turn
+                return
+            read.extend(rows)
+            continue
+        source = read if read and not (in_memory and in_memory[0].sequence < read[0].sequence) else in_memory
+        if not source or source[0].sequence > upto:
+            break
+        entry = source.popleft()
+        if entry.state != REMOVED and not 0 < queue.expires_at(entry) <= now:
+            yield entry
+        looked += 1
+        if looked % SLICE == 0:
+            await asyncio.sleep(0)
+    found.scanned = max(found.scanned, upto)
+
+
+def _sequence_of(entry: QueueEntry) -> int:
+    return entry.sequence

@@ -1,0 +1,37 @@
+"""Queues through Spark Connect: the classes run in the server, the client only names the format."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.spark.test_exactly_once import World
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_connect_client_reads_writes_and_streams(tmp_path: Path) -> None:
+    for package in ("grpc", "grpc_status", "zstandard"):
+        pytest.importorskip(package, reason="Spark Connect needs grpcio, grpcio-status and zstandard")
+    with BrokerProcess(tmp_path / "data", bulk=True) as broker:
+        world = World(tmp_path, broker)
+        world.publish(0)
+        command = [sys.executable, str(Path(__file__).with_name("connect_driver.py")), broker.bulk_url]
+        path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [*command, str(tmp_path / "checkpoint")],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert done.stdout.split() == ["read", "100", "1", "ended", "True"]
+        assert sorted(map(int, world.bodies("out"))) == list(range(100))
