@@ -25,8 +25,8 @@ from tests.core.model.compositions import Composition, compositions
 from tests.core.model.programs import LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import CONNECTIONS, Runner
 
-PROGRAMS = 2
-"""Of each composition; those of the model itself are ten, without images."""
+PROGRAMS, EVERY = 2, 6
+"""Programs of one composition in so many, some seconds each; the others have their turn in test_replica's soak."""
 
 PACKAGES = ("annulet.core.", "tests.core.")
 
@@ -54,7 +54,7 @@ class ImagedRunner(Runner):
 
 @pytest.mark.soak  # histories do the same in test_replica, now and then
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("composition", compositions(), ids=lambda one: one.identifier)
+@pytest.mark.parametrize("composition", compositions()[::EVERY], ids=lambda one: one.identifier)
 def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_command(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
