@@ -128,6 +128,16 @@ def test_few_files_are_open_at_once() -> None:
     assert not any(handle.open for handle in opened)
 
 
+def test_the_newest_file_stays_open_however_many_others_are_read() -> None:
+    store = store_of(SimulatedFiles())
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(OPEN_FILES_MAX + 1)]
+    newest = spilled(store, [b"in the newest file"])
+    assert len(store.read(places)) == OPEN_FILES_MAX + 1
+    newest += spilled(store, [b"behind it"])
+    assert newest[0].where[0] is newest[1].where[0]
+    assert store.read(newest) == [b"in the newest file", b"behind it"]
+
+
 def test_a_file_that_is_being_written_stays_open() -> None:
     store = store_of(SimulatedFiles())
     work = store.write([b"x"])

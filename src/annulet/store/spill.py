@@ -326,14 +326,17 @@ class SpillStore:
         return handle
 
     def keep_open(self, file: SpillFile) -> None:
-        """Note that a file was used; of too many the one that was not used for longest is closed."""
+        """Note that a file was used; of too many the one that was not used for longest is closed.
+
+        Not the newest: who writes into it next would create it anew.
+        """
         if file.handle is None:
             return
         self._open.pop(file.number, None)
         self._open[file.number] = file
         if len(self._open) > OPEN_FILES_MAX:
             for other in self._open.values():
-                if not other.works and other is not file:
+                if not other.works and other is not file and other is not self._tail:
                     handle = self.let_go(other)
                     assert handle is not None
                     handle.close()
