@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import random
+import weakref
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from annulet.store.spill import (
     SpillStore,
     SpillWork,
 )
-from annulet.store.spill_file import RECORD_HEADER, SpilledBody
+from annulet.store.spill_file import RECORD_HEADER, SpilledBody, SpillFile
 from tests.store.simulated_files import SimulatedFiles
 
 KIB = 1 << 10
@@ -241,6 +243,27 @@ def test_a_move_is_of_a_bounded_number() -> None:
     assert file.live == 5
     tidied(store)
     assert store.read(places) == [b"x" * 20] * (MOVE_BODIES + 5)
+
+
+def test_what_lives_long_keeps_nothing_of_the_files_it_was_in() -> None:
+    store = store_of(SimulatedFiles())
+    (place,) = spilled(store, [b"nobody takes it"])
+    gone: list[weakref.ref[SpillFile]] = []
+    for _ in range(10):
+        spilled(store, [b"x" * 100] * 10)
+        file, _ = place.where
+        gone.append(weakref.ref(file))
+        store.end(file)
+        del file
+        tidied(store)
+        assert store.read([place]) == [b"nobody takes it"]
+    gc.collect()
+    first, *between = [file for file in map(weakref.ref.__call__, gone) if file is not None]
+    assert between == []
+    assert (len(first.states), len(first.offsets), len(first.moved)) == (0, 0, 1)
+    del place
+    tidied(store)
+    assert (store.used, store.bodies, first.moved) == (0, 0, {})
 
 
 @pytest.mark.parametrize(("operation", "which"), [("open", 1), ("write", 2)])

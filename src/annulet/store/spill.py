@@ -136,6 +136,8 @@ class SpillRemoval(SpillWork):
         if self.error is None:
             self._store.used -= self._file.size
             del self._store.all[self._file.number]
+            if not self._file.live:  # else the store is closed, and who asks is told that the file is not there
+                self._file.forget()
         else:
             logger.warning("spill store: cannot remove %s: %s; tried again", self._file.path, self.error)
             self._store.empty.append(self._file)
@@ -221,10 +223,8 @@ class SpillMoved(SpillWrite):
         self._store.look_at(self.file)
 
     def _lead_on(self, former: int, ordinal: int) -> None:
-        source = self._source
-        if source.states[former] == LIVE:
-            source.end_life(former)
-            source.moved[former] = (self.file, ordinal)
+        if self._source.is_live(former):
+            self._source.lead_on(former, self.file, ordinal)
         else:  # given back meanwhile
             self.file.end_life(ordinal)
 
@@ -355,12 +355,9 @@ class SpillStore:
         released = self._released
         for _ in range(min(most, len(released))):
             file, ordinal = released.popleft()
-            while ordinal in file.moved:
-                file, ordinal = file.moved.pop(ordinal)
-            if file.states[ordinal] == LIVE:
-                file.end_life(ordinal)
-                if not file.live:
-                    self.look_at(file)
+            holder = file.give_back(ordinal)
+            if holder is not None and not holder.live:
+                self.look_at(holder)
         return bool(released)
 
     def look_at(self, file: SpillFile) -> None:
