@@ -314,6 +314,58 @@ def test_a_move_that_the_disk_refuses_loses_nothing() -> None:
         assert (store.bodies, len(files.names_now)) == (3, 1)
 
 
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_moved() -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    bad = mostly_dead(store, live=2)
+    good = spilled(store, [body(number) for number in range(15)])[:1]
+    (_, second) = store.all.values()
+    store.end(second)
+    store.reclaim(MANY)
+    files.fail_at = files.operations + 2  # the reading
+    assert done(store.upkeep()).error is not None
+    tidied(store)
+    assert [place.where[0].number for place in bad + good] == [1, 1, 3]
+    del bad[0]
+    tidied(store)
+    assert bad[0].where[0].number == 3, "half of it is gone: it was tried again"
+    assert store.read(bad + good) == [body(1), body(0)]
+
+
+def test_what_is_given_back_while_the_disk_refuses_to_read_it_is_removed() -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    places = mostly_dead(store)
+    move = store.upkeep()
+    assert move is not None
+    files.fail_at = files.operations + 2
+    move.run()
+    places.clear()
+    store.reclaim(MANY)
+    move.finish()
+    assert move.following() is None
+    tidied(store)
+    assert (store.used, files.names_now) == (0, {})
+
+
+def test_a_file_that_cannot_be_closed_disturbs_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_of(SimulatedFiles())
+    first = spilled(store, [body(0, FILE_BYTES_LEAST)])
+
+    def refuse() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    handle = first[0].where[0].handle
+    assert handle is not None
+    monkeypatch.setattr(handle, "close", refuse)
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(OPEN_FILES_MAX)]
+    assert all(place.readable for place in first + places)
+    assert "cannot close" in caplog.text
+    assert store.read(first) == [body(0, FILE_BYTES_LEAST)]
+
+
 def test_a_file_that_cannot_be_removed_is_tried_again() -> None:
     files = SimulatedFiles()
     store = store_of(files)

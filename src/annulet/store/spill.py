@@ -180,9 +180,12 @@ class SpillMove(SpillWork):
         self._bodies = [found[ordinal] for ordinal in self._ordinals]
 
     def finish(self) -> None:
-        """Let the file rest for now when it could not be read."""
+        """Let the file rest when it could not be read, until half of what is live there is gone."""
         if self.error is not None:
             self._file.works -= 1
+            self._file.unread_bytes = self._file.live_bytes
+            logger.warning("spill store: %s cannot be compacted: %s; check the disk", self._file.path, self.error)
+            self._store.look_at(self._file)
 
     def following(self) -> SpillWork | None:
         """Plan to write what is sound and still wanted."""
@@ -339,7 +342,10 @@ class SpillStore:
                 if not other.works and other is not file and other is not self._tail:
                     handle = self.let_go(other)
                     assert handle is not None
-                    handle.close()
+                    try:
+                        handle.close()
+                    except OSError as error:  # who just read or wrote another file is not to suffer for it
+                        logger.warning("spill store: cannot close %s: %s; check the disk", other.path, error)
                     return
 
     def let_go(self, file: SpillFile) -> File | None:
@@ -371,7 +377,7 @@ class SpillStore:
         if self.empty:
             return SpillRemoval(self, self.empty.popleft())
         for file in self.all.values():
-            if file.ended and not file.works and file.live and file.live_bytes * LIVE_SHARE < file.size:
+            if file.worth_moving(LIVE_SHARE):
                 return SpillMove(self, file)
         return None
 

@@ -49,6 +49,7 @@ class SpillFile:
         self.live_bytes = 0  # of records
         self.works = 0  # writes and moves under way
         self.ended = False  # nothing more is written to it
+        self.unread_bytes = 0  # live bytes when it last could not be read to be moved; 0: it always could
         self.moved: dict[int, tuple[SpillFile, int]] = {}  # where a record is now that is in another file
         self.roots: dict[int, tuple[SpillFile, int]] = {}  # of a record that was moved here: where it was first
 
@@ -80,6 +81,15 @@ class SpillFile:
     def is_live(self, ordinal: int) -> bool:
         """Say whether a record is live; of a removed file none is."""
         return ordinal < len(self.states) and self.states[ordinal] == LIVE
+
+    def worth_moving(self, share: int) -> bool:
+        """Say whether less than one part in ``share`` is live. Where the disk refused, half of that has to go first.
+
+        Else a file with a bad sector would be tried for as long as somebody wants the body there, and no other moved.
+        """
+        if not self.live or (self.unread_bytes and self.live_bytes * 2 > self.unread_bytes):
+            return False
+        return self.ended and not self.works and self.live_bytes * share < self.size
 
     def lead_on(self, ordinal: int, file: SpillFile, copy: int) -> None:
         """Let a live record be in another file, however often it was moved before.
