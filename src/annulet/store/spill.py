@@ -377,7 +377,7 @@ class SpillStore:
         if self.empty:
             return SpillRemoval(self, self.empty.popleft())
         for file in self.all.values():
-            if file.worth_moving(LIVE_SHARE):
+            if file.live_bytes * LIVE_SHARE < file.size and file.movable:
                 return SpillMove(self, file)
         return None
 

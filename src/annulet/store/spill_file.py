@@ -82,14 +82,18 @@ class SpillFile:
         """Say whether a record is live; of a removed file none is."""
         return ordinal < len(self.states) and self.states[ordinal] == LIVE
 
-    def worth_moving(self, share: int) -> bool:
-        """Say whether less than one part in ``share`` is live. Where the disk refused, half of that has to go first.
+    @property
+    def movable(self) -> bool:
+        """Say whether live bodies may move elsewhere. Where the disk refused to read them, half has to go first.
 
         Else a file with a bad sector would be tried for as long as somebody wants the body there, and no other moved.
         """
-        if not self.live or (self.unread_bytes and self.live_bytes * 2 > self.unread_bytes):
-            return False
-        return self.ended and not self.works and self.live_bytes * share < self.size
+        return (
+            self.ended
+            and self.live > 0
+            and not self.works
+            and (not self.unread_bytes or self.live_bytes * 2 <= self.unread_bytes)
+        )
 
     def lead_on(self, ordinal: int, file: SpillFile, copy: int) -> None:
         """Let a live record be in another file, however often it was moved before.
@@ -103,11 +107,13 @@ class SpillFile:
 
     def give_back(self, ordinal: int) -> SpillFile | None:
         """Nobody wants the record any more whose first place this is. Returns the file in which it was live."""
-        file, copy = self.moved.pop(ordinal, (self, ordinal))
-        file.roots.pop(copy, None)
-        if not file.is_live(copy):
+        file = self
+        if ordinal in self.moved:
+            file, ordinal = self.moved.pop(ordinal)
+            file.roots.pop(ordinal, None)
+        if not file.is_live(ordinal):
             return None
-        file.end_life(copy)
+        file.end_life(ordinal)
         return file
 
     def forget(self) -> None:
