@@ -238,6 +238,18 @@ def test_the_spill_store_is_half_of_the_free_disk_at_most_and_emptied_even_when_
         assert not left.exists()
 
 
+def test_what_a_killed_broker_had_spilled_is_no_reason_for_a_smaller_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "spill" / "00000001.spill"
+    left.parent.mkdir()
+    left.write_bytes(b"of a broker that was killed")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000 if left.exists() else 3000))
+    store = open_spill(tmp_path, None)
+    assert store is not None
+    assert store.limit == 1500
+
+
 async def test_what_the_broker_made_by_itself_goes_after_a_restart_as_before(tmp_path: Path) -> None:
     file = tmp_path / "annulet.toml"
     file.write_text(

@@ -48,6 +48,19 @@ def test_what_is_damaged_in_one_place_is_looked_for_in_the_other():
     assert store_of(disk, spill).read([only, both]) == [None, None]
 
 
+def test_what_is_in_both_can_be_had_from_the_log_alone():
+    disk, spill = Disk(), Spill()
+    both = logged(disk)
+    both.spill = spill.place(BODY)
+    spill.failing = True
+    store = store_of(disk, spill)
+    with pytest.raises(OSError, match="Input/output"):
+        store.read([both])
+    assert store.read_logged(both) == BODY
+    disk.damaged = {both.record}
+    assert store.read_logged(both) is None
+
+
 def test_a_body_of_another_length_is_not_that_message():
     disk, spill = Disk(), Spill()
     message = placed(spill)

@@ -12,6 +12,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BodyBudget, drift_of
+from annulet.residency.pages import ATTEMPTS_MAX
 from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES, Spilling, SpillWork
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 from tests.residency.doubles import Disk, Spill, bodies_of, durable_queue, filled, spilling_of
@@ -305,6 +306,25 @@ def test_a_disk_that_gives_nothing_delays():
     site.bodies.retry()
     site.queue.wake(NOW)
     assert [int(body) for body in session.received] == [1, 2, 3]
+
+
+def test_a_spill_store_that_gives_nothing_withholds_nothing_of_a_durable_queue():
+    durable, other = durable_queue(), queue_of("other")
+    disk, spill = Disk(), Spill()
+    spilling = spilling_of(spill)
+    (entry,) = filled(durable, disk, 1, size=SIZE)
+    other.enqueue(entry.message, NOW)
+    bodies = bodies_of(durable, disk, spilling)
+    bodies.let_all_go(ALL)
+    bodies_of(other, disk, spilling).let_all_go(ALL)
+    assert (entry.message.absent, spill.writes) == (True, [1])
+    spill.failing = True
+    session = RecordingSession()
+    session.consume(durable)
+    for _ in range(ATTEMPTS_MAX):
+        bodies.retry()
+        durable.wake(NOW)
+    assert [int(body) for body in session.received] == [1]
 
 
 def test_upkeep_is_one_piece_at_a_time_and_rests_while_the_disk_refuses():

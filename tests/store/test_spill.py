@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import random
+import weakref
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from annulet.store.spill import (
     SpillStore,
     SpillWork,
 )
-from annulet.store.spill_file import RECORD_HEADER, SpilledBody
+from annulet.store.spill_file import RECORD_HEADER, SpilledBody, SpillFile
 from tests.store.simulated_files import SimulatedFiles
 
 KIB = 1 << 10
@@ -128,6 +130,16 @@ def test_few_files_are_open_at_once() -> None:
     assert not any(handle.open for handle in opened)
 
 
+def test_the_newest_file_stays_open_however_many_others_are_read() -> None:
+    store = store_of(SimulatedFiles())
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(OPEN_FILES_MAX + 1)]
+    newest = spilled(store, [b"in the newest file"])
+    assert len(store.read(places)) == OPEN_FILES_MAX + 1
+    newest += spilled(store, [b"behind it"])
+    assert newest[0].where[0] is newest[1].where[0]
+    assert store.read(newest) == [b"in the newest file", b"behind it"]
+
+
 def test_a_file_that_is_being_written_stays_open() -> None:
     store = store_of(SimulatedFiles())
     work = store.write([b"x"])
@@ -233,6 +245,27 @@ def test_a_move_is_of_a_bounded_number() -> None:
     assert store.read(places) == [b"x" * 20] * (MOVE_BODIES + 5)
 
 
+def test_what_lives_long_keeps_nothing_of_the_files_it_was_in() -> None:
+    store = store_of(SimulatedFiles())
+    (place,) = spilled(store, [b"nobody takes it"])
+    gone: list[weakref.ref[SpillFile]] = []
+    for _ in range(10):
+        spilled(store, [b"x" * 100] * 10)
+        file, _ = place.where
+        gone.append(weakref.ref(file))
+        store.end(file)
+        del file
+        tidied(store)
+        assert store.read([place]) == [b"nobody takes it"]
+    gc.collect()
+    first, *between = [file for file in map(weakref.ref.__call__, gone) if file is not None]
+    assert between == []
+    assert (len(first.states), len(first.offsets), len(first.moved)) == (0, 0, 1)
+    del place
+    tidied(store)
+    assert (store.used, store.bodies, first.moved) == (0, 0, {})
+
+
 @pytest.mark.parametrize(("operation", "which"), [("open", 1), ("write", 2)])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_refused_write_leaves_nothing_behind(operation: str, which: int, error: int) -> None:
@@ -279,6 +312,58 @@ def test_a_move_that_the_disk_refuses_loses_nothing() -> None:
         tidied(store)
         assert store.read(places) == [body(number) for number in range(3)]
         assert (store.bodies, len(files.names_now)) == (3, 1)
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_moved() -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    bad = mostly_dead(store, live=2)
+    good = spilled(store, [body(number) for number in range(15)])[:1]
+    (_, second) = store.all.values()
+    store.end(second)
+    store.reclaim(MANY)
+    files.fail_at = files.operations + 2  # the reading
+    assert done(store.upkeep()).error is not None
+    tidied(store)
+    assert [place.where[0].number for place in bad + good] == [1, 1, 3]
+    del bad[0]
+    tidied(store)
+    assert bad[0].where[0].number == 3, "half of it is gone: it was tried again"
+    assert store.read(bad + good) == [body(1), body(0)]
+
+
+def test_what_is_given_back_while_the_disk_refuses_to_read_it_is_removed() -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    places = mostly_dead(store)
+    move = store.upkeep()
+    assert move is not None
+    files.fail_at = files.operations + 2
+    move.run()
+    places.clear()
+    store.reclaim(MANY)
+    move.finish()
+    assert move.following() is None
+    tidied(store)
+    assert (store.used, files.names_now) == (0, {})
+
+
+def test_a_file_that_cannot_be_closed_disturbs_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_of(SimulatedFiles())
+    first = spilled(store, [body(0, FILE_BYTES_LEAST)])
+
+    def refuse() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    handle = first[0].where[0].handle
+    assert handle is not None
+    monkeypatch.setattr(handle, "close", refuse)
+    places = [spilled(store, [body(number, FILE_BYTES_LEAST)])[0] for number in range(OPEN_FILES_MAX)]
+    assert all(place.readable for place in first + places)
+    assert "cannot close" in caplog.text
+    assert store.read(first) == [body(0, FILE_BYTES_LEAST)]
 
 
 def test_a_file_that_cannot_be_removed_is_tried_again() -> None:

@@ -68,13 +68,25 @@ def test_a_place_leads_to_where_its_body_was_moved():
     first, second, third = (file_with(3, number=number) for number in (1, 2, 3))
     place = SpilledBody(first, 0)
     number = place.number
-    first.end_life(0)
-    assert not place.readable
-    first.moved[0] = (second, 0)
-    second.moved[0] = (third, 0)
+    first.lead_on(0, second, 0)
+    second.lead_on(0, third, 0)
     assert place.where == (third, 0)
     assert place.readable
     assert place.number == number
+    assert (second.moved, second.roots) == ({}, {}), "files between know nothing of it"
+    third.end_life(0)
+    assert not place.readable
+
+
+def test_what_is_given_back_is_so_where_it_is_now():
+    first, second = (file_with(3, number=number) for number in (1, 2))
+    first.lead_on(0, second, 0)
+    first.forget()
+    assert first.give_back(0) is second
+    assert (first.moved, second.roots, second.live) == ({}, {}, 0)
+    assert second.give_back(0) is None, "it is not live any more"
+    second.forget()
+    assert not SpilledBody(second, 0).readable
 
 
 def test_neighbours_are_read_together_up_to_a_span():

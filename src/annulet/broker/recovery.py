@@ -77,9 +77,10 @@ def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
 
     Raises ``OSError``.
     """
-    if limit is None:
+    store = SpillStore(directory / SPILL_DIRECTORY, limit or 0)
+    if limit is None:  # what a killed broker left is free by now
         limit = max(1, min(SPILL_LIMIT_MOST, shutil.disk_usage(directory).free // SPILL_SHARE))
-    store = SpillStore(directory / SPILL_DIRECTORY, limit)
+        store = SpillStore(directory / SPILL_DIRECTORY, limit)
     return store if limit else None
 
 

@@ -390,6 +390,11 @@ class StoredBodies(QueueBodies):
         try:
             return self.store.read([message])[0]
         except OSError:
+            if message.spill is None or not self.queue.queue_id or not message.record:
+                return None
+        try:  # it was spilled for a queue that is not durable; this one has its record
+            return self.store.read_logged(message)
+        except OSError:
             return None
 
 

@@ -66,6 +66,14 @@ class BodyStore(BodySource):
         self.figures.bodies_read += len(messages)
         return bodies
 
+    def read_logged(self, message: Message) -> bytes | None:
+        """Return a body from the log, though it is spilled as well; ``None`` when it is damaged. Raises ``OSError``.
+
+        Only for who holds the record: that of another queue may be gone, and would count as lost.
+        """
+        (record,) = self.reader.read([message.record])
+        return None if record is None or len(record.body) != message.size else record.body
+
     def prefetch(self, messages: Sequence[Message]) -> None:
         """Have these bodies read ahead."""
         records = sorted([message.record for message in messages if message.spill is None])

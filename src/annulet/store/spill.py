@@ -136,6 +136,8 @@ class SpillRemoval(SpillWork):
         if self.error is None:
             self._store.used -= self._file.size
             del self._store.all[self._file.number]
+            if not self._file.live:  # else the store is closed, and who asks is told that the file is not there
+                self._file.forget()
         else:
             logger.warning("spill store: cannot remove %s: %s; tried again", self._file.path, self.error)
             self._store.empty.append(self._file)
@@ -178,9 +180,12 @@ class SpillMove(SpillWork):
         self._bodies = [found[ordinal] for ordinal in self._ordinals]
 
     def finish(self) -> None:
-        """Let the file rest for now when it could not be read."""
+        """Let the file rest when it could not be read, until half of what is live there is gone."""
         if self.error is not None:
             self._file.works -= 1
+            self._file.unread_bytes = self._file.live_bytes
+            logger.warning("spill store: %s cannot be compacted: %s; check the disk", self._file.path, self.error)
+            self._store.look_at(self._file)
 
     def following(self) -> SpillWork | None:
         """Plan to write what is sound and still wanted."""
@@ -221,10 +226,8 @@ class SpillMoved(SpillWrite):
         self._store.look_at(self.file)
 
     def _lead_on(self, former: int, ordinal: int) -> None:
-        source = self._source
-        if source.states[former] == LIVE:
-            source.end_life(former)
-            source.moved[former] = (self.file, ordinal)
+        if self._source.is_live(former):
+            self._source.lead_on(former, self.file, ordinal)
         else:  # given back meanwhile
             self.file.end_life(ordinal)
 
@@ -326,17 +329,23 @@ class SpillStore:
         return handle
 
     def keep_open(self, file: SpillFile) -> None:
-        """Note that a file was used; of too many the one that was not used for longest is closed."""
+        """Note that a file was used; of too many the one that was not used for longest is closed.
+
+        Not the newest: who writes into it next would create it anew.
+        """
         if file.handle is None:
             return
         self._open.pop(file.number, None)
         self._open[file.number] = file
         if len(self._open) > OPEN_FILES_MAX:
             for other in self._open.values():
-                if not other.works and other is not file:
+                if not other.works and other is not file and other is not self._tail:
                     handle = self.let_go(other)
                     assert handle is not None
-                    handle.close()
+                    try:
+                        handle.close()
+                    except OSError as error:  # who just read or wrote another file is not to suffer for it
+                        logger.warning("spill store: cannot close %s: %s; check the disk", other.path, error)
                     return
 
     def let_go(self, file: SpillFile) -> File | None:
@@ -352,12 +361,9 @@ class SpillStore:
         released = self._released
         for _ in range(min(most, len(released))):
             file, ordinal = released.popleft()
-            while ordinal in file.moved:
-                file, ordinal = file.moved.pop(ordinal)
-            if file.states[ordinal] == LIVE:
-                file.end_life(ordinal)
-                if not file.live:
-                    self.look_at(file)
+            holder = file.give_back(ordinal)
+            if holder is not None and not holder.live:
+                self.look_at(holder)
         return bool(released)
 
     def look_at(self, file: SpillFile) -> None:
@@ -371,7 +377,7 @@ class SpillStore:
         if self.empty:
             return SpillRemoval(self, self.empty.popleft())
         for file in self.all.values():
-            if file.ended and not file.works and file.live and file.live_bytes * LIVE_SHARE < file.size:
+            if file.live_bytes * LIVE_SHARE < file.size and file.movable:
                 return SpillMove(self, file)
         return None
 

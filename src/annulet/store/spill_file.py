@@ -49,7 +49,9 @@ class SpillFile:
         self.live_bytes = 0  # of records
         self.works = 0  # writes and moves under way
         self.ended = False  # nothing more is written to it
+        self.unread_bytes = 0  # live bytes when it last could not be read to be moved; 0: it always could
         self.moved: dict[int, tuple[SpillFile, int]] = {}  # where a record is now that is in another file
+        self.roots: dict[int, tuple[SpillFile, int]] = {}  # of a record that was moved here: where it was first
 
     def add(self, length: int) -> int:
         """Reserve the place of a body of ``length`` bytes behind all others. Returns its ordinal."""
@@ -75,6 +77,50 @@ class SpillFile:
         self.states[ordinal] = state
         self.live -= 1
         self.live_bytes -= end - start
+
+    def is_live(self, ordinal: int) -> bool:
+        """Say whether a record is live; of a removed file none is."""
+        return ordinal < len(self.states) and self.states[ordinal] == LIVE
+
+    @property
+    def movable(self) -> bool:
+        """Say whether live bodies may move elsewhere. Where the disk refused to read them, half has to go first.
+
+        Else a file with a bad sector would be tried for as long as somebody wants the body there, and no other moved.
+        """
+        return (
+            self.ended
+            and self.live > 0
+            and not self.works
+            and (not self.unread_bytes or self.live_bytes * 2 <= self.unread_bytes)
+        )
+
+    def lead_on(self, ordinal: int, file: SpillFile, copy: int) -> None:
+        """Let a live record be in another file, however often it was moved before.
+
+        Only its first file knows: what lives long is moved again and again, and the files between are to be forgotten.
+        """
+        self.end_life(ordinal)
+        first, former = self.roots.pop(ordinal, (self, ordinal))
+        first.moved[former] = (file, copy)
+        file.roots[copy] = (first, former)
+
+    def give_back(self, ordinal: int) -> SpillFile | None:
+        """Nobody wants the record any more whose first place this is. Returns the file in which it was live."""
+        file = self
+        if ordinal in self.moved:
+            file, ordinal = self.moved.pop(ordinal)
+            file.roots.pop(ordinal, None)
+        if not file.is_live(ordinal):
+            return None
+        file.end_life(ordinal)
+        return file
+
+    def forget(self) -> None:
+        """The file is removed and has no live record: keep nothing but where those are that were moved."""
+        self.offsets = array("Q")
+        self.states = bytearray()
+        self.roots.clear()
 
     def checksum(self, ordinal: int, body: bytes) -> int:
         """Return the checksum of a record."""
@@ -107,16 +153,13 @@ class SpilledBody:
     @property
     def where(self) -> tuple[SpillFile, int]:
         """File and ordinal at present."""
-        file, ordinal = self._file, self._ordinal
-        while ordinal in file.moved:
-            file, ordinal = file.moved[ordinal]
-        return file, ordinal
+        return self._file.moved.get(self._ordinal) or (self._file, self._ordinal)
 
     @property
     def readable(self) -> bool:
         """Say whether it was written, and no reader found it damaged while it was moved."""
         file, ordinal = self.where
-        return file.states[ordinal] == LIVE
+        return file.is_live(ordinal)
 
     @property
     def number(self) -> int:
@@ -126,7 +169,7 @@ class SpilledBody:
 
 def spans_of(wanted: Sequence[tuple[SpillFile, int]]) -> Iterator[tuple[SpillFile, list[int]]]:
     """Group live records into stretches of a file worth reading at once, ascending."""
-    ordered = sorted({(file.number, ordinal): file for file, ordinal in wanted if file.states[ordinal] == LIVE}.items())
+    ordered = sorted({(file.number, ordinal): file for file, ordinal in wanted if file.is_live(ordinal)}.items())
     span: list[int] = []
     last: SpillFile | None = None
     for (_, ordinal), file in ordered:
