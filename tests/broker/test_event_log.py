@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker import event_log as module
@@ -17,6 +18,7 @@ from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.sliced import AT_ONCE_MAX
+from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
 
 ORIGIN = Origin("", "q", "guest@test", ContentView())
@@ -121,6 +123,24 @@ async def test_each_virtual_host_has_its_own_and_a_deleted_one_comes_back() -> N
         publish(broker, declare(broker, host="other"))
         await asyncio.sleep(0)
         assert (len(batches(broker)), len(batches(broker, "other"))) == (0, 1)
+
+
+async def test_a_disk_that_refuses_the_queue_costs_the_events_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_values: object) -> int:
+        raise CatalogueError("the disk is full")
+
+    async with testing.broker(http=False, event_queues=("#",)) as running:
+        broker = running.broker
+        queue, host = declare(broker), broker.hosts["/"]
+        host.delete_queue(host.queues[EVENT_QUEUE], broker.clock())
+        with monkeypatch.context() as patch, capture_logs() as logs:
+            patch.setattr(broker.catalogue, "add_queue", refuse)
+            publish(broker, queue, 2)
+            await asyncio.sleep(0)
+        assert [(line["event"], line["events"]) for line in logs] == [("events are lost", 2)]
+        publish(broker, queue)
+        await asyncio.sleep(0)
+        assert [[event["sequence"] for event in batch["events"]] for batch in batches(broker)] == [[3]]
 
 
 async def test_it_is_durable_and_taken_up_after_a_restart(tmp_path: Path) -> None:
