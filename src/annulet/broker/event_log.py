@@ -107,9 +107,9 @@ class QueueNotes(QueueEvents):
         self._note(Event(reason.value, entry.sequence, now or self._clock()))
 
     def emptied(self, count: int, reason: RemovalReason, now: int) -> None:
-        """Note how many."""
+        """Note how many. Damage is found without a time."""
         if count:
-            self._note(Event(reason.value, 0, now, count=count))
+            self._note(Event(reason.value, 0, now or self._clock(), count=count))
 
     def take(self) -> list[Event]:
         """Return the notes, and begin anew."""
