@@ -17,6 +17,7 @@ from annulet.broker.event_log import EVENT_QUEUE, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
@@ -113,6 +114,21 @@ async def test_a_message_holds_so_many_events_and_the_queue_so_many_bytes(monkey
         assert events.pending_bytes <= EVENT_QUEUE_BYTES_LEAST
         await asyncio.sleep(0)
         assert broker.hosts["/"].ledger.total == 0
+
+
+async def test_what_falls_out_is_no_dead_letter_which_would_be_the_next_event() -> None:
+    async with testing.broker(http=False, event_queues=("#",), event_queue_bytes=1000) as running:
+        broker = running.broker
+        queue, dead = declare(broker), declare(broker, "dead")
+        host = broker.hosts["/"]
+        host.address_settings.set("#", {"dead-letter-address": "dead"})
+        for _ in range(20):
+            publish(broker, queue)
+            await asyncio.sleep(0)
+        events = host.queues[EVENT_QUEUE]
+        assert events.settings.dead_letter_address == "dead"
+        assert events.counters.removed[RemovalReason.OVERFLOW] > 0
+        assert dead.counters.messages_added == 0
 
 
 async def test_each_virtual_host_has_its_own_and_a_deleted_one_comes_back() -> None:

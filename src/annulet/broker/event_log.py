@@ -18,6 +18,7 @@ from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.address_settings.patterns import AddressPattern
 from annulet.core.errors import CoreError
 from annulet.core.events import QueueEvents
+from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message, Origin
 from annulet.store.errors import CatalogueError
@@ -187,6 +188,7 @@ class EventLog:
                 arguments={"x-max-bytes": self._queue_bytes, "x-overflow": "ring"},
             )  # fmt: skip
         queue.ledger = LossLedger(0)  # or each event that falls out would be a loss
+        queue.forwarder = Forwarder()  # nor a dead letter, which is accepted, an event, and makes the next one fall out
         return queue
 
     def _message(self, host_name: str, queue: Queue, events: list[Event], now: int) -> Message:
