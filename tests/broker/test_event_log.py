@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker import event_log as module
@@ -16,7 +17,9 @@ from annulet.broker.event_log import EVENT_QUEUE, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
+from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
 
 ORIGIN = Origin("", "q", "guest@test", ContentView())
@@ -113,6 +116,21 @@ async def test_a_message_holds_so_many_events_and_the_queue_so_many_bytes(monkey
         assert broker.hosts["/"].ledger.total == 0
 
 
+async def test_what_falls_out_is_no_dead_letter_which_would_be_the_next_event() -> None:
+    async with testing.broker(http=False, event_queues=("#",), event_queue_bytes=1000) as running:
+        broker = running.broker
+        queue, dead = declare(broker), declare(broker, "dead")
+        host = broker.hosts["/"]
+        host.address_settings.set("#", {"dead-letter-address": "dead"})
+        for _ in range(20):
+            publish(broker, queue)
+            await asyncio.sleep(0)
+        events = host.queues[EVENT_QUEUE]
+        assert events.settings.dead_letter_address == "dead"
+        assert events.counters.removed[RemovalReason.OVERFLOW] > 0
+        assert dead.counters.messages_added == 0
+
+
 async def test_each_virtual_host_has_its_own_and_a_deleted_one_comes_back() -> None:
     async with testing.broker(http=False, event_queues=("#",)) as running:
         broker = running.broker
@@ -121,6 +139,24 @@ async def test_each_virtual_host_has_its_own_and_a_deleted_one_comes_back() -> N
         publish(broker, declare(broker, host="other"))
         await asyncio.sleep(0)
         assert (len(batches(broker)), len(batches(broker, "other"))) == (0, 1)
+
+
+async def test_a_disk_that_refuses_the_queue_costs_the_events_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_values: object) -> int:
+        raise CatalogueError("the disk is full")
+
+    async with testing.broker(http=False, event_queues=("#",)) as running:
+        broker = running.broker
+        queue, host = declare(broker), broker.hosts["/"]
+        host.delete_queue(host.queues[EVENT_QUEUE], broker.clock())
+        with monkeypatch.context() as patch, capture_logs() as logs:
+            patch.setattr(broker.catalogue, "add_queue", refuse)
+            publish(broker, queue, 2)
+            await asyncio.sleep(0)
+        assert [(line["event"], line["events"]) for line in logs] == [("events are lost", 2)]
+        publish(broker, queue)
+        await asyncio.sleep(0)
+        assert [[event["sequence"] for event in batch["events"]] for batch in batches(broker)] == [[3]]
 
 
 async def test_it_is_durable_and_taken_up_after_a_restart(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from annulet.core.consumer import Consumer
 from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
 from annulet.core.events import QueueEvents
+from annulet.core.paged_order import paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.core.virtual_host import VirtualHost
 from tests.core.helpers import NOW, RecordingSession, make_message
+from tests.core.test_paged_order import ALL
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
 class Listener(QueueEvents):
@@ -134,6 +137,21 @@ def test_copies_are_deliveries_and_browsing_is_none() -> None:
     browser.consume(queue, "b", messages=5, browse="snapshot")
     queue.acquire(1, -1, NOW)
     assert heard(queue)[1:] == [("delivered to c", 1), ("delivered", 1)]
+
+
+def test_damage_is_heard_of_one_by_one_or_as_a_number() -> None:
+    queue, disk = durable_queue(), Disk()
+    queue.events = listener = Listener()
+    for entry in stored_entries(queue, disk, 9):
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    order.page_out(ALL, ALL)
+    disk.damaged.update((5, 6, 9))
+    queue.pass_over(queue.order.entries()[0])
+    assert sorted(listener.heard) == [("unreadable", 1), ("unreadable at once", 3)]
+    assert queue.counters.removed[RemovalReason.UNREADABLE] == 4
 
 
 def test_it_adds_up_to_the_counters() -> None:

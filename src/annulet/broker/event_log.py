@@ -11,13 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.address_settings.patterns import AddressPattern
+from annulet.core.errors import CoreError
 from annulet.core.events import QueueEvents
+from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message, Origin
+from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from annulet.core.reasons import RemovalReason
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
+
+logger = structlog.get_logger(__name__)
 
 EVENT_QUEUE: Final = "amq.events"
 """A reserved name: no client can have declared it for something else."""
@@ -102,9 +108,14 @@ class QueueNotes(QueueEvents):
         self._note(Event(reason.value, entry.sequence, now or self._clock()))
 
     def emptied(self, count: int, reason: RemovalReason, now: int) -> None:
-        """Note how many."""
+        """Note how many. Damage is found without a time."""
         if count:
-            self._note(Event(reason.value, 0, now, count=count))
+            self._note(Event(reason.value, 0, now or self._clock(), count=count))
+
+    def take(self) -> list[Event]:
+        """Return the notes, and begin anew."""
+        events, self.events = self.events, []
+        return events
 
     def _note(self, event: Event) -> None:
         if not self.events:
@@ -155,13 +166,18 @@ class EventLog:
         declarations = self._declarations
         if declarations is None:
             return
+        taken = [(notes.queue, notes.take()) for notes in noted]  # first: what is left would never ask for a turn again
         if self._queue is None or self._queue.deleted:  # the configuration says that there is one
-            self._queue = self._declare(declarations)
+            try:
+                self._queue = self._declare(declarations)
+            except (CatalogueError, CoreError) as error:
+                lost = sum(len(events) for _, events in taken)
+                logger.warning("events are lost", vhost=declarations.host.name, events=lost, error=str(error))
+                return
         now = self._clock()
-        for notes in noted:
-            events, notes.events = notes.events, []
+        for queue, events in taken:
             for start in range(0, len(events), EVENTS_MAX):
-                message = self._message(declarations.host.name, notes.queue, events[start : start + EVENTS_MAX], now)
+                message = self._message(declarations.host.name, queue, events[start : start + EVENTS_MAX], now)
                 self._queue.enqueue(message, now)
 
     def _declare(self, declarations: DurableDeclarations) -> Queue:
@@ -172,6 +188,7 @@ class EventLog:
                 arguments={"x-max-bytes": self._queue_bytes, "x-overflow": "ring"},
             )  # fmt: skip
         queue.ledger = LossLedger(0)  # or each event that falls out would be a loss
+        queue.forwarder = Forwarder()  # nor a dead letter, which is accepted, an event, and makes the next one fall out
         return queue
 
     def _message(self, host_name: str, queue: Queue, events: list[Event], now: int) -> Message:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueEvents:
     """Hears of one queue. Calls come in the order of what happened; ``now`` is in milliseconds since 1970, or 0 for
-    an acknowledgement, which needs no time itself.
+    an acknowledgement and for what is found to be damaged, which need no time themselves.
 
     Of each message: ``accepted`` once, then ``delivered`` and ``returned`` in turn, and at most once ``removed``. A
-    queue that is emptied at once (purged, deleted) says how many went, not which. What a restart brings back is not
-    accepted again, browsing is no delivery, and a non-destructive queue delivers copies of what stays.
+    queue that is emptied at once (purged, deleted) says how many went, not which; so do records found to be damaged.
+    What a restart brings back is not accepted again, browsing is no delivery, and a non-destructive queue delivers
+    copies of what stays.
     """
 
     def accepted(self, entry: QueueEntry, now: int) -> None:

@@ -321,6 +321,8 @@ class Holdings:
         entry.state = REMOVED
         self.order.discard(entry)
         self.note_unreadable(1, entry.message.size)
+        if self.events is not None:
+            self.events.removed(entry, RemovalReason.UNREADABLE, 0)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
         if self.keys is not None:

@@ -18,6 +18,7 @@ from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import FifoOrder
 from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.reasons import RemovalReason
 from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
@@ -264,6 +265,8 @@ class PagedFifoOrder(FifoOrder):
         if pages.lost or pages.lost_bytes:
             self.count -= pages.lost
             self._queue.note_unreadable(pages.lost, pages.lost_bytes)
+            if self._queue.events is not None and pages.lost:
+                self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
             pages.lost = pages.lost_bytes = 0
         self._split = bool(pages.items or self._late)
 

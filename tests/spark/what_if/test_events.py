@@ -42,11 +42,13 @@ def test_what_became_of_messages_and_how_consumers_worked(spark: SparkSession) -
         ("returned", 2, 4150, ""), ("delivered", 2, 70_000, "b"),
     )  # fmt: skip
     third = batch_of("q", 0, ("acknowledged", 2, 70_400, ""), ("expired", 3, 70_400, ""))
+    copies = batch_of("copied", 1, ("delivered", 1, 60_000, "a"), ("delivered", 1, 61_000, "b"))
     purge = batch_of("purged", 0, ("purged", 0, 70_000, ""), count=500)
-    events = log.read_events(messages_of(spark, first, second, third, purge)).cache()
+    events = log.read_events(messages_of(spark, first, second, third, purge, copies)).cache()
 
-    purged, queue = sorted(log.what_became(events), key=lambda row: row["queue"])
+    copied, purged, queue = sorted(log.what_became(events), key=lambda row: row["queue"])
     assert (purged["accepted"], purged["lost"], purged["dwell p50 ms"], purged["work p50 ms"]) == (0, 500, None, None)
+    assert (copied["delivered"], copied["work p50 ms"]) == (2, None)
     assert {name: queue[name] for name in ("accepted", "delivered", "returned", "acknowledged", "lost")} == {
         "accepted": 3, "delivered": 3, "returned": 1, "acknowledged": 2, "lost": 1,
     }  # fmt: skip
@@ -62,5 +64,9 @@ def test_what_became_of_messages_and_how_consumers_worked(spark: SparkSession) -
     assert [(row["position"], row["size"], row["priority"], row["expires_at"]) for row in arrivals] == [
         (number, 7, 5, None) for number in (1, 2, 3)
     ]
-    assert log.depth_over_time(events, 2) == {"q": [(1000, 3), (35_701, 1)], "purged": [(35_701, 0)]}
+    assert log.depth_over_time(events, 2) == {
+        "q": [(1000, 3), (35_701, 1)],
+        "purged": [(35_701, 0)],
+        "copied": [(35_701, 1)],
+    }
     events.unpersist()

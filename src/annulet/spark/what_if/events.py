@@ -100,7 +100,8 @@ def working_times(events: DataFrame) -> DataFrame:
     before = of_consumer.rowsBetween(Window.unboundedPreceding, -1)
     deliveries = (
         events.where("sequence > 0")
-        .withColumn("done_at", f.lead("at").over(of_message))
+        # Delivered again without a return is a copy for another reader, or the broker ended in between.
+        .withColumn("done_at", f.when(f.lead("event").over(of_message) != "delivered", f.lead("at").over(of_message)))
         .where("event = 'delivered' AND consumer != '' AND done_at IS NOT NULL")
     )
     begun = f.greatest(f.col("at"), f.coalesce(f.max("done_at").over(before), f.col("at")))
