@@ -152,6 +152,52 @@ def test_what_expires_in_slices_takes_no_room_of_what_lives(settings: dict[str, 
     check_invariants(queue)
 
 
+@pytest.mark.parametrize("overflow", ["ring", "block"])
+def test_a_large_arrival_that_comes_before_the_tick_has_room_made_too(overflow: str):
+    effects = SlicingEffects()
+    queue = queue_of(effects, max_bytes=9 * SLICE_MESSAGES + 3, overflow=overflow)
+    lives = queue.enqueue(make_message("liv"), NOW)
+    for _ in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    large = queue.enqueue(make_message("x" * 8 * SLICE_MESSAGES), NOW + 1)
+    assert not queue.blocked
+    effects.turns(NOW + 1)
+    assert (lives.state, large.state) == (PENDING, PENDING)
+    assert queue.counters.removed[RemovalReason.EXPIRED] == 3 * SLICE_MESSAGES
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ring_size": 3 * SLICE_MESSAGES},
+        {"max_length": 3 * SLICE_MESSAGES, "overflow": "ring", "evict": "newest"},
+    ],
+    ids=str,
+)
+def test_what_comes_back_before_the_tick_is_not_dropped_for_what_expired(settings: dict[str, Any]):
+    effects = SlicingEffects()
+    queue = queue_of(effects, **settings)
+    for _ in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message("liv"), NOW)
+    held = queue.acquire(-1, -1, NOW)
+    for _ in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    queue.return_entries(list(held), NOW + 1)
+    effects.turns(NOW + 1)
+    assert REMOVED not in {entry.state for entry in held}
+    assert queue.tick(NOW + 1) <= SLICE_MESSAGES
+    effects.turns(NOW + 1)
+    assert queue.counters.removed[RemovalReason.EXPIRED] == queue.ledger.total == 3 * SLICE_MESSAGES
+
+
+def test_who_asks_a_non_destructive_queue_before_the_tick_gets_nothing_that_expired():
+    queue = queue_of(SlicingEffects(), non_destructive=True)
+    for _ in range(2 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    queue.enqueue(make_message("lives"), NOW)
+    assert [entry.message.body for entry in queue.acquire(2, -1, NOW + 1)] == [b"lives"]
+
+
 def test_a_consumer_with_a_selector_meets_many_expired_in_slices_too():
     effects = SlicingEffects()
     queue, session = queue_of(effects), RecordingSession()

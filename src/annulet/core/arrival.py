@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import PENDING, SCHEDULED
+from annulet.core.expiry import expire_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import KEEP_PLACE
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
     """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
-    expired = queue.expire_due(now)
     message = entry.message
+    expired = expire_for(queue, message.size, now)
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
     elif message.deliver_at > now:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from annulet.core import match_classes
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING
-from annulet.core.expiry import expire_later, has_expired
+from annulet.core.expiry import expire_later, expire_some, has_expired
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
@@ -244,7 +244,7 @@ def pull(
     taken: list[QueueEntry] = []
     passed: list[QueueEntry] = []
     if copied:
-        queue.expire_due(now)
+        expire_some(queue, now, -1)  # all of it: what is copied is not looked at one by one
     seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:

@@ -130,6 +130,16 @@ def expire_due(queue: Queue, now: int) -> int:
     return queue.counters.removed[RemovalReason.EXPIRED] - before
 
 
+def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
+    """As :func:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival or a
+    return: of what has expired so much goes at once that nothing is dropped, and nobody held back, for it.
+    """
+    expired = expire_due(queue, now)
+    while queue.expiring is not None and has_expired(queue, now) and queue.lacks_room(count, size):
+        expire_some(queue, now, SLICE_MESSAGES)
+    return expired
+
+
 def _keeps_turns(queue: Queue) -> bool:
     """Say whether who is next depends on what is there still: a fair key without messages loses its turn."""
     return queue.lanes is not None and queue.lanes.fairness is not None

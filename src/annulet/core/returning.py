@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from annulet.core.bodies import leaves_delivery
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.eviction import eviction_rank
+from annulet.core.expiry import expire_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
 from annulet.core.settings import MOVE_TO_TAIL
@@ -47,7 +48,7 @@ def return_entries(
             queue.index_expiry(entry)
         if entry.message.record and counted:
             queue.effects.entry_changed(queue, entry)
-    queue.expire_due(now)
+    expire_for(queue, sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
     queue.update_gate(now)
     queue.dispatch(now)
     _delay(queue, delayed, now)
@@ -95,7 +96,7 @@ class Returning(SlicedWork):
             return True
         self.abandon(now)
         if not queue.deleted:
-            queue.expire_due(now)
+            expire_for(queue, 0, now, 0)
             queue.dispatch(now)
             _drop_excess(queue, self._back, now)
             queue.finish(now)
