@@ -43,6 +43,10 @@ class RowWalk:
         """
         raise NotImplementedError
 
+    def holds(self, entry: QueueEntry) -> bool:
+        """Say whether the queue is not done with the record of an entry that was read."""
+        raise NotImplementedError
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowView:
