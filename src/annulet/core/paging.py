@@ -154,6 +154,10 @@ class EntryPages:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError
 
+    def origins(self) -> list[Origin] | None:
+        """Return the origins of all rows, perhaps of others too; ``None`` where only the log knows some of them."""
+        raise NotImplementedError
+
     def last_sequence(self) -> int:
         """Return the highest sequence an item ever had; there is one."""
         raise NotImplementedError
