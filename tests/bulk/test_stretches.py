@@ -12,6 +12,7 @@ from annulet.core.management.selection import select
 from annulet.residency import pages, walk
 from tests.core.helpers import NOW
 from tests.core.test_browsing import deep_queue
+from tests.core.test_paged_levels import ALL, Levels
 
 EVERYTHING = select(everything=True)
 
@@ -43,6 +44,26 @@ async def test_rows_on_disk_and_messages_in_memory_are_one_stretch(monkeypatch: 
     stopped = await read_stretch(queue, 0, 100, EVERYTHING, NOW)
     assert numbers(stopped) == [number for number in expected if number <= stopped.scanned]
     assert stopped.scanned < 20
+
+
+async def test_rows_of_several_priorities_are_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WALK_MESSAGES", 4)
+    deep = Levels()
+    deep.order.keep_messages, deep.order.level_least = 2, 1
+    deep.put(*[number % 7 % 3 for number in range(60)])
+    while deep.order.page_out(ALL, 1000):
+        pass
+    rows = deep.rows()
+    assert min(rows) > 10
+    deep.put(0, 2)
+    assert numbers(await read_stretch(deep.queue, 0, 100, EVERYTHING, NOW)) == list(range(1, 63))
+    few = await read_stretch(deep.queue, 7, 50, EVERYTHING, NOW, messages_max=9)
+    assert (numbers(few), few.scanned) == (list(range(8, 17)), 16)
+    assert deep.rows() == rows
+
+    deep.disk.failing = True
+    stopped = await read_stretch(deep.queue, 0, 100, EVERYTHING, NOW)
+    assert (numbers(stopped), stopped.scanned) == ([], 0)
 
 
 async def test_what_changes_meanwhile_is_shown_if_it_is_alive_when_it_is_reached(

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from annulet.core.address_limits import IDLE_MAX, AddressAccount, AddressAccounts, AddressLimits
 from annulet.core.diverts import Divert
 from annulet.core.errors import LimitExceeded, TransactionRefused
+from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.transaction import Transaction
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, refused, send
+from tests.residency.doubles import Disk, pages_of
 
 
 def account_of(host, name="news"):
@@ -297,6 +299,32 @@ def test_what_queues_held_is_counted_once_and_not_for_each_new_address():
     host.address_settings.set("other", {"max-size-messages": 5})
     send(host, "new")
     assert amounts(host, "old") == (1, 3)  # an account that is open counts what comes, and nothing twice
+
+
+@pytest.mark.parametrize("addresses", [1, 70], ids=["few", "more-than-a-page-keeps"])
+def test_to_count_what_is_held_only_rows_that_may_count_are_read(addresses):
+    host = make_host()
+    deep, mixed = declare(host, "deep", "mixed")
+    origins = [note(to=f"free.{number}").origin for number in range(addresses)]
+    for queue in (deep, mixed):
+        queue.queue_id, queue.durable = 7, True
+        disk = Disk()
+        for number in range(200):
+            message = note("abc", to="news")
+            if queue is deep or number != 150:
+                message.origin = origins[number % addresses]
+            disk.store(queue, message, queue.next_sequence)
+            queue.enqueue(message, NOW)
+        order = paged_order_of(queue, pages_of(queue, disk))
+        order.keep_messages = 10
+        order.page_out(1 << 60, 1000)
+    (queue,) = address(host, "news", "q")
+    host.address_settings.set("news", {"max-size-messages": 500})
+    send(host, "news")
+    assert amounts(host)[0] == 2
+    assert deep.order.paged_count() == (190 if addresses == 1 else 0)
+    assert mixed.order.paged_count() == 0
+    assert queue.order.count == 1
 
 
 def test_idle_accounts_are_closed_when_there_are_many():

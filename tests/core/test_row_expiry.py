@@ -12,6 +12,7 @@ from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_levels_of
 from annulet.core.paged_order import paged_order_of
 from annulet.core.reasons import RemovalReason
+from annulet.core.restoring import finish_restore, restore_rows
 from annulet.core.row_expiry import first_row, life_of, next_expiry
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
@@ -257,3 +258,31 @@ def test_a_damaged_row_expires_with_the_others(taken: int):
     assert aging.queue.tick(NOW + LIFE + taken) == taken + 1
     assert aging.queue.counters.removed[RemovalReason.UNREADABLE] == 0
     assert aging.order.count == 3 - taken
+
+
+def test_rows_found_at_start_expire_in_turn_behind_what_a_clock_that_was_set_back_left():
+    aging = Aging()
+    aging.put([0] * 10)
+    aging.page()
+    aging.put([0, 500, 0])  # read at start, as they were not in turn
+    for at in (100, 200):
+        sequence, message = aging.queue.next_sequence, make_message(b"1234567890", accepted_at=NOW + at)
+        aging.disk.store(aging.queue, message, sequence)
+        restore_rows(
+            aging.queue,
+            aging.order,
+            [sequence],
+            [message.record],
+            [10],
+            [message.origin],
+            redelivered=False,
+            times=[(NOW + at, 4)],
+        )
+    finish_restore(aging.queue, 0)
+    assert aging.order.paged_count() == 14
+    aging.queue.tick(NOW + 100 + LIFE)
+    assert aging.rest() == [12, 15]
+    aging.queue.tick(NOW + 200 + LIFE)
+    assert aging.rest() == [12]
+    aging.queue.tick(NOW + 500 + LIFE)
+    assert (aging.rest(), aging.queue.counters.removed[EXPIRED]) == ([], 15)

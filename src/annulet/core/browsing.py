@@ -34,6 +34,7 @@ class BrowseOrder(Order):
         self._entries: list[QueueEntry] = []  # heap
         self._read: deque[QueueEntry] = deque()
         self._walk: RowWalk | None = None
+        self._source: RowWalk | None = None  # where what was read is from
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
         self._end = 0  # what the walk shows has lower sequences
         self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
@@ -68,9 +69,9 @@ class BrowseOrder(Order):
         following = self.next_sequence()
         if not 0 < following <= entry.sequence < self._end or entry in self._entries:
             return
-        if all(read.sequence != entry.sequence for read in self._read):
-            self._stored_anew.add(entry.sequence)
-            heappush(self._entries, entry)
+        self._read = deque([read for read in self._read if read.sequence != entry.sequence])
+        self._stored_anew.add(entry.sequence)
+        heappush(self._entries, entry)
 
     def paged(self) -> None:
         """Forget the arrivals, some of which may be rows by now, and look for them in the queue when it is their turn.
@@ -108,6 +109,7 @@ class BrowseOrder(Order):
 
     def first(self) -> QueueEntry | None:
         """Return the next entry. ``None`` when there is none, and when the next is a row that has to be read first."""
+        self._drop_settled()
         self._look_again()
         entries, sequence = self._entries, self.next_sequence()
         while entries and entries[0].state == REMOVED:
@@ -172,9 +174,16 @@ class BrowseOrder(Order):
         if self._stored_anew:
             found = [entry for entry in found if entry.sequence not in self._stored_anew]
         self._read.extend(found)
+        self._source = walk
         if not walk.sequence:
             self._walk = None
         return True
+
+    def _drop_settled(self) -> None:
+        """Forget what left the queue since it was read: a browser without credit may have had it for long."""
+        read, source = self._read, self._source
+        while read and source is not None and not source.holds(read[0]):
+            read.popleft()
 
     def _look_again(self) -> None:
         """Note what arrived since arrivals were not noted, when all before was seen."""

@@ -385,7 +385,8 @@ class PagedFifoOrder(FifoOrder):
         if self._late:
             self._removed -= len(self._late) - len(late)
             self._late.clear()
-            self.add_to_pages(late, RowChoice(self._queue, self.pages).kept_of(late))
+            choice = RowChoice(self._queue, self.pages, latest=times[0][0] if times else 0)
+            self.add_to_pages(late, choice.kept_of(late))
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
 

@@ -43,6 +43,10 @@ class RowWalk:
         """
         raise NotImplementedError
 
+    def holds(self, entry: QueueEntry) -> bool:
+        """Say whether the queue is not done with the record of an entry that was read."""
+        raise NotImplementedError
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowView:
@@ -148,6 +152,10 @@ class EntryPages:
 
     def take_unread(self) -> list[QueueEntry]:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
+        raise NotImplementedError
+
+    def origins(self) -> list[Origin] | None:
+        """Return the origins of all rows, perhaps of others too; ``None`` where only the log knows some of them."""
         raise NotImplementedError
 
     def last_sequence(self) -> int:

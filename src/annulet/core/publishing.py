@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from annulet.core.bindings import Binding
     from annulet.core.effects import Effects
     from annulet.core.exchanges import Exchange
-    from annulet.core.message import Message
+    from annulet.core.message import Message, Origin
     from annulet.core.queue import Queue
 
 
@@ -355,10 +355,11 @@ class Publishing(RoutingGraph):
         for queue in self.queues.values():
             if is_ring(queue):
                 continue
-            here = {entry.message for entry in [*queue.order.entries(), *queue.schedule.entries(), *queue.delivering]}
+            pending = queue.order.entries() if self._may_count_rows(queue) else queue.order.in_memory()
+            held_here = [*pending, *queue.schedule.entries(), *queue.delivering]
+            here = {entry.message for entry in held_here if entry.state != REMOVED}
             for message in here:
-                origin = message.origin
-                address = origin.exchange or address_of_key(origin.routing_key)
+                address = _address_of(message.origin)
                 if address not in self.accounts.by_address:
                     counts = held.setdefault(address, {})
                     counts[message] = counts.get(message, 0) + 1
@@ -368,6 +369,17 @@ class Publishing(RoutingGraph):
             if account is not None:
                 for message, queues in counts.items():
                     self.accounts.charge(account, message, queues)
+
+    def _may_count_rows(self, queue: Queue) -> bool:
+        """Say whether messages that are on disk only may be of an address with limits: these have to be read."""
+        for pages in queue.order.page_parts():
+            origins = pages.origins()
+            if origins is None:
+                return True
+            for address in {_address_of(origin) for origin in origins}:
+                if not limits_of(self.settings_of(address)).unlimited:
+                    return True
+        return False
 
     # ------------------------------------------------------------------ duplicates
 
@@ -395,6 +407,10 @@ class Publishing(RoutingGraph):
 def _counting(queues: list[Queue]) -> int:
     """Return how many of these count what they hold for an address with limits: all but rings."""
     return sum(not is_ring(queue) for queue in queues)
+
+
+def _address_of(origin: Origin) -> str:
+    return origin.exchange or address_of_key(origin.routing_key)
 
 
 def limits_of(settings: ResolvedSettings) -> AddressLimits:

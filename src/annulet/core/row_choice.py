@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 class RowChoice:
-    """Decides for one entry after the other, behind the items of ``pages``; ``before``: backwards, before them."""
+    """Decides for one entry after the other, behind the items of ``pages``; ``before``: backwards, before them.
 
-    def __init__(self, queue: Queue, pages: EntryPages, *, before: bool = False) -> None:
+    ``latest``: none accepted later (milliseconds since 1970; 0: any) becomes a row, as one of then follows.
+    """
+
+    def __init__(self, queue: Queue, pages: EntryPages, *, before: bool = False, latest: int = 0) -> None:
         self._timed = queue.ages
+        self._latest = latest  # when the row that follows all of them was accepted; 0 for none
         self._before = before
         self._last = 0  # when the last row was accepted; 0 for none
         if self._timed and pages.items:
@@ -31,9 +35,13 @@ class RowChoice:
         """Say whether the next entry may be a row."""
         if not may_be_row(entry):
             return False
-        if not self._timed or not self._last:
+        if not self._timed:
             return True
         accepted_at = entry.message.accepted_at
+        if 0 < self._latest < accepted_at:
+            return False
+        if not self._last:
+            return True
         return accepted_at <= self._last if self._before else accepted_at >= self._last
 
     def kept_of(self, entries: list[QueueEntry]) -> bytearray:

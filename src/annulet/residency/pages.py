@@ -254,6 +254,17 @@ class QueuePages(EntryPages):
         figures.loaded += len(records) - self.lost
         figures.unreadable += self.lost
 
+    def origins(self) -> list[Origin] | None:
+        """Ask every page."""
+        found: list[Origin] = []
+        for page in self._pages:
+            if not page.rows:
+                continue
+            if page.origins is None:
+                return None
+            found += page.origins
+        return list(dict.fromkeys(found))
+
     def last_sequence(self) -> int:
         """Return the sequence of the last item."""
         return self._pages[-1].last_sequence

@@ -109,6 +109,10 @@ class PageWalk(RowWalk):
             self.damaged = [sequence for sequence in found.sequences if sequence not in read]
         return entries
 
+    def holds(self, entry: QueueEntry) -> bool:
+        """Ask the log."""
+        return self._reader.holds(entry.message.record, self._queue.queue_id)
+
     def _tell(self) -> None:
         """Say which is the next."""
         if self._ahead:
