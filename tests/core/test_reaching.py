@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.reaching import Reach, line_of
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
-from tests.core.helpers import NOW
+from tests.core.helpers import NOW, RecordingSession
 from tests.core.management.test_deep_scan import Site, deep_site
 
 
@@ -99,3 +100,18 @@ def test_what_waits_for_its_redelivery_is_found() -> None:
     entry.state = SCHEDULED
     queue.schedule.add(entry, NOW + 5, fresh=False)
     assert reach.own(entries[3]) is entry
+
+
+def test_what_went_into_lanes_without_a_delivery_is_found() -> None:
+    site = deep_site()
+    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    site.take(3)
+    while site.held:
+        site.settle(0, back=False)
+    assert reach.own(entries[3]) is None
+    front = reach.own(entries[4])
+    assert front is not None
+    assert front is not entries[4]
+    RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
+    assert isinstance(queue.order, DeepLanes)
+    assert reach.own(entries[4]) is front

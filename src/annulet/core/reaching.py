@@ -32,7 +32,7 @@ class Reach:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
-        self._noted_at = (-1, -1, -1)
+        self._noted_at: tuple[int, ...] = ()
 
     def own(self, shown: QueueEntry) -> QueueEntry | None:
         """Return what the queue holds of a message that was shown; ``None`` when it has left.
@@ -73,8 +73,10 @@ class Reach:
     def _is_outdated(self) -> bool:
         """Note anew what is aside, if anything may have moved there since; say whether it was done."""
         queue = self._queue
-        counters, order = queue.counters, queue.order
-        at = (counters.messages_delivered, counters.messages_returned, order.paged_count())
+        counters, order, line = queue.counters, queue.order, line_of(queue)
+        at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
+        if line is not None:  # into lanes and out of them they go without a delivery
+            at += (line.count, line.front_count, len(line._returned))
         if at == self._noted_at:
             return False
         self._noted_at = at
@@ -89,4 +91,4 @@ class Reach:
     def release(self) -> None:
         """Hold no entries any more."""
         self._aside = {}
-        self._noted_at = (-1, -1, -1)
+        self._noted_at = ()
