@@ -115,3 +115,22 @@ def test_what_went_into_lanes_without_a_delivery_is_found() -> None:
     RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
     assert isinstance(queue.order, DeepLanes)
     assert reach.own(entries[4]) is front
+
+
+def test_what_became_a_row_again_is_not_taken_for_the_entry_it_was() -> None:
+    site = deep_site(12, keep=0)
+    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
+    taken = queue.acquire(12, -1, NOW)
+    for entry in [*taken[:4], *taken[8:]]:
+        queue.acknowledge(entry)
+    queue.return_entries(taken[4:8], NOW, counted=False)
+    assert reach.own(entries[8]) is taken[7]
+    site.send(12)
+    site.page_out()
+    assert reach.own(entries[8]) is entries[8], "it is a row"
+    again = queue.acquire(4, -1, NOW)
+    assert again[3] is not taken[7]
+    assert reach.own(entries[8]) is again[3]
+    queue.acknowledge(again[3])
+    assert reach.own(entries[8]) is None

@@ -33,6 +33,8 @@ class Reach:
         self._queue = queue
         self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()
+        self._noted_in = queue.order
+        self._stored = 0  # what :attr:`DeepLanes.stored` was when they were noted
 
     def own(self, shown: QueueEntry) -> QueueEntry | None:
         """Return what the queue holds of a message that was shown; ``None`` when it has left.
@@ -53,6 +55,7 @@ class Reach:
         line = line_of(self._queue)
         found = None if line is None else line.standing(sequence)
         if found is None:
+            self._forget_stored()
             found = self._aside.get(sequence)
         if found is None and self._is_outdated():
             found = self._aside.get(sequence)
@@ -69,6 +72,14 @@ class Reach:
             order.bring(entry, 0)
         else:
             line.reinsert(entry)
+
+    def _forget_stored(self) -> None:
+        """Note nothing any more when what stood in lanes may have become rows, and those other entries."""
+        order = self._queue.order
+        stored = order.stored if isinstance(order, DeepLanes) else 0
+        if order is not self._noted_in or stored != self._stored:
+            self.release()
+            self._noted_in, self._stored = order, stored
 
     def _is_outdated(self) -> bool:
         """Note anew what is aside, if anything may have moved there since; say whether it was done."""
