@@ -339,3 +339,18 @@ def test_what_was_removed_from_among_rows_does_not_stay_in_memory_because_there_
         most = max(most, len(site.queue.order.in_memory()))
     assert operation.done == 200
     assert most <= site.keep + COMPACTION_MINIMUM
+
+
+def test_what_has_left_counts_as_seen_also_when_the_disk_refuses_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk_module, "WALK_MESSAGES", 10)
+    site = deep_site()
+    operation = began(site, "copy", ALL)
+    site.take(12)
+    while site.held:
+        site.settle(0, back=False)
+    site.disk.failing = True
+    assert not operation.step(NOW)
+    assert operation.waiting
+    site.disk.failing = False
+    run(operation)
+    assert (operation.progress.seen, operation.done) == (40, 28)
