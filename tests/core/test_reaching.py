@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.reaching import Reach, line_of
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
-from tests.core.helpers import NOW
+from tests.core.helpers import NOW, RecordingSession
 from tests.core.management.test_deep_scan import Site, deep_site
 
 
@@ -99,3 +100,37 @@ def test_what_waits_for_its_redelivery_is_found() -> None:
     entry.state = SCHEDULED
     queue.schedule.add(entry, NOW + 5, fresh=False)
     assert reach.own(entries[3]) is entry
+
+
+def test_what_went_into_lanes_without_a_delivery_is_found() -> None:
+    site = deep_site()
+    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    site.take(3)
+    while site.held:
+        site.settle(0, back=False)
+    assert reach.own(entries[3]) is None
+    front = reach.own(entries[4])
+    assert front is not None
+    assert front is not entries[4]
+    RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
+    assert isinstance(queue.order, DeepLanes)
+    assert reach.own(entries[4]) is front
+
+
+def test_what_became_a_row_again_is_not_taken_for_the_entry_it_was() -> None:
+    site = deep_site(12, keep=0)
+    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
+    taken = queue.acquire(12, -1, NOW)
+    for entry in [*taken[:4], *taken[8:]]:
+        queue.acknowledge(entry)
+    queue.return_entries(taken[4:8], NOW, counted=False)
+    assert reach.own(entries[8]) is taken[7]
+    site.send(12)
+    site.page_out()
+    assert reach.own(entries[8]) is entries[8], "it is a row"
+    again = queue.acquire(4, -1, NOW)
+    assert again[3] is not taken[7]
+    assert reach.own(entries[8]) is again[3]
+    queue.acknowledge(again[3])
+    assert reach.own(entries[8]) is None

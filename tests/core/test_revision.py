@@ -12,7 +12,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, send
-from tests.core.management.test_deep_scan import deep_site
+from tests.core.management.test_deep_scan import Site, deep_site
 
 
 def filled(effects=None, **settings):
@@ -173,3 +173,18 @@ def test_other_settings_hold_for_rows_as_they_are(changes, choosy):
     site.host.update_queue(site.queue, dataclasses.replace(site.queue.settings, **changes), NOW)
     assert (site.queue.order.paged_count(), len(site.disk.reads), rows > 0) == (rows, reads, True)
     check_invariants(site.queue)
+
+
+def test_another_time_to_live_reads_nothing_in():
+    site = Site(deep=True)
+    host, queue = site.host, site.queue
+    host.update_queue(queue, dataclasses.replace(queue.settings, message_ttl=10_000), NOW)
+    site.send(40)
+    site.page_out()
+    host.update_queue(queue, dataclasses.replace(queue.settings, message_ttl=20_000), NOW)
+    assert (queue.order.paged_count(), sum(site.disk.reads)) == (38, 0)
+    queue.tick(NOW + 10_001)
+    assert queue.order.count == 40
+    queue.tick(NOW + 20_001)
+    assert (queue.order.count, queue.counters.removed[RemovalReason.EXPIRED]) == (0, 40)
+    check_invariants(queue)

@@ -34,6 +34,7 @@ class DeepLanes(Lanes):
         self.stock: PagedFifoOrder | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
+        self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
 
     # ------------------------------------------------------------------ the order
@@ -230,6 +231,7 @@ class DeepLanes(Lanes):
         self._kept = 0 if moved else len(pending)
         if not moved:
             return
+        self.stored += 1
         self.stock.clear()
         going = set(moved)
         self._reset()

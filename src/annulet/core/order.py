@@ -214,6 +214,9 @@ class FifoOrder(Order):
         if tail and tail[0] is entry:  # what expires in its order leaves nothing to sweep out
             tail.popleft()
             return
+        if self._returned and self._returned[0] is entry:  # nor what an operation takes out from among rows
+            heappop(self._returned)
+            return
         self._removed += 1
         if self._removed > self.count + COMPACTION_MINIMUM:
             self._compact()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
-from annulet.core.order import FifoOrder
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
 from annulet.core.paging import EntryPages, pageable, refusal_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.row_choice import RowChoice
@@ -105,6 +105,15 @@ class PagedFifoOrder(FifoOrder):
         if head is not None and (not self._split or self._tail or head.place < self._place_behind()):
             return head.sequence
         return self._place_behind() if self._split else 0
+
+    def discard(self, entry: QueueEntry) -> None:
+        """Take a pending entry out of the middle. The caller has set its state to REMOVED.
+
+        Rows do not count when what was removed is to be swept out: it would stay in memory until it outnumbers them.
+        """
+        super().discard(entry)
+        if self._removed > self.count - self.pages.rows + COMPACTION_MINIMUM:
+            self._compact()
 
     def clear(self) -> None:
         """Forget all entries and rows."""

@@ -32,7 +32,9 @@ class Reach:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
-        self._noted_at = (-1, -1, -1)
+        self._noted_at: tuple[int, ...] = ()
+        self._noted_in = queue.order
+        self._stored = 0  # what :attr:`DeepLanes.stored` was when they were noted
 
     def own(self, shown: QueueEntry) -> QueueEntry | None:
         """Return what the queue holds of a message that was shown; ``None`` when it has left.
@@ -53,6 +55,7 @@ class Reach:
         line = line_of(self._queue)
         found = None if line is None else line.standing(sequence)
         if found is None:
+            self._forget_stored()
             found = self._aside.get(sequence)
         if found is None and self._is_outdated():
             found = self._aside.get(sequence)
@@ -70,11 +73,21 @@ class Reach:
         else:
             line.reinsert(entry)
 
+    def _forget_stored(self) -> None:
+        """Note nothing any more when what stood in lanes may have become rows, and those other entries."""
+        order = self._queue.order
+        stored = order.stored if isinstance(order, DeepLanes) else 0
+        if order is not self._noted_in or stored != self._stored:
+            self.release()
+            self._noted_in, self._stored = order, stored
+
     def _is_outdated(self) -> bool:
         """Note anew what is aside, if anything may have moved there since; say whether it was done."""
         queue = self._queue
-        counters, order = queue.counters, queue.order
-        at = (counters.messages_delivered, counters.messages_returned, order.paged_count())
+        counters, order, line = queue.counters, queue.order, line_of(queue)
+        at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
+        if line is not None:  # into lanes and out of them they go without a delivery
+            at += (line.count, line.front_count, len(line._returned))
         if at == self._noted_at:
             return False
         self._noted_at = at
@@ -89,4 +102,4 @@ class Reach:
     def release(self) -> None:
         """Hold no entries any more."""
         self._aside = {}
-        self._noted_at = (-1, -1, -1)
+        self._noted_at = ()

@@ -34,9 +34,9 @@ def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -
 def require_whole(queue: Queue, settings: QueueSettings) -> None:
     """Have all of a deep queue in memory if other settings ask for that, before anything changes.
 
-    A time to live, an order of eviction that is not by age and ``overflow=page`` know each message; everything else
-    holds for rows as it is. Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk
-    does not give it now.
+    A first time to live, an order of eviction that is not by age and ``overflow=page`` know each message; everything
+    else holds for rows as it is. Raises :class:`PreconditionFailed` when that is more than memory takes, or when the
+    disk does not give it now.
     """
     if not queue.order.paged_count():
         return
@@ -45,7 +45,7 @@ def require_whole(queue: Queue, settings: QueueSettings) -> None:
         what = "overflow=page"
     elif eviction_index_for(settings) is not None:
         what = f"evict={settings.evict}"
-    elif gives_time(settings) and times_of(settings) != times_of(queue.settings):
+    elif gives_time(settings) and times_of(settings) != times_of(queue.settings) and not queue.order.rows_are_timed():
         what = "a time to live"
     else:
         return

@@ -24,6 +24,7 @@ from annulet.core.management.actions import DAMAGED, IN_DELIVERY
 from annulet.core.management.deep_scan import DeepScan
 from annulet.core.management.operation import DISK_REFUSES, REFUSED_MILLISECONDS, STOPPED
 from annulet.core.message import Message
+from annulet.core.order import COMPACTION_MINIMUM
 from annulet.core.paged_order import PagedFifoOrder, paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.revision import revise_delivering
@@ -328,3 +329,28 @@ def test_what_was_changed_in_delivery_is_met_under_its_new_record() -> None:
     run(operation)
     assert (operation.progress.done, operation.progress.skipped) == (38, {IN_DELIVERY: 2})
     assert site.disk.settled >= {1, 2, 3}
+
+
+def test_what_was_removed_from_among_rows_does_not_stay_in_memory_because_there_are_many() -> None:
+    site = deep_site(600)
+    operation = began(site, "move", select(selector="n = 1"))
+    most = 0
+    while not operation.step(NOW):
+        most = max(most, len(site.queue.order.in_memory()))
+    assert operation.done == 200
+    assert most <= site.keep + COMPACTION_MINIMUM
+
+
+def test_what_has_left_counts_as_seen_also_when_the_disk_refuses_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk_module, "WALK_MESSAGES", 10)
+    site = deep_site()
+    operation = began(site, "copy", ALL)
+    site.take(12)
+    while site.held:
+        site.settle(0, back=False)
+    site.disk.failing = True
+    assert not operation.step(NOW)
+    assert operation.waiting
+    site.disk.failing = False
+    run(operation)
+    assert (operation.progress.seen, operation.done) == (40, 28)

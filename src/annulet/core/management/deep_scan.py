@@ -72,6 +72,7 @@ class DeepScan(Scan):
         self._reach = Reach(view.queue)
         self._objects = objects
         self._rows = walk
+        self._accounted = 0  # rows it passed that were met or counted as gone; not those before a read that failed
         self._read: deque[QueueEntry] = deque()
         self._released = False
 
@@ -84,7 +85,6 @@ class DeepScan(Scan):
             return False
         if not self.used_up:
             return True
-        passed = self._rows.passed
         found = self._rows.following()
         self.waiting = found is None
         if found is None:
@@ -95,7 +95,8 @@ class DeepScan(Scan):
             found = sorted([*found, *changed], key=sequence_of)
         self._read.extend(found)
         self.damaged += self._rows.damaged
-        self.gone += self._rows.passed - passed - len(found)
+        self.gone += self._rows.passed - self._accounted - len(found)
+        self._accounted = self._rows.passed
         return False
 
     @property
