@@ -178,7 +178,7 @@ def test_what_is_pulled_while_it_was_written_stays():
 
 
 def test_a_message_of_two_queues_is_written_once_and_leaves_with_the_second():
-    first, second = queue_of(), queue_of("other")
+    first, second = queue_of(), queue_of()
     spill = Spill()
     spilling = spilling_of(spill)
     sites = [bodies_of(queue, Disk(), spilling) for queue in (first, second)]
@@ -197,7 +197,7 @@ def test_a_message_of_two_queues_is_written_once_and_leaves_with_the_second():
 
 def test_a_record_of_another_queue_is_no_place():
     """The durable queue may settle its record any time: what it shares with a queue that is not is spilled."""
-    durable, other = durable_queue(), queue_of("other")
+    durable, other = durable_queue(), queue_of()
     disk, spill = Disk(), Spill()
     spilling = spilling_of(spill)
     (entry,) = filled(durable, disk, 1, size=SIZE)
@@ -309,7 +309,7 @@ def test_a_disk_that_gives_nothing_delays():
 
 
 def test_a_spill_store_that_gives_nothing_withholds_nothing_of_a_durable_queue():
-    durable, other = durable_queue(), queue_of("other")
+    durable, other = durable_queue(), queue_of()
     disk, spill = Disk(), Spill()
     spilling = spilling_of(spill)
     (entry,) = filled(durable, disk, 1, size=SIZE)

@@ -9,6 +9,7 @@ from annulet.broker.amqp091.publishing import TARGET_BYTES
 from annulet.broker.broker import Broker
 from annulet.store.errors import DiskFullError
 from annulet.store.interface import Batch
+from annulet.store.log import MessageLog
 from tests.broker.amqp091.peer import Peer, bodies, persistent, publish, settlements, turns
 
 BASIC, CHANNEL, QUEUE, TX = commands.Basic, commands.Channel, commands.Queue, commands.Tx
@@ -307,10 +308,13 @@ async def test_commit_that_the_log_refuses_leaves_no_transaction_open(
 ) -> None:
     peer = await transactional(disk_broker)
 
-    def append(*_: object) -> int:
+    def roll(*_: object) -> None:
         raise DiskFullError("no disk space")
 
-    monkeypatch.setattr(disk_broker.log, "append", append)
+    log = disk_broker.log
+    assert isinstance(log, MessageLog)
+    monkeypatch.setattr(log._space, "roll", roll)
+    log._free = 0  # the segment is full
     await peer.send(1, persistent(1, "q"), TX.Commit())
     assert (await peer.one(CHANNEL.Close)).reply_code == 506
     monkeypatch.undo()
