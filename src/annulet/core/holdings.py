@@ -101,8 +101,7 @@ class Holdings:
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
-        self.deleted = False
-        self.paused = False
+        self.deleted = self.paused = False
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
