@@ -45,6 +45,21 @@ async def test_a_lease_takes_the_place_of_a_consumer_and_its_own_queries_need_no
             await opened(leases, name="another")
 
 
+async def test_a_lease_with_a_selector_takes_one_place_of_a_consumer_too(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q", arguments={"x-max-consumers": 2})
+        leases = here.service.leases
+        generation = await opened(leases)
+        await leases.extend("/", "lease", generation, 0, selector="kind = 1")
+        assert (queue.consumers.count, queue.takers) == (1, 1)
+        here.host.check_consumer(queue, exclusive=False)
+        await leases.extend("/", "lease", generation, 0)
+        assert (queue.consumers.count, queue.takers) == (0, 1)
+        await leases.extend("/", "lease", generation, 0, selector="kind = 2")
+        await leases.release("/", "lease")
+        assert (queue.takers, queue.leases_as_consumers) == (0, 0)
+
+
 async def test_available_now_on_a_queue_whose_order_is_not_that_of_arrival(tmp_path: Path) -> None:
     async with bench(tmp_path) as here:
         queue = here.declare("q", arguments={"x-sort-key": "n"})

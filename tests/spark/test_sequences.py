@@ -64,6 +64,18 @@ def test_a_checkpoint_goes_on_where_it_stood(broker: BrokerThread, name: str) ->
     assert broker.bodies(name) == numbered(5, 5)
 
 
+def test_tasks_read_what_the_query_planned(broker: BrokerThread, name: str) -> None:
+    broker.declare(name, arguments={"x-ring-size": 3})
+    broker.publish(name, numbered(3))
+    planning, in_task = reader(broker, name), reader(broker, name)  # Spark makes both, spark-notes §2.2
+    start = planning.initialOffset()
+    end = planning.latestOffset(start, ReadAllAvailable())
+    parts = planning.partitions(start, end)
+    broker.publish(name, numbered(3, 3))
+    read = [batch.column("body").to_pylist() for part in parts for batch in in_task.read(part)]
+    assert [body for bodies_read in read for body in bodies_read] == numbered(3)
+
+
 def test_groups_stay_together(broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     for number in range(6):
@@ -115,7 +127,7 @@ def test_what_does_not_belong_together_is_refused(broker: BrokerThread, name: st
 
 
 def test_partitions_are_told_apart() -> None:
-    assert SequencePartition({}, 0, 2, 2).value != SequencePartition({}, 2, 4, 2).value
+    assert SequencePartition("r", {}, 0, 2, 2).value != SequencePartition("r", {}, 2, 4, 2).value
 
 
 def test_a_query_reads_without_taking(spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path) -> None:

@@ -96,12 +96,12 @@ class Holdings:
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
+        self.leases_as_consumers = 0  # of them, those that take as a consumer does, which is one taker and not two
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
-        self.deleted = False
-        self.paused = False
+        self.deleted = self.paused = False
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
@@ -369,7 +369,7 @@ class Holdings:
     @property
     def takers(self) -> int:
         """Users that take messages, which browsers do not: what ``max-consumers`` counts."""
-        return self.consumers.takers + len(self.leases)
+        return self.consumers.takers + len(self.leases) - self.leases_as_consumers
 
     @property
     def unattended(self) -> bool:

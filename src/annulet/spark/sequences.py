@@ -36,10 +36,16 @@ Offset = dict[str, Any]
 
 
 class SequencePartition(InputPartition):
-    """Messages ``(after, upto]``, ``rows`` of them, of a batch that ends with ``end``; of several shares one."""
+    """Messages ``(after, upto]``, ``rows`` of them, of a batch that ends with ``end``; of several shares one.
 
-    def __init__(self, end: Offset, after: int, upto: int, rows: int, share: int = 0, shares: int = 1) -> None:
+    ``reader``: under which name the broker keeps the batch's rows. The object that reads is another than planned them.
+    """
+
+    def __init__(
+        self, reader: str, end: Offset, after: int, upto: int, rows: int, share: int = 0, shares: int = 1
+    ) -> None:
         super().__init__((after, upto, rows, share, shares))
+        self.reader = reader
         self.end = end
         self.after = after
         self.upto = upto
@@ -127,7 +133,7 @@ class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             parts=1 if self._options.by_group else self._options.partitions,
         )
         return [
-            SequencePartition(end, after, upto, rows, share, shares)
+            SequencePartition(self._reader, end, after, upto, rows, share, shares)
             for after, upto, rows in self._client().act(request)["parts"]
             for share in range(shares)
         ]
@@ -137,7 +143,7 @@ class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         assert isinstance(partition, SequencePartition)
         added = [] if POSITION in self._columns else [POSITION]  # an interrupted stream goes on behind it
         ticket = protocol.SequenceTicket(
-            **self._known(partition.end),
+            **{**self._known(partition.end), "reader": partition.reader},
             after=partition.after,
             upto=partition.upto,
             rows=partition.rows,

@@ -262,7 +262,8 @@ class Direct:
 
     def get(self, command: Command, body: bytes) -> None:
         session = self.sessions.setdefault(command.session, DirectSession(command.session, self.deliveries))
-        for _ in range(command.credit):
+        non_destructive = self.queue.settings.non_destructive
+        for _ in range(min(command.credit, 1) if non_destructive else command.credit):
             taken = session.get(self.queue, self.now, auto_acknowledge=command.automatic)
             if taken is None:
                 return

@@ -37,6 +37,14 @@ def delivered(effects: list[Effect]) -> list[tuple[Any, ...]]:
     return [(one.consumer, one.tag, one.body) for one in effects if one.effect == DELIVERY]
 
 
+def test_get_ends_where_it_would_find_the_same_message_for_ever() -> None:
+    queue = Queue(x_non_destructive=True)
+    queue.do("publish", b"a")
+    queue.do("publish", b"b")
+    assert delivered(queue.do("get", session="s", credit=2**62)) == [(None, 1, b"a")]
+    assert queue.outcome("get", session="s", credit=2**62, automatic=True).messages == 1
+
+
 def test_a_queue_that_is_not_there_is_told_so() -> None:
     replica = Replica("q")
     for sequence, command in enumerate(("publish", "purge", "delete", "pause", "resume", "restored"), 1):

@@ -25,6 +25,13 @@ def test_maps_and_texts_are_objects() -> None:
     assert (read.properties, read.arguments) == ({"a": "b"}, {"x-ring-size": 3})
 
 
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels - 1):
+        found = [found]
+    return found
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -42,6 +49,11 @@ def test_maps_and_texts_are_objects() -> None:
         ({"expires_at": 253_402_300_800_000}, "field 'expires_at' is 253402300800000; give"),
         ({"command": "consume", "session": "s"}, "field 'consumer' is '': consume needs it; give one"),
         ({"command": "acknowledge", "session": "s", "tag": -1}, "field 'tag' is -1: acknowledge needs it"),
+        ({"command": "restore", "message": 2**53 + 1}, "field 'message' is 9007199254740993; allowed are 0 to 9007"),
+        ({"command": "restored", "message": -5}, "field 'message' is -5; allowed are 0 to"),
+        ({"delivery_count": 2**63}, "field 'delivery_count' is 9223372036854775808; allowed are 0 to"),
+        ({"properties": {"a": deep(64)}}, "field 'properties' is nested too deep; at most 64 levels are allowed"),
+        ({"properties": "[" * 100_000}, "field 'properties' is nested too deep"),
     ],
 )
 def test_what_is_no_command_is_told_with_field_value_and_remedy(fields: dict[str, Any], message: str) -> None:
@@ -56,6 +68,8 @@ def test_what_is_no_object_of_a_command_is_refused(document: str) -> None:
 
 
 def test_values_at_the_limits_are_commands() -> None:
+    assert parse_command(json.dumps(command(properties={"a": deep(63)}))).properties == {"a": deep(63)}
+    assert parse_command(json.dumps(command(message=2**53, delivery_count=2**53))).message == 2**53
     read = parse_command(json.dumps(command(queue="q" * 255, priority=255, credit=0, at=253_402_300_799_999)))
     assert (read.priority, read.credit, read.at) == (255, 0, 253_402_300_799_999)
 

@@ -109,6 +109,20 @@ def test_time_that_goes_on_for_all_queues_is_noted_where_something_falls_due() -
     assert [one.at for one in late] == [9_000]  # it was told that it is 9000 already
 
 
+def test_commands_of_one_sequence_have_the_same_effects_in_whatever_order_a_repeated_batch_brings_them() -> None:
+    commands: list[tuple[str | None, int, str, bytes]] = [
+        given("q", 1, command="configure"),
+        given("q", 2, b"x", command="publish", expires_at=100, at=1),
+        given("q", 3, b"y", command="publish", message_id="a"),
+        given("q", 3, b"z", command="publish", message_id="a"),
+        (None, 3, '{"command":"advance","sequence":3,"at":9000}', b""),
+    ]
+    effects = Shard().take(commands)
+    assert Shard().take(reversed(commands)) == effects
+    outcomes = [(one.sequence, one.state) for one in effects if one.effect == "outcome"]
+    assert outcomes == [(1, "done"), (2, "done"), (3, "done"), (3, "repeated")]
+
+
 def test_a_batch_costs_a_handful_of_state_calls_and_the_bytes_that_came() -> None:
     state = MemoryState()
     queues = [f"q{place}" for place in range(50)]

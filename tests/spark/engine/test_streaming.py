@@ -139,6 +139,8 @@ def test_a_stream_and_a_batch_have_the_effects_of_the_core_across_a_restart(
     wanted = expected(commands)
     assert told(spark.read.parquet(str(tmp_path / "effects-of-checkpoint"))) == wanted
     assert told(engine(source.batch(spark), shards=2)) == wanted
+    everywhere = spark.sql("select explode(array('', null)) as queue, 1 as sequence, 'advance' as command")
+    assert streaming._travelling(everywhere, 3).count() == 6
 
 
 # ------------------------------------------------------------------ the processor alone, without a session

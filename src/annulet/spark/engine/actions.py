@@ -147,11 +147,13 @@ def cancel(replica: Replica, command: Command, body: bytes) -> Values:
 
 
 def get(replica: Replica, command: Command, body: bytes) -> Values:
-    """Take up to ``credit`` messages, by default one."""
+    """Take up to ``credit`` messages, by default one; of a non-destructive queue one, as it would be the same again."""
     del body
     queue = replica.existing()
     session = replica.opened(command.session)
     wanted = command.credit if command.credit >= 0 else 1
+    if queue.settings.non_destructive:
+        wanted = min(wanted, 1)
     count = 0
     while count < wanted:
         taken = session.get(queue, replica.now, auto_acknowledge=command.automatic)

@@ -15,6 +15,13 @@ PRIORITY_MAX: Final = 255
 TIME_MAX: Final = 253_402_300_799_999
 """Milliseconds since 1970: the end of the year 9999, up to which timestamps go (ISO 8601 without agreement)."""
 
+NUMBER_MAX: Final = 2**53
+"""Largest number of a message, or of its attempts, that ``restore`` and ``restored`` may give: what comes after it has
+to be a bigint too, however many there are."""
+
+NESTING_MAX: Final = 64
+"""Levels of lists and objects in properties and arguments: what reads and writes them goes down by recursion."""
+
 PREFETCH: Final = "prefetch"
 LINK: Final = "link"
 
@@ -120,11 +127,31 @@ def _missing(given: dict[str, Any]) -> str:
 def _object(name: str, text: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
+    except RecursionError as error:
+        raise _too_deep(name) from error
     except msgspec.DecodeError as error:
         raise CommandRefused(f"field {name!r} is {text!r}, which is no JSON: {error}; give a JSON object") from error
     if not isinstance(found, dict):
         raise CommandRefused(f"field {name!r} is {text!r}; give a JSON object")
     return found
+
+
+def _too_deep(name: str) -> CommandRefused:
+    return CommandRefused(f"field {name!r} is nested too deep; at most {NESTING_MAX} levels are allowed; flatten it")
+
+
+def _check_nesting(name: str, given: dict[str, Any]) -> None:
+    level: list[Any] = [given]
+    for _ in range(NESTING_MAX):
+        level = [
+            item
+            for value in level
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return
+    raise _too_deep(name)
 
 
 def _check(command: Command) -> None:
@@ -160,3 +187,8 @@ def _check_values(command: Command) -> None:
             raise CommandRefused(
                 f"field {name!r} is {getattr(command, name)}; give milliseconds since 1970, at most {TIME_MAX}"
             )
+    for name in ("message", "delivery_count"):
+        if not 0 <= getattr(command, name) <= NUMBER_MAX:
+            raise CommandRefused(f"field {name!r} is {getattr(command, name)}; allowed are 0 to {NUMBER_MAX}")
+    for name in ("properties", "arguments"):
+        _check_nesting(name, getattr(command, name) or {})

@@ -43,7 +43,8 @@ class Shard:
         effects: list[Effect] = []
         given = [(sequence, queue or None, document, body or b"") for queue, sequence, document, body in rows]
         for sequence, queue, document, body in sorted(
-            given, key=lambda row: (row[0] is not None, row[0], row[1] or "")
+            given,  # of several with one sequence the same comes first at every run, and none is lost to an advance
+            key=lambda row: (row[0] is not None, row[0], row[1] is None, row[1] or "", row[2], row[3]),
         ):
             if sequence is None:
                 effects.append(_refused(queue, 0, "field 'sequence' is None: every command needs one above the former"))

@@ -104,7 +104,7 @@ def _travelling(commands: DataFrame, shards: int) -> DataFrame:
 
     names = [name for name in Command.__struct_fields__ if name in types]
     body = F.col("body").cast("binary") if "body" in types else F.lit(None).cast("binary")
-    everywhere = F.col("queue").isNull() & (F.col("command") == "advance")
+    everywhere = (F.coalesce("queue", F.lit("")) == "") & (F.col("command") == "advance")
     own = F.array(shard_of("queue", shards))
     everyone = F.sequence(F.lit(0), F.lit(shards - 1))
     return commands.select(
