@@ -17,7 +17,7 @@ from annulet.broker.pager import CHUNK, SLICE, STALL_LOG_MILLISECONDS, Pager, St
 from annulet.core.errors import PreconditionFailed
 from annulet.core.management.scan import Scan
 from annulet.core.matching import FOUND_MESSAGES
-from annulet.core.paged_order import KEEP_MESSAGES, PagedFifoOrder
+from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
@@ -440,7 +440,7 @@ async def test_who_needs_all_of_a_queue_deeper_than_memory_is_refused(
     queue = await settled(broker)
     monkeypatch.setattr(broker.memory, "left", lambda: SIZE)
     monkeypatch.setattr(broker.pager, "_room", broker.memory.left)
-    assert isinstance(queue.order, PagedFifoOrder)
+    assert isinstance(queue.order, TargetList)
     monkeypatch.setattr(queue.order.pages, "_room", broker.memory.left)
     with pytest.raises(PreconditionFailed, match=r"a snapshot has to read all of it, .* raise memory_limit"):
         queue.browse()
@@ -451,7 +451,7 @@ async def test_who_needs_all_of_a_queue_deeper_than_memory_is_refused(
 
 async def test_readers_are_let_in_as_soon_as_memory_takes_it(broker: Broker) -> None:
     queue = await settled(broker)
-    assert isinstance(queue.order, PagedFifoOrder)
+    assert isinstance(queue.order, TargetList)
     pages = queue.order.pages
     needed = pages.bytes + pages.rows * ENTRY_BYTES
     assert pages.room() <= broker.memory.limit

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from annulet.core.address_limits import IDLE_MAX, AddressAccount, AddressAccounts, AddressLimits
 from annulet.core.diverts import Divert
 from annulet.core.errors import LimitExceeded, TransactionRefused
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.transaction import Transaction
 from tests.core.helpers import NOW, RecordingSession, make_message

@@ -13,7 +13,7 @@ from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
 from annulet.core.entry import QueueEntry
 from annulet.core.matching import RETIRED_MILLISECONDS
 from annulet.core.message import Message
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT

@@ -6,7 +6,7 @@ from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import PENDING
 from annulet.core.management.scan import Scan
 from annulet.core.order import FifoOrder
-from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
@@ -140,7 +140,7 @@ def test_lanes_of_a_queue_that_never_paged_have_no_stock() -> None:
 def test_the_stock_takes_over_when_nobody_selects_any_more() -> None:
     _, lanes = with_selector(500, "seven = 2")
     order = lanes.release_all()
-    assert isinstance(order, PagedFifoOrder)
+    assert isinstance(order, TargetList)
     assert isinstance(order, FifoOrder)
     assert order.count == 497
     assert lanes.count == 0

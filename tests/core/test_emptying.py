@@ -12,7 +12,8 @@ from annulet.core import emptying
 from annulet.core.invariants import check_invariants
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
@@ -156,7 +157,7 @@ def test_a_deleted_queue_lets_go_of_deliveries():
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
 
 
-def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, PagedFifoOrder]:
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, TargetList]:
     queue = durable_queue()
     queue.effects = effects
     queue.ledger = LossLedger(ledger)

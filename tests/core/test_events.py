@@ -10,7 +10,7 @@ from annulet.core.consumer import Consumer
 from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
 from annulet.core.events import QueueEvents
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX

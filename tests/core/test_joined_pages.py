@@ -7,7 +7,7 @@ import pytest
 from annulet.core.joined_pages import JoinedPages
 from annulet.residency import pages as pages_module
 from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.pages import QueuePages
+from annulet.residency.pages import StoredQueueArea
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
@@ -15,7 +15,7 @@ def joined(count: int, parts: int = 2) -> tuple[JoinedPages, Disk]:
     """Return pages of ``count`` rows, dealt out to the parts in turn."""
     queue, disk = durable_queue(), Disk()
     entries = stored_entries(queue, disk, count)
-    made: list[QueuePages] = []
+    made: list[StoredQueueArea] = []
     for number in range(parts):
         mine = entries[number::parts]
         made.append(pages_of(queue, disk))

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from annulet.core.match_classes import FOUND_BYTES, remaining
 from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
 from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module

@@ -11,8 +11,9 @@ from annulet.core.bodies import send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.message import Origin
 from annulet.core.order import FifoOrder
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder, paged_order_of
-from annulet.core.paging import EntryPages
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging import QueueArea
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import front_room, restore_rows
 from annulet.residency import pages as pages_module
@@ -148,7 +149,7 @@ TestPaging = Paging.TestCase
 TestPaging.settings = state_machine_settings(examples=60, steps=40)
 
 
-def paged(count: int, *, keep: int = 2) -> tuple[PagedFifoOrder, Disk]:
+def paged(count: int, *, keep: int = 2) -> tuple[TargetList, Disk]:
     """Return an order of ``count`` stored messages with all but ``keep`` on disk."""
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, count):
@@ -163,7 +164,7 @@ def paged(count: int, *, keep: int = 2) -> tuple[PagedFifoOrder, Disk]:
     return order, disk
 
 
-def taken(order: PagedFifoOrder) -> list[int]:
+def taken(order: TargetList) -> list[int]:
     sequences = []
     while (entry := order.take_first()) is not None:
         sequences.append(entry.sequence)
@@ -295,14 +296,14 @@ def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
 @pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"priorities": 3}, {"non_destructive": True}])
 def test_queues_whose_entries_others_know_do_not_page(arguments):
     queue = durable_queue(**arguments)
-    assert paged_order_of(queue, EntryPages()) is None
-    assert type(queue.order) is not PagedFifoOrder
+    assert paged_order_of(queue, QueueArea()) is None
+    assert type(queue.order) is not TargetList
 
 
 def test_a_queue_in_memory_does_not_page():
     queue = durable_queue()
     queue.queue_id = 0
-    assert paged_order_of(queue, EntryPages()) is None
+    assert paged_order_of(queue, QueueArea()) is None
     assert type(queue.order) is FifoOrder
 
 
@@ -339,7 +340,7 @@ def test_what_came_back_from_far_behind_is_not_among_the_first():
 
 def test_the_order_is_made_once():
     order, _ = paged(10)
-    assert paged_order_of(order._queue, EntryPages()) is order
+    assert paged_order_of(order._queue, QueueArea()) is order
 
 
 def test_arrivals_stay_objects_behind_the_rows():

@@ -7,8 +7,8 @@ import pytest
 from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
-from annulet.core.paged_order import paged_order_of
-from annulet.core.paging import EntryPages, may_be_row, pageable
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paging import QueueArea, may_be_row, pageable
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -148,7 +148,7 @@ def test_any_other_stays_an_object(facts):
 
 
 def test_the_interface_holds_nothing():
-    pages = EntryPages()
+    pages = QueueArea()
     assert (pages.items, pages.rows, pages.bytes, pages.lost, pages.lost_bytes) == (0, 0, 0, 0, 0)
     for call in (
         lambda: pages.add([], bytearray()),

@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
 from annulet.core.invariants import check_invariants
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.restoring import restore_rows
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.errors import ContentUnavailable, PreconditionFailed
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.retroactive import copy_of, is_ring, kept_messages, owner_of, ring_name
 from annulet.core.virtual_host import VirtualHost
 from annulet.residency import walk as walk_module

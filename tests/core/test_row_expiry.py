@@ -9,8 +9,7 @@ import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
-from annulet.core.paged_levels import paged_levels_of
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_levels_of, paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
 from annulet.core.row_expiry import first_row, life_of, next_expiry

@@ -13,7 +13,7 @@ from annulet.core.queue import Queue
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import QueuePages
+from annulet.residency.pages import StoredQueueArea
 from annulet.residency.spilling import Spilling
 from annulet.store.interface import LoggedMessage
 from tests.core.helpers import make_message, queue_of
@@ -194,8 +194,8 @@ def plenty() -> int:
 
 def pages_of(
     queue: Queue, disk: Disk, room: Callable[[], int] = plenty, ask_turn: Callable[[Queue], None] | None = None
-) -> QueuePages:
-    return QueuePages(queue, disk, PagingFigures(), room, ask_turn)
+) -> StoredQueueArea:
+    return StoredQueueArea(queue, disk, PagingFigures(), room, ask_turn)
 
 
 def bodies_of(queue: Queue, disk: Disk, spilling: Spilling | None = None) -> StoredBodies:

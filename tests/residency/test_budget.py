@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core.groups import GroupTable
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.paging import ENTRY_BYTES
 from annulet.residency.budget import (
     BODY_BYTES,

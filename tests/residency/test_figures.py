@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import QueuePages
+from annulet.residency.pages import StoredQueueArea
 from tests.residency.doubles import Disk, durable_queue, plenty, stored_entries
 
 
@@ -11,7 +11,7 @@ def test_figures_of_all_queues_add_up():
     figures, disk = PagingFigures(), Disk()
     for _ in range(2):
         queue = durable_queue()
-        pages = QueuePages(queue, disk, figures, plenty)
+        pages = StoredQueueArea(queue, disk, figures, plenty)
         entries = stored_entries(queue, disk, 3)
         pages.add(entries, bytearray([0, 0, 1]))
         disk.damaged.add(entries[0].message.record)
@@ -26,7 +26,7 @@ def test_figures_of_all_queues_add_up():
 
 def test_looks_count_beside_loads():
     figures, disk, queue = PagingFigures(), Disk(), durable_queue()
-    pages = QueuePages(queue, disk, figures, plenty)
+    pages = StoredQueueArea(queue, disk, figures, plenty)
     entries = stored_entries(queue, disk, 10)
     pages.add(entries, bytearray(10))
     disk.damaged.add(entries[3].message.record)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from annulet.core.paged_order import KEEP_MESSAGES, paged_order_of
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.residency.budget import body_bytes, drift_of
 from annulet.residency.residence import Residence, residence_of
 from tests.core.helpers import NOW, RecordingSession, make_message

@@ -15,13 +15,13 @@ import structlog
 from annulet.broker.scanning import Scanning
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.paged_levels import PagedLevels, paged_levels_of
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_levels_of, paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of, worth_noting
 from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import QueuePages
+from annulet.residency.pages import StoredQueueArea
 from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
 if TYPE_CHECKING:
@@ -218,14 +218,14 @@ class Pager:
             self._paging[queue] = None
         return moved
 
-    def rows_of(self, queue: Queue) -> PagedFifoOrder | PagedLevels | None:
+    def rows_of(self, queue: Queue) -> TargetList | PagedLevels | None:
         """Return the order of a queue that gets rows back at start, ``None`` when it may have none."""
         order = self._paged(queue)
         if order is not None:
             self._paging[queue] = None
         return order
 
-    def _paged(self, queue: Queue) -> PagedFifoOrder | PagedLevels | None:
+    def _paged(self, queue: Queue) -> TargetList | PagedLevels | None:
         pages = self._pages_of(queue)
         levels = paged_levels_of(queue, pages)
         return paged_order_of(queue, pages) if levels is None else levels
@@ -238,11 +238,11 @@ class Pager:
             queue.bodies = bodies
         return bodies
 
-    def _pages_of(self, queue: Queue) -> QueuePages:
+    def _pages_of(self, queue: Queue) -> StoredQueueArea:
         order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
-        if isinstance(order, PagedFifoOrder) and isinstance(order.pages, QueuePages):
+        if isinstance(order, TargetList) and isinstance(order.pages, StoredQueueArea):
             return order.pages
-        return QueuePages(queue, self._log, self.figures, self._room, self.scanning.ask)
+        return StoredQueueArea(queue, self._log, self.figures, self._room, self.scanning.ask)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
@@ -251,7 +251,7 @@ class Pager:
         self.budget.measure_all()
         self._stuck.clear()
         for queue in list(self._paging):
-            parts = [pages for pages in queue.order.page_parts() if isinstance(pages, QueuePages)]
+            parts = [pages for pages in queue.order.page_parts() if isinstance(pages, StoredQueueArea)]
             if queue.deleted or (queue.copies is None and not any(pages.items for pages in parts)):
                 del self._paging[queue]
                 self._warnings.forget(queue)

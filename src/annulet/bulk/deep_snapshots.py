@@ -22,7 +22,7 @@ from annulet.core.retroactive import copy_of
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
 
 logger = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class Selecting(Protocol):
 class QueueView:
     """What is there now. ``count``: messages; ``places``: above the first number, up to the second."""
 
-    def __init__(self, queue: Queue, pages: EntryPages, selection: Selecting) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, selection: Selecting) -> None:
         self._view = DeepView(queue, pages, delivering=True)
         self._selection = selection
         self.count = self._view.size

@@ -16,7 +16,7 @@ from annulet.core.order import Order, first_of_heap
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages, RowWalk
+    from annulet.core.paging import QueueArea, RowWalk
     from annulet.core.queue import Queue
 
 ARRIVALS_MAX: Final = 256
@@ -26,7 +26,7 @@ ARRIVALS_MAX: Final = 256
 class BrowseOrder(Order):
     """Entries by place, and rows by sequence. ``count`` is not kept: what has left the queue is found when reached."""
 
-    def __init__(self, queue: Queue, pages: EntryPages, *, follow: bool) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool) -> None:
         super().__init__()
         self._queue = queue
         self._pages = pages

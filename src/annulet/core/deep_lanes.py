@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from annulet.core.entry import PENDING
 from annulet.core.lanes import Lanes
 from annulet.core.order import FifoOrder, highest_redelivered
-from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paged_order import TargetList
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
     from annulet.core.matching import MatchClass, Matchers
     from annulet.core.order import Order
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
     from annulet.core.ranks import Ranker
 
@@ -31,7 +31,7 @@ class DeepLanes(Lanes):
     def __init__(self, ranker: Ranker, matchers: Matchers) -> None:
         super().__init__(ranker, None, None)
         self._matchers = matchers
-        self.stock: PagedFifoOrder | None = None
+        self.stock: TargetList | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
         self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
@@ -133,7 +133,7 @@ class DeepLanes(Lanes):
 
         Only its front when it is one whose middle may be on disk: the rest becomes the stock.
         """
-        if not isinstance(order, PagedFifoOrder):
+        if not isinstance(order, TargetList):
             if isinstance(order, FifoOrder):
                 self._pinned = order.pinned
             super().adopt(order)
@@ -202,10 +202,10 @@ class DeepLanes(Lanes):
         self._put(entry, arrival=False)
         self.recount()
 
-    def paged_part(self, queue: Queue, pages: EntryPages) -> PagedFifoOrder:
+    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList:
         """Return the stock; most of what stands in the lanes goes there when it is empty."""
         if self.stock is None:
-            self.stock = PagedFifoOrder(queue, pages, FifoOrder())
+            self.stock = TargetList(queue, pages, FifoOrder())
         if not self.stock.count:
             self.store(queue.next_sequence, self.stock.keep_messages)
         return self.stock
@@ -244,7 +244,7 @@ class DeepLanes(Lanes):
                 self._put(entry, arrival=False)
         self.recount()
 
-    def release_all(self) -> PagedFifoOrder | None:
+    def release_all(self) -> TargetList | None:
         """Give the stock up with everything that stands in the lanes; ``None`` without one. Nothing has a lane then."""
         stock = self.stock
         if stock is not None:
@@ -294,11 +294,11 @@ class DeepLanes(Lanes):
             self.stock.bring_oldest()
             self.recount()
 
-    def page_parts(self) -> list[EntryPages]:
+    def page_parts(self) -> list[QueueArea]:
         """Ask the stock."""
         return [] if self.stock is None else self.stock.page_parts()
 
-    def pages_behind(self) -> EntryPages | None:
+    def pages_behind(self) -> QueueArea | None:
         """Ask the stock."""
         return None if self.stock is None else self.stock.pages_behind()
 
@@ -310,7 +310,7 @@ class DeepLanes(Lanes):
         """Ask the stock."""
         return 0 if self.stock is None else self.stock.paged_bytes()
 
-    def take_pages(self) -> EntryPages | None:
+    def take_pages(self) -> QueueArea | None:
         """Take the stock's rows out. The caller clears the order then."""
         return None if self.stock is None else self.stock.take_pages()
 

@@ -16,7 +16,7 @@ from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
 
@@ -46,7 +46,7 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
 
 
 def _let_go(
-    queue: Queue, found: list[QueueEntry], pages: EntryPages | None, size: int, reason: RemovalReason, now: int
+    queue: Queue, found: list[QueueEntry], pages: QueueArea | None, size: int, reason: RemovalReason, now: int
 ) -> int:
     """Account for what is in no collection any more, and leave the rest to slices.
 
@@ -95,7 +95,7 @@ class Gone:
     ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken.
     """
 
-    def __init__(self, pages: EntryPages | None) -> None:
+    def __init__(self, pages: QueueArea | None) -> None:
         self.entries: list[QueueEntry] = []
         self.records: list[int] = []
         self.noted: list[QueueEntry] = []
@@ -112,7 +112,7 @@ class Emptying(SlicedWork):
         self,
         queue: Queue,
         entries: list[QueueEntry],
-        pages: EntryPages | None,
+        pages: QueueArea | None,
         reason: RemovalReason,
         now: int,
         *,
@@ -188,7 +188,7 @@ class Emptying(SlicedWork):
             if entry.message.record:
                 queue.effects.settle(queue, entry)
 
-    def _read(self, pages: EntryPages) -> None:
+    def _read(self, pages: QueueArea) -> None:
         """Bring in the next rows, so that their records say what they were; those the disk refuses without."""
         loaded = pages.load(insist=False)
         if loaded is None:

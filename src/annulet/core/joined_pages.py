@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging import EntryPages
+from annulet.core.paging import QueueArea
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -13,13 +13,13 @@ SKIPPED_AT_ONCE: Final = 4096
 """Rows skipped of one part before the others are looked at again: a page, so that the oldest of all go first."""
 
 
-class JoinedPages(EntryPages):
+class JoinedPages(QueueArea):
     """Pages with rows, to be used up: what is next is next in the part that has the oldest, so it is about the oldest.
 
     Nothing can be added or looked for.
     """
 
-    def __init__(self, parts: list[EntryPages]) -> None:
+    def __init__(self, parts: list[QueueArea]) -> None:
         super().__init__()
         self._parts = parts
         self._count()
@@ -60,7 +60,7 @@ class JoinedPages(EntryPages):
         bounds = [part.record_bounds() for part in self._parts if part.rows]
         return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
 
-    def _oldest(self) -> EntryPages:
+    def _oldest(self) -> QueueArea:
         return min([part for part in self._parts if part.items], key=_first_sequence_of)
 
     def _count(self) -> None:
@@ -70,5 +70,5 @@ class JoinedPages(EntryPages):
         self.bytes = sum([part.bytes for part in parts])
 
 
-def _first_sequence_of(part: EntryPages) -> int:
+def _first_sequence_of(part: QueueArea) -> int:
     return part.first_sequence()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.fairness import FairKey, Fairness
     from annulet.core.groups import Group, GroupTable
-    from annulet.core.paged_order import PagedFifoOrder
-    from annulet.core.paging import EntryPages
+    from annulet.core.paged_order import TargetList
+    from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
     from annulet.core.ranks import Ranker
 
@@ -131,7 +131,7 @@ class Lanes(Order):
             found += lane.order.upcoming(max(1, count // len(lanes)))
         return sorted(found)
 
-    def paged_part(self, queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
+    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | None:
         """Return the order that may have rows on disk, made with ``pages`` if need be; ``None`` when none may."""
         del queue, pages
         return None

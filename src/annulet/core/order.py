@@ -15,7 +15,7 @@ from annulet.core.entry import PENDING, REMOVED
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import QueueArea
 
 COMPACTION_MINIMUM: Final = 64
 """Entries removed from the middle before an order is rebuilt; below it a rebuild costs more than it frees."""
@@ -75,11 +75,11 @@ class Order:
         """Say whether nothing is there: more than that there is no first now."""
         return self.first() is None
 
-    def pages_behind(self) -> EntryPages | None:
+    def pages_behind(self) -> QueueArea | None:
         """Return what keeps its rows; ``None`` where there are none."""
         return None
 
-    def page_parts(self) -> list[EntryPages]:
+    def page_parts(self) -> list[QueueArea]:
         """Return all that keep rows, perhaps none now."""
         return []
 
@@ -117,7 +117,7 @@ class Order:
         """Return those of :meth:`in_memory` with a higher sequence, for who has seen the others."""
         return [entry for entry in self.in_memory() if entry.sequence > sequence]
 
-    def take_pages(self) -> EntryPages | None:
+    def take_pages(self) -> QueueArea | None:
         """Take the rows out of the order, without reading them; ``None`` when there are none."""
         return None
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import PENDING, REMOVED
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
-from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.order import FifoOrder
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging import QueueArea, pageable, refusal_for
 from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.order import FifoOrder
     from annulet.core.queue import Queue
 
 LEVEL_MESSAGES_LEAST: Final = 64
@@ -31,7 +31,7 @@ LEVEL_BYTES_LEAST: Final = 64 << 10
 class PagedLevels(LevelledOrder):
     """Takes over the levels of ``order``. ``pages``: empty ones, which every level that pages gets the like of."""
 
-    def __init__(self, queue: Queue, pages: EntryPages, order: LevelledOrder) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, order: LevelledOrder) -> None:
         super().__init__(0)
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
@@ -47,7 +47,7 @@ class PagedLevels(LevelledOrder):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, of the least important level first. Returns how many moved.
 
-        See :meth:`PagedFifoOrder.page_out`.
+        See :meth:`TargetList.page_out`.
         """
         moved = 0
         for number, messages, size in self._shares():
@@ -63,10 +63,10 @@ class PagedLevels(LevelledOrder):
                 moved += self._fold_front(level, durable_record, limit - moved)
         return moved
 
-    def _fold_front(self, level: PagedFifoOrder, durable_record: int, limit: int) -> int:
+    def _fold_front(self, level: TargetList, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
 
-        Returns how many moved. Where rows follow: else :meth:`PagedFifoOrder.page_out` cuts the front.
+        Returns how many moved. Where rows follow: else :meth:`TargetList.page_out` cuts the front.
         """
         tail = level._tail
         if not level.pages.items:
@@ -121,17 +121,17 @@ class PagedLevels(LevelledOrder):
             return True
         return sum([entry.message.size for entry in level.in_memory()]) >= LEVEL_BYTES_LEAST
 
-    def paged_level(self, number: int) -> PagedFifoOrder:
+    def paged_level(self, number: int) -> TargetList:
         """Return a level as one whose middle may be on disk."""
         level = self.levels[number]
-        if isinstance(level, PagedFifoOrder):
+        if isinstance(level, TargetList):
             return level
-        paged = PagedFifoOrder(self._queue, self._pages.renewed(), level)
+        paged = TargetList(self._queue, self._pages.renewed(), level)
         paged.rank = (-number,)
         self.levels[number] = paged
         return paged
 
-    def level_for_rows(self, number: int) -> PagedFifoOrder:
+    def level_for_rows(self, number: int) -> TargetList:
         """Return a level that gets rows at start. Call :meth:`recount` when it has them."""
         self._upto = max(self._upto, number + 1)
         return self.paged_level(number)
@@ -187,7 +187,7 @@ class PagedLevels(LevelledOrder):
                 break
         self.recount()
 
-    def take_pages(self) -> EntryPages | None:
+    def take_pages(self) -> QueueArea | None:
         """Take the rows of all levels out; what was kept among them stays with them. The caller clears the order."""
         taken = [level.take_pages() for level in self._occupied()]
         parts = [pages for pages in taken if pages is not None]
@@ -227,7 +227,7 @@ class PagedLevels(LevelledOrder):
 
     # ------------------------------------------------------------------ figures
 
-    def page_parts(self) -> list[EntryPages]:
+    def page_parts(self) -> list[QueueArea]:
         """Return the pages of all levels."""
         return [pages for level in self.levels for pages in level.page_parts()]
 
@@ -244,7 +244,7 @@ class PagedLevels(LevelledOrder):
         return max([level.redelivered_upto() for level in self._occupied()], default=0)
 
 
-def paged_levels_of(queue: Queue, pages: EntryPages) -> PagedLevels | None:
+def paged_levels_of(queue: Queue, pages: QueueArea) -> PagedLevels | None:
     """Return the order of a queue with strict priorities that may page, made of its own with ``pages`` if need be."""
     order = queue.order
     if isinstance(order, PagedLevels):
@@ -252,5 +252,24 @@ def paged_levels_of(queue: Queue, pages: EntryPages) -> PagedLevels | None:
     if not isinstance(order, LevelledOrder) or not pageable(queue):
         return None
     paged = PagedLevels(queue, pages, order)
+    queue.order = paged
+    return paged
+
+
+def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | None:
+    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``.
+
+    Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
+    """
+    if not pageable(queue):
+        return None
+    if queue.lanes is not None:
+        return queue.lanes.paged_part(queue, pages)
+    order = queue.order
+    if isinstance(order, TargetList):
+        return order
+    if not isinstance(order, FifoOrder):
+        return None
+    paged = TargetList(queue, pages, order)
     queue.order = paged
     return paged

@@ -1,9 +1,10 @@
 """The order of a FIFO queue whose middle is on disk.
 
-By place: the front (entries), pages (rows), the late (entries, the newest); and beside them, as in every FIFO order,
-the entries that came back. Arrivals are late once there are pages, so that whoever publishes never waits for the disk,
-and a message that is taken at once never gets there. When the front is used up the next rows become entries. The
-length of the front is the watermark of the design: from there on entries are references.
+By place: the front (entries), the queue area's rows, the pending cache (entries, the newest); and beside them, as in
+every FIFO order, the entries that came back. Arrivals go to the pending cache once there are rows, so that whoever
+publishes never waits for the disk, and a message that is taken at once never gets there. When the front is used up the
+next rows become entries. The length of the front is the watermark: from there on entries are references. While nobody
+takes anything the front is the HeadQueueCache of the design.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
-from annulet.core.paging import EntryPages, pageable, refusal_for
+from annulet.core.paging import QueueArea, refusal_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.row_choice import RowChoice
 
@@ -43,10 +44,10 @@ LEADING_BYTES: Final = 64 << 20
 was looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
 
 
-class PagedFifoOrder(FifoOrder):
+class TargetList(FifoOrder):
     """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
 
-    def __init__(self, queue: Queue, pages: EntryPages, order: FifoOrder) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, order: FifoOrder) -> None:
         super().__init__()
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
@@ -59,7 +60,7 @@ class PagedFifoOrder(FifoOrder):
         self._tail = order._tail  # the front: the base serves from it
         self._returned = order._returned
         self._removed = order._removed
-        self._late: deque[QueueEntry] = deque()
+        self._pending_cache: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.looked_upto = 0  # the lowest sequence the last look did not come to
@@ -69,7 +70,7 @@ class PagedFifoOrder(FifoOrder):
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival; its place is above all others."""
         if self._split:
-            self._late.append(entry)
+            self._pending_cache.append(entry)
         else:
             self._tail.append(entry)
         self.count += 1
@@ -118,7 +119,7 @@ class PagedFifoOrder(FifoOrder):
     def clear(self) -> None:
         """Forget all entries and rows."""
         super().clear()
-        self._late.clear()
+        self._pending_cache.clear()
         self.pages.clear()
         self._split = False
 
@@ -143,7 +144,7 @@ class PagedFifoOrder(FifoOrder):
         """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
         room = self.leading_bytes - sum([entry.message.size for entry in self._tail])
         least = self.pages.bytes - room  # of the rows' bytes, those that stay there
-        while self._split and len(self._tail) < count and (not self._tail or self.pages.bytes > least):
+        while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
         if not self._split:
@@ -154,7 +155,7 @@ class PagedFifoOrder(FifoOrder):
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
-        return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._late]
+        return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._pending_cache]
 
     def bring_all(self) -> bool:
         """Read row after row, and stop where the disk refuses."""
@@ -173,9 +174,9 @@ class PagedFifoOrder(FifoOrder):
         if pages.items:
             self._to_front(pages.take_unread())
             self._queue.note_unreadable(0, pages.lost_bytes)
-        self._split = bool(pages.items or self._late)
+        self._split = bool(pages.items or self._pending_cache)
 
-    def take_pages(self) -> EntryPages | None:
+    def take_pages(self) -> QueueArea | None:
         """Take the rows out; what was kept among them stays with them. The caller clears the order then."""
         pages = self.pages
         if not pages.rows:
@@ -211,7 +212,7 @@ class PagedFifoOrder(FifoOrder):
         Those of rows are made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing
         here has come back, so sequences ascend. ``None`` when the disk does not give them now.
         """
-        tail, late, pages = self._tail, self._late, self.pages
+        tail, late, pages = self._tail, self._pending_cache, self.pages
         if tail and sequence <= tail[-1].sequence:
             return self._look_at(tail, sequence)
         if pages.items and sequence <= pages.last_sequence():
@@ -245,12 +246,12 @@ class PagedFifoOrder(FifoOrder):
             elif pages.items and sequence <= pages.last_sequence():
                 among_rows.append(entry)
             else:
-                del self._late[bisect_left(self._late, sequence, key=sequence_of)]
+                del self._pending_cache[bisect_left(self._pending_cache, sequence, key=sequence_of)]
         if among_rows:
             pages.take_out(among_rows)
             index_all(self._queue, among_rows)
             self._note_lost()
-        self._split = bool(pages.items or self._late)
+        self._split = bool(pages.items or self._pending_cache)
 
     def has_row(self, sequence: int) -> bool:
         """Say whether the message of a sequence is a row."""
@@ -258,7 +259,7 @@ class PagedFifoOrder(FifoOrder):
 
     def standing(self, sequence: int) -> QueueEntry | None:
         """Return the pending entry of a sequence if it is at the front or late."""
-        for entries in (self._tail, self._late):
+        for entries in (self._tail, self._pending_cache):
             place = bisect_left(entries, sequence, key=sequence_of)
             if place < len(entries) and entries[place].sequence == sequence and entries[place].state == PENDING:
                 return entries[place]
@@ -277,7 +278,7 @@ class PagedFifoOrder(FifoOrder):
             if self._queue.events is not None and pages.lost:
                 self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
             pages.lost = pages.lost_bytes = 0
-        self._split = bool(pages.items or self._late)
+        self._split = bool(pages.items or self._pending_cache)
 
     # ------------------------------------------------------------------ expiry
 
@@ -307,11 +308,16 @@ class PagedFifoOrder(FifoOrder):
     # ------------------------------------------------------------------ figures
 
     @property
+    def watermark(self) -> int:
+        """How many entries stand at the front; what comes behind them is on disk or pending."""
+        return len(self._tail)
+
+    @property
     def split(self) -> bool:
         """There is something behind the front."""
         return self._split
 
-    def page_parts(self) -> list[EntryPages]:
+    def page_parts(self) -> list[QueueArea]:
         """Return the pages."""
         return [self.pages]
 
@@ -320,7 +326,7 @@ class PagedFifoOrder(FifoOrder):
         """How many entries stand at the front, removed ones perhaps among them."""
         return len(self._tail)
 
-    def pages_behind(self) -> EntryPages | None:
+    def pages_behind(self) -> QueueArea | None:
         """Return the pages when there are rows in them."""
         return self.pages if self.pages.rows else None
 
@@ -346,7 +352,7 @@ class PagedFifoOrder(FifoOrder):
         """
         if not self._split and not self._split_front():
             return 0
-        late = self._late
+        late = self._pending_cache
         entries: list[QueueEntry] = []
         kept = bytearray()
         choice = RowChoice(self._queue, self.pages)
@@ -383,17 +389,17 @@ class PagedFifoOrder(FifoOrder):
         redelivered: bool,
         times: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Take in rows that were found at start, behind everything; see :meth:`EntryPages.add_rows`.
+        """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`.
 
         What came before them and is late becomes rows as well, or stays among them as the objects they are.
         """
         if not self._split:
             self._split_front()
             self._split = True
-        late = [entry for entry in self._late if entry.state != REMOVED]
-        if self._late:
-            self._removed -= len(self._late) - len(late)
-            self._late.clear()
+        late = [entry for entry in self._pending_cache if entry.state != REMOVED]
+        if self._pending_cache:
+            self._removed -= len(self._pending_cache) - len(late)
+            self._pending_cache.clear()
             choice = RowChoice(self._queue, self.pages, latest=times[0][0] if times else 0)
             self.add_to_pages(late, choice.kept_of(late))
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
@@ -425,7 +431,7 @@ class PagedFifoOrder(FifoOrder):
         length = self.length_kept()
         if length == len(tail):
             return False
-        self._late = deque(islice(tail, length, None))
+        self._pending_cache = deque(islice(tail, length, None))
         self._tail = deque(islice(tail, length))
         self._split = True
         return True
@@ -445,7 +451,7 @@ class PagedFifoOrder(FifoOrder):
 
     def _place_behind(self) -> int:
         """Return the place of what follows the front; there is something."""
-        return self.pages.first_sequence() if self.pages.items else self._late[0].place
+        return self.pages.first_sequence() if self.pages.items else self._pending_cache[0].place
 
     def _advance(self, *, insist: bool) -> bool:
         """Bring the next rows to the front, or all that is late when there are none. Returns whether anything moved."""
@@ -457,11 +463,11 @@ class PagedFifoOrder(FifoOrder):
             self._to_front(loaded)
             self._note_lost()
         elif self._tail:
-            self._tail.extend(self._late)
-            self._late.clear()
+            self._tail.extend(self._pending_cache)
+            self._pending_cache.clear()
         else:
-            self._tail, self._late = self._late, self._tail
-        self._split = bool(pages.items or self._late)
+            self._tail, self._pending_cache = self._pending_cache, self._tail
+        self._split = bool(pages.items or self._pending_cache)
         return True
 
     def _to_front(self, loaded: list[QueueEntry]) -> None:
@@ -479,25 +485,6 @@ class PagedFifoOrder(FifoOrder):
 
     def _compact(self) -> None:
         super()._compact()
-        self._late = deque([entry for entry in self._late if entry.state == PENDING])
+        self._pending_cache = deque([entry for entry in self._pending_cache if entry.state == PENDING])
         self.pages.sweep()
-        self._split = bool(self.pages.items or self._late)
-
-
-def paged_order_of(queue: Queue, pages: EntryPages) -> PagedFifoOrder | None:
-    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``.
-
-    Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
-    """
-    if not pageable(queue):
-        return None
-    if queue.lanes is not None:
-        return queue.lanes.paged_part(queue, pages)
-    order = queue.order
-    if isinstance(order, PagedFifoOrder):
-        return order
-    if not isinstance(order, FifoOrder):
-        return None
-    paged = PagedFifoOrder(queue, pages, order)
-    queue.order = paged
-    return paged
+        self._split = bool(self.pages.items or self._pending_cache)

@@ -61,7 +61,7 @@ class RowView:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class EntryPages:
+class QueueArea:
     """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
 
     ``items`` counts both, ``rows`` and ``bytes`` (of bodies) what is on disk only. The class itself holds nothing.
@@ -142,7 +142,7 @@ class EntryPages:
         """
         raise NotImplementedError
 
-    def renewed(self) -> EntryPages:
+    def renewed(self) -> QueueArea:
         """Return pages of the same queue with nothing in them."""
         raise NotImplementedError
 

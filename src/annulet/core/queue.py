@@ -16,7 +16,7 @@ from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
 
@@ -299,7 +299,7 @@ class Queue(Holdings):
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
         order = self.order
-        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, (PagedFifoOrder, PagedLevels)))
+        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, (TargetList, PagedLevels)))
         if many and (plain or isinstance(order, DeepLanes)):
             count = emptying.empty(self, reason, now)
         else:

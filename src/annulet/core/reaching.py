@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from annulet.core.browsing import may_be_noted_as_row
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import REMOVED
-from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paged_order import TargetList
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
 
-def line_of(queue: Queue) -> PagedFifoOrder | None:
+def line_of(queue: Queue) -> TargetList | None:
     """Return the order of a queue whose middle may be on disk, wherever it stands; ``None`` when there is none."""
     order = queue.order
     if isinstance(order, DeepLanes):
         return order.stock
-    return order if isinstance(order, PagedFifoOrder) else None
+    return order if isinstance(order, TargetList) else None
 
 
 class Reach:
@@ -91,7 +91,7 @@ class Reach:
         if at == self._noted_at:
             return False
         self._noted_at = at
-        aside = order.aside() if isinstance(order, (DeepLanes, PagedFifoOrder)) else order.in_memory()
+        aside = order.aside() if isinstance(order, (DeepLanes, TargetList)) else order.in_memory()
         self._aside = {
             entry.sequence: entry
             for entry in [*aside, *queue.delivering, *queue.schedule.entries()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.entry import DELIVERING, SCHEDULED, QueueEntry
 from annulet.core.expiry import ExpiryIndex
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, PagedFifoOrder
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def restore(
 
 def restore_rows(
     queue: Queue,
-    order: PagedFifoOrder,
+    order: TargetList,
     sequences: Sequence[int],
     records: Sequence[int],
     sizes: Sequence[int],
@@ -63,7 +63,7 @@ def restore_rows(
     redelivered: bool,
     times: Sequence[tuple[int, int]] = (),
 ) -> None:
-    """Put back messages that stay on disk, the next of the queue; see :meth:`EntryPages.add_rows`.
+    """Put back messages that stay on disk, the next of the queue; see :meth:`QueueArea.add_rows`.
 
     ``order`` is the queue's. Nothing but it may know of its messages.
     """
@@ -98,7 +98,7 @@ def finish_restore(queue: Queue, next_sequence: int) -> None:
 def front_room(queue: Queue, sizes: Sequence[int]) -> int:
     """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
     order = queue.order
-    if (isinstance(order, PagedFifoOrder) and order.split) or order.paged_count():
+    if (isinstance(order, TargetList) and order.split) or order.paged_count():
         return 0
     room = KEEP_BYTES - queue.pending_bytes
     count = 0

@@ -12,7 +12,7 @@ from annulet.core.paging import may_be_row
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages
+    from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
 
 
@@ -22,7 +22,7 @@ class RowChoice:
     ``latest``: none accepted later (milliseconds since 1970; 0: any) becomes a row, as one of then follows.
     """
 
-    def __init__(self, queue: Queue, pages: EntryPages, *, before: bool = False, latest: int = 0) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, *, before: bool = False, latest: int = 0) -> None:
         self._timed = queue.ages
         self._latest = latest  # when the row that follows all of them was accepted; 0 for none
         self._before = before

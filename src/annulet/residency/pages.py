@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import sequence_of
-from annulet.core.paging import EntryPages
+from annulet.core.paging import QueueArea
 from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts
@@ -49,7 +49,7 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 """Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 
-class QueuePages(EntryPages):
+class StoredQueueArea(QueueArea):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
 
     def __init__(
@@ -176,9 +176,9 @@ class QueuePages(EntryPages):
             self.bytes -= page.bytes
         return skipped
 
-    def renewed(self) -> QueuePages:
+    def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
-        return QueuePages(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        return StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
 
     def record_bounds(self) -> tuple[int, int]:
         """Ask every page."""

@@ -23,9 +23,9 @@ class Residence:
     """Body bytes in memory by where they are. The sum is all that a queue has in memory."""
 
     in_delivery: int = 0  # D: with consumers that have not settled them
-    direct: int = 0  # T: next, with a consumer there to take them
-    late: int = 0  # P: behind that, scheduled messages included
-    head: int = 0  # H: next, with nobody there
+    direct: int = 0  # T: up to the target list's watermark, with a consumer there to take them
+    late: int = 0  # P, the PendingCache: behind that, scheduled messages included
+    head: int = 0  # H, the HeadQueueCache: what would be direct, with nobody there
 
     @property
     def total(self) -> int:

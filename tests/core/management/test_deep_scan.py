@@ -25,13 +25,14 @@ from annulet.core.management.deep_scan import DeepScan
 from annulet.core.management.operation import DISK_REFUSES, REFUSED_MILLISECONDS, STOPPED
 from annulet.core.message import Message
 from annulet.core.order import COMPACTION_MINIMUM
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.revision import revise_delivering
 from annulet.core.virtual_host import VirtualHost
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
-from annulet.residency.pages import QueuePages
+from annulet.residency.pages import StoredQueueArea
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.management.bench import AuditingEffects, run
 from tests.residency.doubles import Disk, pages_of
@@ -64,7 +65,7 @@ class Site:
         self.host = VirtualHost("/", self.effects)
         self.queue = self._declare("q", 7)
         self.other = self._declare("other", 8)
-        self.pages: QueuePages | None = pages_of(self.queue, self.disk) if deep else None
+        self.pages: StoredQueueArea | None = pages_of(self.queue, self.disk) if deep else None
         self.keep = keep
         self.session = RecordingSession()
         self.held: list[QueueEntry] = []
@@ -316,7 +317,7 @@ def test_a_released_scan_holds_nothing() -> None:
     assert isinstance(scan, DeepScan)
     run(operation)
     assert (scan.used_up, scan.following(), scan.size) == (False, None, 40)
-    assert isinstance(site.queue.order, PagedFifoOrder)
+    assert isinstance(site.queue.order, TargetList)
 
 
 def test_what_was_changed_in_delivery_is_met_under_its_new_record() -> None:

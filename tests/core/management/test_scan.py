@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.entry import PENDING, SCHEDULED
 from annulet.core.management.scan import SORTED_PER_LOOK, Scan
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries

@@ -8,7 +8,7 @@ from annulet.core.invariants import check_invariants
 from annulet.core.management import copy_messages, delete_messages, move_messages, retry_messages, select
 from annulet.core.management.operation import FINISHED, STOPPED
 from annulet.core.management.transfer import original_queue
-from annulet.core.paged_order import paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingSession, removed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from annulet.core.management import delete_messages, purge, select
 from annulet.core.management.whole import WholeRemoval
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.virtual_host import VirtualHost
@@ -17,7 +18,7 @@ def deep_queue() -> tuple[VirtualHost, Queue, Disk]:
     queue = host.declare_queue("q", durable=True, auto_delete=False, owner=None, now=NOW, queue_id=7)
     disk = Disk()
     order = paged_order_of(queue, pages_of(queue, disk))
-    assert isinstance(order, PagedFifoOrder)
+    assert isinstance(order, TargetList)
     order.keep_messages = 5
     for number in range(1, 31):
         message = make_message(b"%02d" % number)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
-from annulet.core.paged_levels import paged_levels_of
-from annulet.core.paged_order import PagedFifoOrder, paged_order_of
+from annulet.core.paged_levels import paged_levels_of, paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
@@ -114,9 +114,7 @@ class PagedRunner(Runner):
         for level in plain:
             level.pinned = 0  # the comparison keeps none of the entries it was given
         pages = (
-            order.pages
-            if isinstance(order, PagedFifoOrder)
-            else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
+            order.pages if isinstance(order, TargetList) else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
         )
         levels = paged_levels_of(self.queue, pages)
         paged = paged_order_of(self.queue, pages) if levels is None else levels

@@ -22,7 +22,7 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.core.entry import PENDING
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
-from annulet.core.paged_order import PagedFifoOrder
+from annulet.core.paged_order import TargetList
 from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.residency.budget import FLOOR_BYTES, MIB, body_bytes, drift_of
@@ -180,7 +180,7 @@ class Deep:
     def cost(self, name: str = "q") -> int:
         """Return the bytes that pending messages of a plain queue take in memory."""
         order = self.queue(name).order
-        assert isinstance(order, PagedFifoOrder)
+        assert isinstance(order, TargetList)
         return sum(size_of(entry.message) + ENTRY_BYTES for entry in order.in_memory() if entry.state == PENDING)
 
     async def consumer(self, name: str = "q", prefetch: int = 100, **arguments: Any) -> Consumer:

@@ -16,7 +16,7 @@ from annulet.core.reaching import Reach, line_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import EntryPages, RowWalk
+    from annulet.core.paging import QueueArea, RowWalk
     from annulet.core.queue import Queue
 
 
@@ -26,7 +26,7 @@ class DeepView:
     Holds rows, and entries only of what cannot be one: without a record, with a time, or out of its place.
     """
 
-    def __init__(self, queue: Queue, pages: EntryPages, *, delivering: bool = False) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
         self.queue = queue
         self.size = queue.order.count + (len(queue.delivering) if delivering else 0)
         self.end = queue.next_sequence  # everything has a lower sequence
