@@ -11,7 +11,7 @@ from annulet.bulk.lease import HeldMessage, Lease, hold
 from annulet.bulk.taker import SelectorTaker, check_selectable
 from annulet.core.bodies import exchange
 from annulet.core.errors import CoreError
-from annulet.core.message import Message
+from annulet.core.retroactive import copy_of
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -73,16 +73,7 @@ def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
         raise UnavailableError(
             f"queue {lease.queue_name!r}: the disk has no room to keep transient messages for a lease"
         )
-    copy = Message(
-        message.header,
-        message.body,
-        message.origin,
-        durable=message.durable,
-        priority=message.priority,
-        accepted_at=message.accepted_at,
-        expires_at=message.expires_at,
-        deliver_at=message.deliver_at,
-    )
+    copy = copy_of(message)
     accounts = lease.queue.accounts
     if accounts is not None:
         accounts.replaced(message, copy)

@@ -152,11 +152,8 @@ class Batch:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MaintenanceTask:
-    """One step of upkeep. ``run`` belongs to a disk thread, ``Log.finish`` afterwards to the loop.
-
-    An ``OSError`` inside ``run`` is kept in ``error`` for ``finish`` to judge; upkeep never makes the log fail.
-    """
+class DiskWork:
+    """A piece of work for a disk thread. An ``OSError`` inside ``run`` is kept in ``error`` for who finishes it."""
 
     error: OSError | None = None
 
@@ -168,8 +165,16 @@ class MaintenanceTask:
             self.error = error
 
     def work(self) -> None:
-        """Do the disk work of this kind of task."""
+        """Do the disk work of this kind."""
         raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MaintenanceTask(DiskWork):
+    """One step of upkeep. ``run`` belongs to a disk thread, ``Log.finish`` afterwards to the loop.
+
+    ``finish`` judges the error; upkeep never makes the log fail.
+    """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

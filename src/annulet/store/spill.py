@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.store.files import File, FileSystem, OsFileSystem
+from annulet.store.interface import DiskWork
 from annulet.store.spill_file import DAMAGED, LIVE, RECORD_HEADER, SPAN_BYTES, SpilledBody, SpillFile, spans_of
 
 if TYPE_CHECKING:
@@ -48,24 +49,8 @@ MOVE_BODIES: Final = 512
 """Bodies moved at once, beside ``SPAN_BYTES``: planning them takes 1 ms of the event loop."""
 
 
-class SpillWork:
-    """A piece of disk work. ``run`` belongs to the disk thread, afterwards ``finish`` to the event loop.
-
-    An ``OSError`` inside ``run`` is kept in ``error``.
-    """
-
-    error: OSError | None = None
-
-    def run(self) -> None:
-        """Do the disk work."""
-        try:
-            self.work()
-        except OSError as error:
-            self.error = error
-
-    def work(self) -> None:
-        """Do the disk work of this kind."""
-        raise NotImplementedError
+class SpillWork(DiskWork):
+    """A piece of disk work. ``run`` belongs to the disk thread, afterwards ``finish`` to the event loop."""
 
     def finish(self) -> None:
         """Let the store know."""
