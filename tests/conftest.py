@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,17 @@ in threads cost: a session that answers six small queries takes half the process
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 load_profile()
 use_cheap_passwords()  # before test modules are imported: some take the hasher by its name
+
+
+SEED_VARIABLE = "ANNULET_TEST_SEED"
+
+
+@pytest.fixture
+def moments() -> random.Random:
+    """Random moments. The seed is printed with a failing test; set ANNULET_TEST_SEED to repeat it."""
+    seed = int(os.environ.get(SEED_VARIABLE, "0")) or random.SystemRandom().randrange(1, 1 << 32)
+    print(f"{SEED_VARIABLE}={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

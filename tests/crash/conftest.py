@@ -1,9 +1,7 @@
-"""A broker with a data directory of its own for each crash test, and the seed of its random moments."""
+"""A broker with a data directory of its own for each crash test."""
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,16 +9,6 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.clients.support import Peer, Scene
-
-SEED_VARIABLE = "ANNULET_TEST_SEED"
-
-
-@pytest.fixture
-def moments() -> random.Random:
-    """Random moments. The seed is printed with a failing test; set ANNULET_TEST_SEED to repeat it."""
-    seed = int(os.environ.get(SEED_VARIABLE, "0")) or random.SystemRandom().randrange(1, 1 << 32)
-    print(f"{SEED_VARIABLE}={seed}")
-    return random.Random(seed)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWrit
 from annulet.spark.source import AnnuletStreamReader
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
-from tests.spark.test_exactly_once import World, wait_until
+from tests.spark.test_exactly_once import World, wait_until, workers_of
 
 if TYPE_CHECKING:
     from tests.spark.conftest import BrokerThread
@@ -93,7 +93,12 @@ class Supervisor:
 
         wait_until(reached, what, self)
 
+    def workers(self) -> list[int]:
+        """Python workers of the program that runs."""
+        return [] if self._process is None else workers_of(self._process.pid)
+
     def kill(self) -> None:
+        """SIGKILL to the program with its JVM."""
         if self._process is not None:
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -41,6 +41,30 @@ def wait_until(condition: Callable[[], bool], what: str, driver: Talking | None 
         time.sleep(0.05)
 
 
+def workers_of(driver: int) -> list[int]:
+    """Python workers of a driver: processes below a ``pyspark.daemon`` that is below it."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
+            continue
+        parents[int(entry.name)] = int(fields[1])
+        if b"pyspark.daemon" in command:
+            daemons.add(int(entry.name))
+
+    def ours(pid: int) -> bool:
+        while pid > 1:
+            if pid == driver:
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    return [pid for pid in daemons if parents[pid] in daemons and ours(pid)]
+
+
 class Driver:
     """A Spark driver with its JVM in a process group of its own."""
 
@@ -74,27 +98,8 @@ class Driver:
         wait_until(reached, f"{folder}/{batch}", self)
 
     def workers(self) -> list[int]:
-        """Python workers of this driver: processes below a ``pyspark.daemon`` that is below us."""
-        parents: dict[int, int] = {}
-        daemons: set[int] = set()
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                command = (entry / "cmdline").read_bytes()
-            except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            if b"pyspark.daemon" in command:
-                daemons.add(int(entry.name))
-
-        def ours(pid: int) -> bool:
-            while pid > 1:
-                if pid == self.process.pid:
-                    return True
-                pid = parents.get(pid, 0)
-            return False
-
-        return [pid for pid in daemons if parents[pid] in daemons and ours(pid)]
+        """Python workers of this driver."""
+        return workers_of(self.process.pid)
 
     def kill(self) -> None:
         """SIGKILL to driver and JVM at once; the workers are orphans then and find out themselves."""
