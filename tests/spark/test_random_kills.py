@@ -69,6 +69,7 @@ def test_random_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, moments: r
             world.publish(moments.randint(0, MESSAGES_MAX))
             victim = moments.choice(VICTIMS)
             killed[victim] += kill(supervisor, victim, moments)
+        look_after(supervisor, 0.0)
         arriving = time.monotonic() + ARRIVAL_SECONDS
         while len(world.bodies("out")) < world.published and time.monotonic() < arriving:
             look_after(supervisor, 1.0)
