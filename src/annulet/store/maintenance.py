@@ -14,7 +14,8 @@ from annulet.store.checkpoint import (
     SegmentPicture,
     take_picture,
 )
-from annulet.store.index_building import HeaderCheck, IndexTask
+from annulet.store.index_building import IndexTask
+from annulet.store.index_filling import HeaderCheck
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_RECOVERY, DamageNote, Quarantine, QuarantineTask, quarantine_directory
 from annulet.store.reading import RecordReader
