@@ -42,6 +42,10 @@ CHUNK: Final = 2048
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
 
+DEEP_SHARES: Final = 4
+"""A queue with so many times its share on disk keeps no more than a chunk of late messages. Who takes them has read far
+more by then, and memory that is used again at once is in the processor's caches: 1.4 us a message less of 11.3."""
+
 GIVEN_BACK: Final = 2048
 """Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
 
@@ -159,10 +163,14 @@ class Pager:
         noted = self.notes.queues
         self.budget.measure(noted)
         self._stuck -= noted
+        durable = self._log.written_below
+        for queue in noted:
+            if self._deep(queue):
+                self._rows_out(queue, durable)
+                self.budget.measure([queue])
         noted.clear()
         if not self.budget.exceeded():
             return False
-        durable = self._log.written_below
         left = SLICE
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
@@ -176,6 +184,15 @@ class Pager:
                     self._stuck.add(queue)
                     break
         return False
+
+    def _deep(self, queue: Queue) -> bool:
+        """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
+        order = queue.order
+        return (
+            isinstance(order, TargetList)
+            and order.paged_bytes() > DEEP_SHARES * self.budget.share
+            and order.count - order.paged_count() - order.watermark >= CHUNK
+        )
 
     def _page_out(self, queue: Queue, durable: int) -> int:
         """Let one slice go, and return of how many entries; 0 when nothing can go.
