@@ -203,6 +203,26 @@ async def test_upkeep_runs_until_nothing_is_due(pipeline: CommitPipeline, log: S
     assert log.finished == expected
 
 
+async def test_nobody_waits_for_upkeep(pipeline: CommitPipeline, log: SteeredLog) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    class Task(MaintenanceTask):
+        def work(self) -> None:
+            begun.set()
+            end.wait()
+
+    log.tasks = [Task()]
+    upkeep = asyncio.create_task(pipeline.maintain())
+    await asyncio.to_thread(begun.wait)
+    waiter = Waiter()
+    pipeline.wait(waiter)
+    await pipeline.durable()
+    assert waiter.told == [("committed", 1)]
+    assert not upkeep.done()
+    end.set()
+    await upkeep
+
+
 async def test_upkeep_that_fails_is_left_for_the_next_round(pipeline: CommitPipeline, log: SteeredLog) -> None:
     class Task(MaintenanceTask):
         def work(self) -> None:
@@ -237,7 +257,7 @@ async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) 
     pipeline.wait(waiter)
     await pipeline.close()
     assert waiter.told == [("committed", 1)]
-    assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())
+    assert not any(thread.name.startswith(("annulet-disk", "annulet-upkeep")) for thread in threading.enumerate())
 
 
 async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog) -> None:
@@ -245,7 +265,7 @@ async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog
     log.error = LogFailedError("disk gone")
     with pytest.raises(StoreError):
         await pipeline.close()
-    assert not any(thread.name.startswith("annulet-disk") for thread in threading.enumerate())
+    assert not any(thread.name.startswith(("annulet-disk", "annulet-upkeep")) for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(("helps", "told"), [(True, "committed"), (False, "failed")])

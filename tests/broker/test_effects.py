@@ -13,10 +13,12 @@ from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.core.audit import AuditEntry
+from annulet.core.bodies import BodySource, QueueBodies
 from annulet.core.entry import QueueEntry
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
+from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import CatalogueError, DiskFullError
 from annulet.store.history import History
@@ -98,20 +100,31 @@ class NotingPager:
 
     def __init__(self) -> None:
         self.noted: list[tuple[str, str]] = []
-
-    def stored(self, entry: QueueEntry) -> None:
-        self.noted.append(("stored", entry.queue.name))
+        self.notes = ArrivalNotes()
 
     def unstored(self, entry: QueueEntry) -> None:
         self.noted.append(("unstored", entry.queue.name))
 
 
+class NotingBodies(QueueBodies):
+    """Tells a pager which entries its notes have heard of."""
+
+    def __init__(self, pager: NotingPager) -> None:
+        super().__init__(BodySource())
+        self.pager = pager
+
+    def note(self, entry: QueueEntry) -> None:
+        self.pager.noted.append(("stored", entry.queue.name))
+
+
 async def test_the_pager_hears_of_every_arrival_and_whether_the_log_has_it(house: House) -> None:
     pager = NotingPager()
-    house.effects.pager = pager
+    house.effects.use_pager(pager)
     house.declare("t", durable=False)
     house.publish()
-    house.declare("a")
+    large = house.declare("a")
+    large.pending_bytes = FLOOR_BYTES
+    large.bodies = NotingBodies(pager)
     house.publish()
     house.publish(durable=False)
     house.declare("e").queue_id = 0  # durable and exclusive: it ends with its connection

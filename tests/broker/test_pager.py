@@ -384,6 +384,27 @@ async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkey
     assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
 
 
+async def test_a_queue_far_deeper_than_its_share_keeps_less_than_a_chunk_late(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await settled(broker)
+    pager = broker.pager
+    assert pager is not None
+    pager.budget.limit = 64 * MIB
+    await fill(broker, COUNT, 500)
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES, "there is room for what came"
+    monkeypatch.setattr(pager_module, "CHUNK", 300)
+    pager.note(queue)
+    assert pager.run() is False
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES, "1.5 MiB are not four shares of 64 MiB"
+    monkeypatch.setattr(pager_module, "DEEP_SHARES", 0)
+    for _ in range(2):
+        pager.note(queue)
+        assert pager.run() is False
+        assert queue.order.paged_count() == COUNT - KEEP_MESSAGES + 300
+    assert await drained(broker) == list(range(COUNT + 500))
+
+
 async def test_one_run_pages_a_slice_and_says_when_there_is_more(broker: Broker) -> None:
     queue = queue_of(broker)
     queue.order.entries()

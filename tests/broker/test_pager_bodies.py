@@ -111,7 +111,7 @@ async def test_bodies_leave_and_come_back_in_order(broker: Broker, name: str) ->
     assert found == expected
     pager.tick(broker.clock())
     assert (pager.bodies_away, pager.drift, drift_of(queue)) == ((0, 0), 0, 0)
-    assert not pager._bodies[queue]._candidates, "what is gone is kept by nobody"
+    assert not pager._bodies[queue].waiting, "what is gone is kept by nobody"
     assert queue.statistics().messages_unreadable == 0
     await broker.commit.durable()
     assert broker.log.statistics().live_records == 0

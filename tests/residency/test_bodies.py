@@ -291,7 +291,7 @@ def test_arrivals_and_deliveries_become_candidates_and_are_forgotten_when_gone()
         entry = queue.enqueue(entry.message, NOW)
         bodies.note(entry)
         session.acknowledge(session.last_tag, NOW)
-    assert len(bodies._candidates) <= 1100
+    assert len(bodies.waiting) <= 1100
 
 
 def test_what_is_delivered_again_and_again_is_one_candidate():
@@ -301,7 +301,7 @@ def test_what_is_delivered_again_and_again_is_one_candidate():
     for _ in range(5000):
         (entry,) = queue.acquire(1, -1, NOW)
         queue.return_entries([entry], NOW)
-    assert len(bodies._candidates) <= 2100
+    assert len(bodies.waiting) <= 2100
 
 
 def test_a_pass_that_nobody_ends_holds_nothing_that_is_gone():
@@ -313,17 +313,17 @@ def test_a_pass_that_nobody_ends_holds_nothing_that_is_gone():
         (entry,) = filled(queue, disk, 1)
         bodies.note(entry)
         queue.remove(entry, RemovalReason.PURGED, NOW)
-    assert len(bodies._candidates) + len(bodies._scanning) <= 3100
+    assert len(bodies.waiting) + len(bodies.scanning) <= 3100
 
 
 def test_a_drained_queue_holds_nothing_that_is_gone():
     queue, _, _, bodies = priority_queue(20)
     bodies.tidy()
-    assert len(bodies._candidates) == 20
+    assert len(bodies.waiting) == 20
     bodies.begin(50)
     queue.remove_all(RemovalReason.PURGED, NOW)
     bodies.tidy()
-    assert (bodies._candidates, bodies._scanning, bodies._front) == ([], [], set())
+    assert (bodies.waiting, bodies.scanning, bodies.front) == ([], [], set())
 
 
 def test_a_pass_that_is_ended_begins_anew():

@@ -13,9 +13,8 @@ from annulet.residency.budget import (
     BodyBudget,
     cost_of,
     drift_of,
-    worth_noting,
 )
-from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
+from tests.core.helpers import NOW, RecordingSession
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
 
@@ -84,18 +83,6 @@ def test_the_share_never_falls_below_the_floor():
     budget = BodyBudget(MIB)
     budget.measure([loaded_queue(30, 1 << 16)[0] for _ in range(4)])
     assert budget.share == FLOOR_BYTES
-
-
-def test_only_queues_that_may_be_over_the_floor_are_worth_a_look():
-    queue = queue_of()
-    for _ in range(FLOOR_MESSAGES):
-        queue.enqueue(make_message(b"x"), NOW)
-    assert not worth_noting(queue)
-    queue.enqueue(make_message(b"x"), NOW)
-    assert worth_noting(queue)
-    queue = queue_of()
-    queue.enqueue(make_message(b"x" * FLOOR_BYTES), NOW)
-    assert worth_noting(queue)
 
 
 def test_what_stays_an_entry_costs_its_body_only_and_nothing_when_that_is_away():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from annulet.core.message import ContentView, Message, Origin
-from annulet.store.index_building import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.store.interface import Log, RecoveredMessage, RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.segment_index import index_number

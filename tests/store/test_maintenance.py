@@ -5,7 +5,7 @@ import errno
 from annulet.store.checkpoint import checkpoint_number
 from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name, segment_number
-from annulet.store.upkeep import CompactTask
+from annulet.store.upkeep import CompactTask, RemoveTask
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -66,6 +66,25 @@ def test_an_idle_log_gives_everything_back_and_then_writes_nothing() -> None:
     assert upkeep(log, checkpoint=True) == []
     assert files.operations == before
     assert len(live(opened(files.copied()))) == 1
+
+
+def test_the_last_descriptor_of_a_segment_is_closed_before_its_file_is_removed() -> None:
+    """Else the event loop would close it, and wait until all of its pages are given back."""
+    log = opened(SimulatedFiles())
+    records = filled(log)
+    assert log.read(records[:3])[0] is not None
+    assert log._reader.open_files == 1
+    for record in records:
+        log.settle(record, 1)
+    flush(log)
+    upkeep(log, checkpoint=True)
+    task = log.maintenance(checkpoint=True)
+    while task is not None and not isinstance(task, RemoveTask):
+        task.run()
+        log.finish(task)
+        task = log.maintenance()
+    assert task is not None
+    assert log._reader.open_files == 0
 
 
 def test_segments_a_start_finds_dead_go_without_new_traffic() -> None:

@@ -9,7 +9,7 @@ from annulet.store import reading
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS
-from tests.store.log_tools import SEGMENT, View, flush, message, opened, upkeep
+from tests.store.log_tools import DIRECTORY, SEGMENT, View, flush, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 QUEUE = 3
@@ -283,6 +283,19 @@ def test_reading_ahead_asks_for_the_stretch() -> None:
     files.fail_at = files.operations + 1
     log._reader.close()
     log.prefetch(records[:20])  # a hint that cannot be given is none
+    log.close()
+
+
+def test_many_neighbours_are_asked_for_in_a_few_pieces() -> None:
+    files = SimulatedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=1 << 20)
+    records = [log.append(message(b"body"), [(QUEUE, number)]) for number in range(1, 2 * reading.TOGETHER + 11)]
+    flush(log)
+    log.prefetch(records)
+    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
+    assert [offset for offset, _ in files.prefetched] == offsets[:: reading.TOGETHER].tolist()
+    last, length = files.prefetched[-1]
+    assert last + length > offsets[-1]
     log.close()
 
 

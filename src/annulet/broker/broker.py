@@ -306,7 +306,8 @@ class Broker:
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
         effects.host = host
-        effects.pager = self.pager
+        if self.pager is not None:
+            effects.use_pager(self.pager)
         effects.worker = self.worker
         if self.configuration.event_queues:
             effects.event_log = EventLog(

@@ -2,7 +2,8 @@
 
 Records gather in the log's open window during a loop turn. The window is sealed when the disk is idle, written by one
 disk thread, and everybody who waits for it is told at once. While a write is under way the next window fills, so the
-batch size follows the load without a timer; what is settled meanwhile is never written.
+batch size follows the load without a timer; what is settled meanwhile is never written. Upkeep has a thread of its own:
+an index or checkpoint takes some ten milliseconds, and no publisher waits for it.
 
 The history (losses, duplicate ids, delivery counts) goes along: notes of a window are written after its records and
 before anybody is told. Should the broker die in between, the records are there and nobody was promised anything.
@@ -73,6 +74,7 @@ class CommitPipeline:
         self.batches = 0  # windows that reached the disk
         self._loop = loop
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-disk")
+        self._upkeep_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-upkeep")
         self._waiters: list[CommitWaiter] = []  # of the open window
         self._scheduled = False
         self._busy = False  # the disk thread is at work
@@ -132,7 +134,7 @@ class CommitPipeline:
         return task
 
     async def maintain(self, *, checkpoint: bool = False) -> None:
-        """Run the log's upkeep (checkpoint, compaction) step by step in the disk thread, until nothing is due.
+        """Run the log's upkeep (checkpoint, compaction) step by step in its thread, until nothing is due.
 
         ``checkpoint`` asks for a checkpoint as well, if anything changed.
         Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
@@ -143,7 +145,7 @@ class CommitPipeline:
                 checkpoint = False
                 if task is None:
                     return
-                await self._loop.run_in_executor(self._executor, task.run)
+                await self._loop.run_in_executor(self._upkeep_executor, task.run)
                 self.log.finish(task)
                 if task.error is not None:
                     return
@@ -166,7 +168,7 @@ class CommitPipeline:
         await interlude.ended
 
     async def close(self) -> None:
-        """Write what is open and stop the disk thread, which ends even when this raises :class:`StoreError`."""
+        """Write what is open and stop both threads, which end even when this raises :class:`StoreError`."""
         try:
             if not self.failed:
                 await self.durable()
@@ -174,6 +176,7 @@ class CommitPipeline:
                 await asyncio.wait(self._upkeep)
         finally:
             self._executor.shutdown(wait=True)
+            self._upkeep_executor.shutdown(wait=True)
 
     def _seal(self) -> None:
         if self._busy:

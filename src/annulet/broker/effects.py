@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.core.sliced import SlicedWork
     from annulet.core.virtual_host import VirtualHost
+    from annulet.residency.noting import ArrivalNotes
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
 
@@ -81,7 +82,8 @@ class HostEffects(Effects):
         self.catalogue = catalogue
         self.audit = AuditTrail() if audit is None else audit
         self.blocked = BlockedTargets() if blocked is None else blocked
-        self.pager: Pager | None = None  # set where messages are on a disk
+        self.pager: Pager | None = None  # set where messages are on a disk, see :meth:`use_pager`
+        self.notes: ArrivalNotes | None = None  # the pager's
         self.event_log: EventLog | None = None  # None: nobody asked for one
         self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
@@ -89,6 +91,11 @@ class HostEffects(Effects):
         self._transaction = 0  # the log's id of the open transaction; 0 = none
         self._stored: dict[int, list[Message]] = {}  # by open transaction
         self._notes: dict[int, HistoryBatch] = {}  # for the history, by open transaction
+
+    def use_pager(self, pager: Pager) -> None:
+        """Let a pager know what arrives."""
+        self.pager = pager
+        self.notes = pager.notes
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         """Append one record for all queues that hold the message and outlive the broker (exclusive ones do not)."""
@@ -98,12 +105,12 @@ class HostEffects(Effects):
                 self.unstored(entry)
             return
         message.record = self.log.append(message, targets, self._transaction)
-        if self.pager is not None:
+        if self.notes is not None:
             for entry in entries:
                 if entry.queue.queue_id:
-                    self.pager.stored(entry)
+                    self.notes.stored(entry)
                 else:
-                    self.pager.unstored(entry)
+                    self.unstored(entry)
         if self._transaction:
             self._stored[self._transaction].append(message)
             if self.history is not None:

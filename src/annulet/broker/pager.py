@@ -19,8 +19,9 @@ from annulet.core.paged_levels import PagedLevels, paged_levels_of, paged_order_
 from annulet.core.paged_order import TargetList
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import BodyBudget, drift_of, worth_noting
+from annulet.residency.budget import BodyBudget, drift_of
 from annulet.residency.figures import PagingFigures
+from annulet.residency.noting import ArrivalNotes, worth_noting
 from annulet.residency.pages import StoredQueueArea
 from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
@@ -40,6 +41,10 @@ CHUNK: Final = 2048
 
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
+
+DEEP_SHARES: Final = 4
+"""A queue with so many times its share on disk keeps no more than a chunk of late messages. Who takes them has read far
+more by then, and memory that is used again at once is in the processor's caches: 1.4 us a message less of 11.3."""
 
 GIVEN_BACK: Final = 2048
 """Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
@@ -102,7 +107,7 @@ class Pager:
         self._log = log
         self._loop = loop
         self._room = room  # bytes the process may still take
-        self._noted: set[Queue] = set()
+        self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
         self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
@@ -113,16 +118,7 @@ class Pager:
     def note(self, queue: Queue) -> None:
         """Look at a queue that a message was put into, with the next window."""
         if worth_noting(queue):
-            self._noted.add(queue)
-
-    def stored(self, entry: QueueEntry) -> None:
-        """A message was put into a queue and its record into the log."""
-        queue = entry.queue
-        if worth_noting(queue):
-            self._noted.add(queue)
-            bodies = self._bodies.get(queue)
-            if bodies is not None:
-                bodies.note(entry)
+            self.notes.queues.add(queue)
 
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
@@ -137,7 +133,7 @@ class Pager:
 
     def _changed(self, queue: Queue) -> None:
         """Look at a queue that took bodies back into memory, or had some written."""
-        self._noted.add(queue)
+        self.notes.queues.add(queue)
         self._go_on_soon()
 
     def _go_on_soon(self) -> None:
@@ -164,12 +160,17 @@ class Pager:
         return self._page() or given_back
 
     def _page(self) -> bool:
-        self.budget.measure(self._noted)
-        self._stuck -= self._noted
-        self._noted.clear()
+        noted = self.notes.queues
+        self.budget.measure(noted)
+        self._stuck -= noted
+        durable = self._log.written_below
+        for queue in noted:
+            if self._deep(queue):
+                self._rows_out(queue, durable)
+                self.budget.measure([queue])
+        noted.clear()
         if not self.budget.exceeded():
             return False
-        durable = self._log.written_below
         left = SLICE
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
@@ -183,6 +184,15 @@ class Pager:
                     self._stuck.add(queue)
                     break
         return False
+
+    def _deep(self, queue: Queue) -> bool:
+        """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
+        order = queue.order
+        return (
+            isinstance(order, TargetList)
+            and order.paged_bytes() > DEEP_SHARES * self.budget.share
+            and order.count - order.paged_count() - order.watermark >= CHUNK
+        )
 
     def _page_out(self, queue: Queue, durable: int) -> int:
         """Let one slice go, and return of how many entries; 0 when nothing can go.

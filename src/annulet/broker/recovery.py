@@ -254,7 +254,7 @@ class MessageRestorer:
                 deliver_at=state.deliver_at,
             )
             if self._broker.pager is not None:
-                self._broker.pager.stored(entry)
+                self._broker.pager.notes.stored(entry)
 
     def finish(self) -> None:
         """End the recovery of all queues, and drop what the history holds of what did not come back."""

@@ -19,7 +19,7 @@ gives disk space back within two of these, since a segment goes when two checkpo
 
 
 class LogUpkeep:
-    """Runs rounds of upkeep one after another. Belongs to the loop; the work is done in the pipeline's disk thread."""
+    """Runs rounds of upkeep one after another. Belongs to the loop; the work is done in a thread of the pipeline."""
 
     def __init__(self, commit: CommitPipeline, loop: asyncio.AbstractEventLoop, now: int) -> None:
         self._commit = commit

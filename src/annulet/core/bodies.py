@@ -79,6 +79,10 @@ class QueueBodies:
         """Of these entries became rows those with a 0 in ``kept``; the others stay objects among the rows."""
         raise NotImplementedError
 
+    def note(self, entry: QueueEntry) -> None:
+        """An entry came into the queue with its body."""
+        raise NotImplementedError
+
     def claimed(self, entry: QueueEntry) -> None:
         """An entry went into delivery with its body: the budget may ask for it."""
         raise NotImplementedError

@@ -11,10 +11,11 @@ import logging
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from annulet.core.bodies import DAMAGED, FOUND, REFUSED, QueueBodies, bring_back, send_away
+from annulet.core.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import may_be_row, pageable
+from annulet.residency.candidates import BodyCandidates
 from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS, SCARCE
 from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES
 
@@ -38,114 +39,60 @@ SAMPLE: Final = 512
 GROWTH_LEAST: Final = 256
 """Bodies that came since the last pass before another is worth it, where rows can go instead."""
 
-SWEEP_LEAST: Final = 1024
-"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
 
-
-class StoredBodies(QueueBodies):
+class StoredBodies(BodyCandidates):
     """The bodies of one queue: which are in memory and may leave, and the way back."""
 
     def __init__(self, queue: Queue, store: BodyStore, random: Random | None = None) -> None:
-        super().__init__(store)
-        self.queue = queue
+        super().__init__(store, queue, -1 if store.spilling is None else BODY_BYTES_LEAST)
         self.store = store
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
-        self.grown = 0  # candidates added since the last pass began
         self.freed = 0  # bytes that left in the pass under way, or the last one
         self._random = Random(0) if random is None else random  # noqa: S311 - a sample, no secret
-        self._rows = False  # plain entries become rows: only what cannot is a candidate
-        self._candidates: list[QueueEntry] = []  # all that may leave, and some that cannot any more
         self._adopted = 0  # messages in memory when all of the queue was last looked at
-        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
         self._attempts = 0
         self._asked_for = 0  # fetches whose records the disk was asked for ahead
-        self._scanning: list[QueueEntry] = []  # the rest of the pass under way
         self._spills_deliveries = True
         self.writing = 0  # bytes on their way to the spill store, still in memory
         self._boundary: Position | None = None
-        self._front: set[QueueEntry] = set()
         self.adopt()
 
     # ------------------------------------------------------------------ what is in memory
 
-    @property
-    def in_memory(self) -> int:
-        """Messages whose bodies the queue wants in memory: pending, scheduled and in delivery."""
-        queue = self.queue
-        entries = queue.order.count - queue.order.paged_count() + len(queue.delivering) + queue.schedule.count
-        return entries - self.count
-
-    def note(self, entry: QueueEntry) -> None:
-        """An entry came, with its body. Rows take care of those that can be rows."""
-        if self._may_have_place(entry) and not (self._rows and may_be_row(entry)):
-            self._add(entry)
-
-    def claimed(self, entry: QueueEntry) -> None:
-        """An entry went into delivery; it may have been one that rows took care of."""
-        if self._rows and entry.message.record:
-            self._add(entry)
-
-    def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        """Some of these became rows; those with a 1 in ``kept`` could not."""
-        for entry, stays in zip(entries, kept, strict=True):
-            if stays and not entry.away:
-                self._add(entry)
-
     def adopt(self, *, whole: bool = False) -> None:
         """Look at all entries of the queue, whose kind may have changed; ``whole``: at what could be rows as well."""
         queue = self.queue
-        self._rows = pageable(queue) and not whole
+        self.rows = pageable(queue) and not whole
         scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
         entries = [*queue.order.in_memory(), *scheduled, *queue.delivering]
-        rows = self._rows
-        self._candidates = [
+        rows = self.rows
+        self.waiting = [
             entry
             for entry in entries
-            if not entry.away and self._may_have_place(entry) and not (rows and may_be_row(entry))
+            if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
         ]
-        self._scanning = []
+        self.scanning = []
         self._adopted = self.in_memory
-        self.grown = len(self._candidates)
-
-    def _add(self, entry: QueueEntry) -> None:
-        self._candidates.append(entry)
-        self.grown += 1
-        if len(self._candidates) + len(self._scanning) > self._sweep_at:
-            self._sweep()
-
-    def tidy(self) -> None:
-        """Forget candidates that left or were removed, where these are most: what is removed is in no account.
-
-        Called again and again: a queue that nothing comes to any more would keep all it ever had.
-        """
-        if len(self._candidates) + len(self._scanning) > 2 * self.in_memory:
-            self._sweep()
-
-    def _sweep(self) -> None:
-        self._candidates = _in_memory_once(self._candidates)
-        self._scanning = _in_memory_once(self._scanning)
-        self._sweep_at = 2 * (len(self._candidates) + len(self._scanning)) + SWEEP_LEAST
-        if not self._scanning:
-            self._front = set()
+        self.grown = len(self.waiting)
 
     # ------------------------------------------------------------------ out
 
     @property
     def passing(self) -> bool:
         """Say whether a pass is under way."""
-        return bool(self._scanning)
+        return bool(self.scanning)
 
     def begin(self, wanted: int, deliveries: int = 0) -> None:
         """Begin a pass that is to free about ``wanted`` bytes.
 
         What is in delivery and would have to be written stays as long as no more than ``deliveries`` bytes are.
         """
-        if self._rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, len(self._candidates)):
+        if self.rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, len(self.waiting)):
             self.adopt()
-        self._front = self._leading()
+        self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries
-        self._scanning, self._candidates = self._candidates, []
+        self.scanning, self.waiting = self.waiting, []
         self._boundary = self._boundary_for(wanted)
         self.freed = 0
         self.grown = 0
@@ -156,8 +103,8 @@ class StoredBodies(QueueBodies):
         Only records below ``durable_record`` can be read back. What no log holds is written, one chunk of it, and goes
         when that is done; ``freed`` counts it already.
         """
-        scanning, kept = self._scanning, []
-        boundary, front = self._boundary, self._front
+        scanning, kept = self.scanning, []
+        boundary, front = self._boundary, self.front
         unwritten: list[QueueEntry] = []
         size = looked = 0
         while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
@@ -181,22 +128,13 @@ class StoredBodies(QueueBodies):
             else:
                 kept.append(entry)
         kept.reverse()
-        self._candidates += kept
+        self.waiting += kept
         if not scanning:
-            self._front = set()
+            self.front = set()
         if unwritten:
             unwritten.reverse()  # oldest first: that is how they will be read
             self._spill(unwritten, size)
         return looked
-
-    def _may_have_place(self, entry: QueueEntry) -> bool:
-        """Say whether the body is, or could be, anywhere but in memory."""
-        if entry.state == REMOVED:
-            return False
-        message = entry.message
-        return (message.record > 0 and self.queue.queue_id != 0) or (
-            self.store.spilling is not None and message.size >= BODY_BYTES_LEAST
-        )
 
     def _on_disk(self, entry: QueueEntry, durable_record: int) -> bool:
         """Say whether this queue can have the body back: other queues' records may go any time."""
@@ -232,22 +170,22 @@ class StoredBodies(QueueBodies):
             if message.spill is not None and message.spill.readable and _may_leave(entry):
                 self._send_away(entry)
             else:
-                self._candidates.append(entry)
+                self.waiting.append(entry)
         if self.store.changed is not None:
             self.store.changed(self.queue)
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        self._candidates += self._scanning
-        self._scanning = []
-        self._front = set()
+        self.waiting += self.scanning
+        self.scanning = []
+        self.front = set()
 
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
         self.adopt(whole=True)
-        self._scanning, self._candidates = self._candidates, []
-        self._front, self._boundary, self._spills_deliveries = set(), None, True
-        while self._scanning:
+        self.scanning, self.waiting = self.waiting, []
+        self.front, self._boundary, self._spills_deliveries = set(), None, True
+        while self.scanning:
             self.step(durable_record, SAMPLE)
 
     def _leading(self) -> set[QueueEntry]:
@@ -263,8 +201,8 @@ class StoredBodies(QueueBodies):
 
     def _boundary_for(self, wanted: int) -> Position | None:
         """Return behind which position about ``wanted`` bytes stand, counting what is in no order as behind all."""
-        count = len(self._scanning)
-        sample = self._scanning if count <= SAMPLE else self._random.sample(self._scanning, SAMPLE)
+        count = len(self.scanning)
+        sample = self.scanning if count <= SAMPLE else self._random.sample(self.scanning, SAMPLE)
         places: list[tuple[Position, int]] = []
         left = wanted * len(sample) / max(1, count)
         for entry in sample:
@@ -287,7 +225,7 @@ class StoredBodies(QueueBodies):
         """Read this body and those of the next entries that are away, ``LOAD_MESSAGES`` or about ``LOAD_BYTES``."""
         if not entry.message.absent:  # another queue has it
             bring_back(entry, self)
-            self._add(entry)
+            self.add(entry)
             return FOUND
         if self.stalled:
             return REFUSED
@@ -301,7 +239,7 @@ class StoredBodies(QueueBodies):
             if other.message.absent:
                 other.message.arrive(body)
             bring_back(other, self)
-            self._add(other)
+            self.add(other)
         self.store.figures.bodies_brought_back += len(wanted)
         self._ask_ahead(order)
         if self.store.changed is not None:
@@ -401,11 +339,6 @@ class StoredBodies(QueueBodies):
 def _may_leave(entry: QueueEntry) -> bool:
     """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
     return entry.state != DELIVERING or entry.consumer is not None
-
-
-def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
-    return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
 
 
 def position_of(entry: QueueEntry) -> Position:

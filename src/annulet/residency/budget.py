@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
 from annulet.core.paging import ENTRY_BYTES, pageable
+from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,12 +32,6 @@ BODY_BYTES: Final = 48
 
 SLACK: Final = 8
 """The part of the budget, or of a share, that is freed beyond the need, so that one pass does for many arrivals."""
-
-FLOOR_BYTES: Final = MIB
-"""A queue below this is never asked to page: its next messages stay in memory whatever others do."""
-
-FLOOR_MESSAGES: Final = 1024
-"""The same for very small messages, of which 1 MiB is not much."""
 
 
 class BodyBudget:
@@ -147,13 +142,3 @@ def drift_of(queue: Queue) -> int:
     if bodies is not None:
         drift += abs(bodies.bytes - away) + abs(bodies.count - away_count) + abs(bodies.in_delivery_bytes - out)
     return drift
-
-
-def worth_noting(queue: Queue) -> bool:
-    """Say whether a queue that a message was put into may be over the floor. Asked for every stored message."""
-    return (
-        queue.order.count > FLOOR_MESSAGES
-        or queue.pending_bytes > FLOOR_BYTES // 2
-        or queue.delivering_bytes > FLOOR_BYTES // 2
-        or queue.schedule.bytes > FLOOR_BYTES // 2
-    )

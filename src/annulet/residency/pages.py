@@ -241,7 +241,7 @@ class StoredQueueArea(QueueArea):
         return expired, passed
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
-        kept = sum(entry is not None for entry in rows.kept)
+        kept = 0 if rows.plain else sum(entry is not None for entry in rows.kept)
         self.lost = len(records) - (len(entries) - kept)
         page.take(rows)
         page.bytes -= size

@@ -49,6 +49,9 @@ class SegmentPicture:
     ordinals: int
     live: bytes
     shared: dict[int, tuple[int, ...]]
+    packed: bytes = field(
+        default=b"", compare=False
+    )  # ``live`` as it is in the file, once one was written: most segments are as in the one before
 
 
 def pack_shared(shared: dict[int, tuple[int, ...]]) -> bytes:
@@ -139,8 +142,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
         )
     ]
     for picture in checkpoint.pictures:
-        live = compress(picture.live, COMPRESSION_LEVEL)
-        parts += [_SEGMENT.pack(picture.number, picture.ordinals, len(picture.live), 0), _block(live)]
+        if not picture.packed:
+            picture.packed = compress(picture.live, COMPRESSION_LEVEL)
+        parts += [_SEGMENT.pack(picture.number, picture.ordinals, len(picture.live), 0), _block(picture.packed)]
         parts.append(_block(pack_shared(picture.shared)))
     for transaction, records in checkpoint.transactions.items():
         parts += [_LENGTH.pack(transaction), _block(records)]

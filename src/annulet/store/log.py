@@ -17,7 +17,7 @@ from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
-from annulet.store.index_building import HeaderCheck
+from annulet.store.index_filling import HeaderCheck
 from annulet.store.index_recovery import restorable
 from annulet.store.interface import (
     Batch,

@@ -14,7 +14,8 @@ from annulet.store.checkpoint import (
     SegmentPicture,
     take_picture,
 )
-from annulet.store.index_building import HeaderCheck, IndexTask
+from annulet.store.index_building import IndexTask
+from annulet.store.index_filling import HeaderCheck
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_RECOVERY, DamageNote, Quarantine, QuarantineTask, quarantine_directory
 from annulet.store.reading import RecordReader
@@ -266,6 +267,8 @@ class Maintenance:
             dead = dead and self._pictured(number)
             if dead and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
                 paths[number] = segment.path
+        for number in paths:  # who closes the last descriptor of a removed file waits until its pages are given back
+            self._reader.release(number)
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _pictured(self, number: int) -> bool:
@@ -396,10 +399,9 @@ class Maintenance:
         self.compactions += 1
         if task.unreadable:
             logger.warning("message log: %d damaged records of segment %d", task.unreadable, segment.number)
-        for ordinal in range(len(segment.offsets)):
-            segment.offsets[ordinal] = task.offsets.get(ordinal, 0)
+        segment.offsets = task.offsets
         segment.size = task.size
-        segment.kept = len(task.offsets)
+        segment.kept = task.kept
         segment.indexed = False
         self._to_index.append(segment.number)
         self._space.space_found()

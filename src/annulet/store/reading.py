@@ -44,6 +44,9 @@ GAP_BYTES_MAX: Final = 64 << 10
 READ_BYTES_MAX: Final = 1 << 20
 """Bytes of one read, but for a single record that is larger."""
 
+TOGETHER: Final = 256
+"""Records asked for ahead at once: neighbours of 1 KiB are then one read, and no look at each of them is needed."""
+
 TAIL_BYTES: Final = 8 << 10
 """Read behind the start of the last record: where it ends stands in its header. Most records are smaller."""
 
@@ -137,13 +140,14 @@ class RecordReader:
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
-        for segment, _, offsets in self._spans(records):
-            if segment is None or not offsets[0]:
-                continue
-            try:
-                self._file(segment).prefetch(offsets[0], offsets[-1] + TAIL_BYTES - offsets[0])
-            except OSError as error:
-                logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
+        for start in range(0, len(records), TOGETHER):
+            for segment, _, offsets in self._spans(records[start : start + TOGETHER]):
+                if segment is None or not offsets[0]:
+                    continue
+                try:
+                    self._file(segment).prefetch(offsets[0], offsets[-1] + TAIL_BYTES - offsets[0])
+                except OSError as error:
+                    logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
 
     def hold(self, segment: Segment) -> None:
         """Keep a segment's present file open until :meth:`release`. Raises ``OSError`` when it cannot be opened."""

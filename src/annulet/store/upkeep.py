@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,8 @@ class CompactTask(MaintenanceTask):
         self, segment: Segment, live: list[tuple[int, int]], files: FileSystem, quarantine: Quarantine
     ) -> None:
         self.segment = segment
-        self.offsets: dict[int, int] = {}
+        self.offsets = array("I", bytes(4 * len(segment.offsets)))  # by ordinal; 0 for what is not kept
+        self.kept = 0  # records
         self.size = 0
         self.unreadable = 0
         self.renamed = False  # the new file is in place, whatever went wrong afterwards
@@ -93,6 +95,7 @@ class CompactTask(MaintenanceTask):
                 continue
             copy = reseal_message(data[record.offset : record.end], self._seed)
             self.offsets[ordinal] = offset
+            self.kept += 1
             buffers.append(copy)
             offset += len(copy)
         self.size = offset

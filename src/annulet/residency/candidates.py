@@ -1,0 +1,100 @@
+"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, so it is compiled.
+
+What becomes of them is the business of :mod:`annulet.residency.bodies`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.bodies import QueueBodies
+from annulet.core.entry import REMOVED
+from annulet.core.paging import may_be_row
+
+if TYPE_CHECKING:
+    from annulet.core.bodies import BodySource
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+SWEEP_LEAST: Final = 1024
+"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BodyCandidates(QueueBodies):
+    """Entries of ``queue`` whose bodies may leave, and some that left or were removed meanwhile.
+
+    ``spilled_from``: bytes of the smallest body that may leave without being in the log; -1 for none.
+    """
+
+    def __init__(self, source: BodySource, queue: Queue, spilled_from: int) -> None:
+        super().__init__(source)
+        self.queue = queue
+        self.spilled_from = spilled_from
+        self.grown = 0  # candidates added since the last pass began
+        self.rows = False  # plain entries become rows: only what cannot is a candidate
+        self.waiting: list[QueueEntry] = []  # for the next pass
+        self.scanning: list[QueueEntry] = []  # the rest of the pass under way
+        self.front: set[QueueEntry] = set()  # what that pass lets stay
+        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
+
+    @property
+    def in_memory(self) -> int:
+        """Messages whose bodies the queue wants in memory: pending, scheduled and in delivery."""
+        queue = self.queue
+        entries = queue.order.count - queue.order.paged_count() + len(queue.delivering) + queue.schedule.count
+        return entries - self.count
+
+    def note(self, entry: QueueEntry) -> None:
+        """An entry came, with its body. Rows take care of those that can be rows."""
+        if self.may_have_place(entry) and not (self.rows and may_be_row(entry)):
+            self.add(entry)
+
+    def claimed(self, entry: QueueEntry) -> None:
+        """An entry went into delivery; it may have been one that rows took care of."""
+        if self.rows and entry.message.record:
+            self.add(entry)
+
+    def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Some of these became rows; those with a 1 in ``kept`` could not."""
+        if 1 not in kept:
+            return
+        for entry, stays in zip(entries, kept, strict=True):
+            if stays and not entry.away:
+                self.add(entry)
+
+    def add(self, entry: QueueEntry) -> None:
+        """Take in a candidate."""
+        self.waiting.append(entry)
+        self.grown += 1
+        if len(self.waiting) + len(self.scanning) > self._sweep_at:
+            self._sweep()
+
+    def may_have_place(self, entry: QueueEntry) -> bool:
+        """Say whether the body is, or could be, anywhere but in memory."""
+        if entry.state == REMOVED:
+            return False
+        message = entry.message
+        return (message.record > 0 and self.queue.queue_id != 0) or 0 <= self.spilled_from <= message.size
+
+    def tidy(self) -> None:
+        """Forget candidates that left or were removed, where these are most: what is removed is in no account.
+
+        Called again and again: a queue that nothing comes to any more would keep all it ever had.
+        """
+        if len(self.waiting) + len(self.scanning) > 2 * self.in_memory:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        self.waiting = _in_memory_once(self.waiting)
+        self.scanning = _in_memory_once(self.scanning)
+        self._sweep_at = 2 * (len(self.waiting) + len(self.scanning)) + SWEEP_LEAST
+        if not self.scanning:
+            self.front = set()
+
+
+def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
+    return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))

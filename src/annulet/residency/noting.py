@@ -1,0 +1,40 @@
+"""Taking note of what arrives: done for each stored message, so it is compiled and does as little as it can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+
+FLOOR_BYTES: Final = 1 << 20
+"""A queue below this is never asked to page: its next messages stay in memory whatever others do."""
+
+FLOOR_MESSAGES: Final = 1024
+"""The same for very small messages, of which 1 MiB is not much."""
+
+
+class ArrivalNotes:
+    """The queues that may have grown too large since the last look."""
+
+    def __init__(self) -> None:
+        self.queues: set[Queue] = set()
+
+    def stored(self, entry: QueueEntry) -> None:
+        """A message was put into a queue and its record into the log."""
+        queue = entry.queue
+        if worth_noting(queue):
+            self.queues.add(queue)
+            if queue.bodies is not None:
+                queue.bodies.note(entry)
+
+
+def worth_noting(queue: Queue) -> bool:
+    """Say whether a queue that a message was put into may be over the floor."""
+    return (
+        queue.order.count > FLOOR_MESSAGES
+        or queue.pending_bytes > FLOOR_BYTES // 2
+        or queue.delivering_bytes > FLOOR_BYTES // 2
+        or queue.schedule.bytes > FLOOR_BYTES // 2
+    )

@@ -1,0 +1,56 @@
+"""What counts as a body that may leave: what has a place on disk, or may get one, and becomes no row."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.bodies import BodySource
+from annulet.core.reasons import RemovalReason
+from annulet.residency.candidates import SWEEP_LEAST, BodyCandidates
+from tests.core.helpers import NOW
+from tests.residency.doubles import Disk, durable_queue, filled
+
+
+def test_what_is_neither_stored_nor_large_enough_to_be_spilled_has_no_place():
+    queue = durable_queue()
+    stored, small, large = filled(queue, Disk(), 3, size=20)
+    small.message.record = large.message.record = 0
+    candidates = BodyCandidates(BodySource(), queue, 20)
+    assert [candidates.may_have_place(entry) for entry in (stored, small, large)] == [True] * 3
+    candidates = BodyCandidates(BodySource(), queue, 21)
+    assert [candidates.may_have_place(entry) for entry in (stored, small, large)] == [True, False, False]
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    assert not candidates.may_have_place(small)
+    queue.queue_id = 0
+    assert not candidates.may_have_place(stored)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_what_may_be_a_row_is_none_until_it_is_delivered_or_kept(rows: bool):
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 4)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = rows
+    for entry in entries[:2]:
+        candidates.note(entry)
+    assert candidates.waiting == ([] if rows else entries[:2])
+    candidates.waiting = []
+    candidates.claimed(entries[2])
+    assert candidates.waiting == ([entries[2]] if rows else [])
+    candidates.waiting = []
+    candidates.kept(entries, bytearray([0, 1, 0, 0]))
+    candidates.kept(entries, bytearray(4))
+    assert candidates.waiting == [entries[1]]
+    assert candidates.grown == (2 if rows else 3)
+
+
+def test_those_that_are_gone_are_forgotten_when_they_are_many():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), SWEEP_LEAST + 1)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    for entry in entries[:SWEEP_LEAST]:
+        candidates.add(entry)
+    queue.remove_all(RemovalReason.PURGED, NOW)
+    assert len(candidates.waiting) == SWEEP_LEAST
+    candidates.add(entries[-1])
+    assert candidates.waiting == []

@@ -1,0 +1,60 @@
+"""The heads of records are read and not believed blindly: nothing checks their sums here."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.store.index_filling import Filling, OriginNumbers
+from annulet.store.interface import NO_PRIORITY
+from annulet.store.records import encode_message, encode_origin
+from annulet.store.segment import SHARED
+from annulet.store.segment_index import UNREAD, SegmentIndex
+from tests.store.log_tools import DIRECTORY, ORIGIN, asks_for, message
+from tests.store.simulated_files import SimulatedFiles
+
+SEED = 5
+
+
+def filled(data: bytes, offsets: list[int], queue: int = 0, piece: int = 4096) -> SegmentIndex:
+    file = SimulatedFiles().open(DIRECTORY / "segment", create=True)
+    file.write([data], 0)
+    index = SegmentIndex(1, 2, len(data), len(data))
+    index.offsets.extend(offsets)
+    index.queues.extend([queue] * len(offsets))
+    index.queue_ids.append(3)
+    Filling(index, file, SEED, OriginNumbers(index, asks_for, UNREAD), piece).run()
+    return index
+
+
+def record(ordinal: int, targets: list[tuple[int, int]]) -> bytes:
+    written = message(b"body", accepted_at=9)
+    return encode_message(written, encode_origin(ORIGIN), targets, ordinal, 1, 0, SEED) + b"body"
+
+
+def test_a_plain_record_is_known_by_its_head() -> None:
+    index = filled(b"-" + record(0, [(3, 8)]), [1])
+    assert (list(index.sequences), list(index.sizes), list(index.accepted_at)) == ([8], [4], [9])
+    assert (list(index.origin_numbers), list(index.priorities)) == ([0], [NO_PRIORITY])
+    assert index.origins == [encode_origin(ORIGIN)]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, b"x"), (12, b"\1"), (32, b"\2"), (43, b"\xff"), (55, b"\xff"), (60, b"\4"), (75, b"\xff")],
+    ids=["magic", "ordinal", "type", "time", "origin's length", "queue", "sequence"],
+)
+def test_what_is_damaged_is_left_to_who_reads_it(place: int, value: bytes) -> None:
+    data = bytearray(b"-" + record(0, [(3, 8)]))
+    data[1 + place : 2 + place] = value
+    index = filled(bytes(data), [1])
+    assert (list(index.origin_numbers), list(index.offsets)) == ([UNREAD], [1])
+
+
+def test_of_several_queues_each_is_kept_and_a_damaged_record_is_nowhere() -> None:
+    data = b"-" + record(0, [(3, 8), (4, 1)])
+    index = filled(data, [1], SHARED)
+    assert (index.shared, list(index.sequences)) == ({0: (3, 8, 4, 1)}, [8])
+    index = filled(data[:-1] + b"x", [1], SHARED)
+    assert (index.shared, list(index.offsets)) == ({}, [0])
+    index = filled(data[:60], [1], SHARED)
+    assert list(index.offsets) == [0], "cut off"
