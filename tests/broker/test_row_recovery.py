@@ -282,6 +282,7 @@ async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) 
             duplicate_ids=False,
             priorities=array("H", [NO_PRIORITY]) * 1600,
             accepted_at=array("Q", [0]) * 1600,
+            expires_at=array("Q", [0]) * 1600,
         )
         restorer = MessageRestorer(running.broker)
         assert restorer.row_restorer(pager).restore(rows) == 1 + 1600 // ROWS_PER_READ

@@ -42,7 +42,7 @@ def decode_run(
         fixed = start + FIXED_BYTES
         if fixed <= size:
             (
-                magic, crc, length, ordinal, _, _, kind, priority, targets, accepted_at, _,
+                magic, crc, length, ordinal, _, _, kind, priority, targets, accepted_at, expires_at,
                 origin_bytes, header_bytes, target, number,
             ) = SINGLE_RECORD.unpack_from(data, start)  # fmt: skip
             end = start + HEADER_BYTES + length
@@ -59,7 +59,13 @@ def decode_run(
                 header = fixed + origin_bytes
                 body = header + header_bytes
                 message = Message(
-                    data[header:body], data[body:end], origin, durable=True, priority=priority, accepted_at=accepted_at
+                    data[header:body],
+                    data[body:end],
+                    origin,
+                    durable=True,
+                    priority=priority,
+                    accepted_at=accepted_at,
+                    expires_at=expires_at,
                 )
                 message.record = record
                 found.append(message)

@@ -92,6 +92,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
     sizes = index.sizes = array("I", bytes(4 * len(offsets)))
     priorities = index.priorities = array("H", bytes(2 * len(offsets)))
     times = index.accepted_at = array("Q", bytes(8 * len(offsets)))
+    ends = index.expires_at = array("Q", bytes(8 * len(offsets)))
     numbers = index.origin_numbers = array("H", [UNREAD]) * len(offsets)
     origins = OriginNumbers(index, asks_for)
     unpack = _HEAD.unpack_from
@@ -119,7 +120,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
         several = queue == SHARED and _note_shared(index, ordinal, file.read(offset, HEADER.size + length), seed)
         one = queue != SHARED and targets == 1 and queue_ids[queue] == queue_id
         size = length - MESSAGE_FIXED.size - TARGET.size * targets - origin - header
-        if not (one or several) or expires_at or size < 0 or accepted_at < 0:
+        if not (one or several) or size < 0 or accepted_at < 0 or (expires_at and expires_at < accepted_at):
             continue
         start = offset + _BEFORE_TARGETS + TARGET.size * targets
         if start + origin + header > end:
@@ -134,6 +135,7 @@ def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | Non
             sequences[ordinal] = sequence
             sizes[ordinal] = size
             times[ordinal] = accepted_at
+            ends[ordinal] = expires_at
             priorities[ordinal] = priority if given or priority != DEFAULT_PRIORITY else NO_PRIORITY
 
 
