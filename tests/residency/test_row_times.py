@@ -8,10 +8,12 @@ import pytest
 
 from annulet.core.row_expiry import NEVER
 from annulet.core.settings import QueueSettings
+from annulet.residency import page as page_module
 from annulet.residency import pages as pages_module
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
 from annulet.residency.row_times import COMPACTION_MINIMUM
 from tests.core.helpers import NOW
+from tests.core.test_costs import Calls
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
@@ -155,3 +157,19 @@ def test_pages_that_were_consumed_leave_nothing_behind():
         pages.load(insist=False)
     assert (len(pages._pages), pages.first_expiry(1 << 50)) == (0, NEVER)
     assert len(pages._times._heap) <= COMPACTION_MINIMUM + 2
+
+
+@pytest.mark.skipif(not str(page_module.__file__).endswith(".py"), reason="compiled code reports no calls to count")
+def test_what_a_row_costs_that_expires_hardly_depends_on_how_many_there_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 50)
+    chance = random.Random(20)
+    costs = []
+    for count in (200, 1600):
+        ends = [chance.randrange(100, 10_000) for _ in range(count)]
+        pages, _disk, _entries = timed([50] * count, [0] * count, ends, max_ttl=-1)
+        with Calls() as calls:
+            for now in range(100, 10_001, 100):
+                expired(pages, now, limit=count)
+        assert pages.rows == 0
+        costs.append(calls.count / count)
+    assert costs[1] < 1.5 * costs[0]
