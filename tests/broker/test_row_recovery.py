@@ -266,6 +266,35 @@ async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_pat
         assert queue.order.count == len(sequences) - len(held)
 
 
+async def test_what_expires_on_disk_does_so_in_turn_after_a_restart_whoever_gave_it_its_time(tmp_path: Path) -> None:
+    """As rows from the log's indexes, of which nothing is read: short lives are over, long ones not yet."""
+    directory, clock = tmp_path / "data", VirtualClock()
+    async with testing.broker(http=False, data_dir=directory, clock=clock, body_budget_bytes=MIB) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="deep", durable=True))
+        lives = [("1000", "5000", "")[number % 3] for number in range(2400)]
+        for start in range(0, 2400, 300):
+            batch = [
+                persistent(1, "deep", body(number), **{"expiration": lives[number]} if lives[number] else {})
+                for number in range(start, start + 300)
+            ]
+            await publish_all(running.broker, peer, *batch)
+        await leave(peer)
+    clock.advance(1000)
+    async with testing.broker(http=False, data_dir=directory, clock=clock, body_budget_bytes=MIB) as running:
+        queue, figures = queue_of(running.broker, "deep"), running.broker.pager.figures
+        queue.tick(clock())
+        await turns()
+        assert queue.counters.removed[RemovalReason.EXPIRED] == 800
+        assert (queue.order.count, figures.loads) == (1600, 0)
+        assert queue.order.paged_count() > 800
+        clock.advance(4000)
+        queue.tick(clock())
+        await turns()
+        assert (queue.order.count, figures.loads) == (800, 0)
+        assert [int(entry.message.body) for entry in queue.browse()] == list(range(2, 2400, 3))
+
+
 async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) -> None:
     async with testing.broker(http=False, data_dir=tmp_path / "data", clock=VirtualClock()) as running:
         peer = await Peer(running.broker).open(1)
@@ -282,6 +311,7 @@ async def test_rows_count_as_work_so_that_others_get_their_turn(tmp_path: Path) 
             duplicate_ids=False,
             priorities=array("H", [NO_PRIORITY]) * 1600,
             accepted_at=array("Q", [0]) * 1600,
+            expires_at=array("Q", [0]) * 1600,
         )
         restorer = MessageRestorer(running.broker)
         assert restorer.row_restorer(pager).restore(rows) == 1 + 1600 // ROWS_PER_READ

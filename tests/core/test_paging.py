@@ -127,6 +127,7 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
     assert may_be_row(entry())
     assert may_be_row(entry(redelivered=True))
     assert may_be_row(entry(rank=(-3,))), "that of its level"
+    assert may_be_row(entry(expires_at=NOW)), "which stands beside the row"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,6 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
     [
         {"record": 0},
         {"durable": False},
-        {"expires_at": NOW},
         {"deliver_at": NOW},
         {"state": DELIVERING},
         {"delivery_count": 1},

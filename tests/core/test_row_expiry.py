@@ -12,7 +12,7 @@ from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_levels_of, paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
-from annulet.core.row_expiry import first_row, life_of, next_expiry
+from annulet.core.row_expiry import next_expiry, time_of
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
@@ -40,10 +40,12 @@ class Aging:
         order.keep_messages = keep
         self.order = order
 
-    def put(self, times: Sequence[int], *, size: int = 10, priority: int = 4) -> list[QueueEntry]:
+    def put(self, times: Sequence[int], *, size: int = 10, priority: int = 4, own: int = 0) -> list[QueueEntry]:
+        """Have messages accepted at these times; ``own``: when their sender has them end, 0 for never."""
         entries = []
         for at in times:
             message = make_message(b"%0*d" % (size, self.queue.next_sequence), accepted_at=NOW + at, priority=priority)
+            message.expires_at = own
             self.disk.store(self.queue, message, self.queue.next_sequence)
             entries.append(self.queue.enqueue(message, NOW))
         return entries
@@ -57,10 +59,15 @@ class Aging:
         return [entry.sequence for entry in self.order.entries()]
 
 
-def test_the_shorter_life_counts():
-    assert life_of(QueueSettings()) == -1
-    assert life_of(QueueSettings(message_ttl=5)) == 5
-    assert life_of(QueueSettings(message_ttl=5, max_ttl=3)) == 3
+def test_the_shorter_life_counts_and_the_longer_minimum():
+    assert time_of(QueueSettings(), 100, 0) == 0
+    assert time_of(QueueSettings(), 100, 130) == 130
+    assert time_of(QueueSettings(message_ttl=5), 100, 0) == 105
+    assert time_of(QueueSettings(message_ttl=5, max_ttl=3), 100, 104) == 103
+    assert time_of(QueueSettings(message_ttl=5), 100, 103) == 103
+    assert time_of(QueueSettings(min_ttl=10), 100, 0) == 0
+    assert time_of(QueueSettings(min_ttl=10), 100, 90) == 110
+    assert time_of(QueueSettings(min_ttl=10, max_ttl=3), 100, 90) == 103
 
 
 def test_rows_whose_time_has_passed_go_unread_with_counts_and_records():
@@ -71,7 +78,7 @@ def test_rows_whose_time_has_passed_go_unread_with_counts_and_records():
     aging.page()
     assert aging.order.paged_count() == 15
     assert aging.queue.next_due_at() == NOW + LIFE
-    assert first_row(aging.queue) == (NOW + LIFE, 1)
+    assert aging.order.first_expiry(NOW + LIFE) == (NOW + LIFE, 1)
     assert aging.queue.tick(NOW + LIFE - 1) == 0
     assert aging.queue.tick(NOW + LIFE + 1) == 10
     assert aging.disk.reads == []
@@ -120,20 +127,77 @@ def test_an_entry_that_became_a_row_is_in_the_index_no_more():
     assert aging.queue.expiry.due(NOW + LIFE) == []
 
 
-def test_out_of_turn_and_timed_messages_among_rows_expire_at_their_own_time():
+def test_rows_that_came_with_a_clock_set_back_or_have_a_time_of_their_own_expire_when_it_has_come():
     aging = Aging()
     aging.put([5, 6, 2, 7])  # the clock was set back
-    (short,) = aging.put([8])
-    short.message.expires_at = NOW + 3
-    aging.queue.reindex()
-    aging.put([9])
+    aging.put([8], own=NOW + 3)
+    aging.put([9], own=NOW + 5 * LIFE)
     aging.page()
-    assert aging.order.paged_count() == 4
+    assert aging.order.paged_count() == 6
+    assert aging.queue.next_due_at() <= NOW + 3
+    assert aging.queue.tick(NOW + 2) == 0
     assert aging.queue.tick(NOW + 3) == 1
     assert aging.queue.tick(NOW + LIFE + 2) == 1
     assert [record.sequence for record in aging.queue.ledger.query()] == [5, 3]
     assert aging.queue.tick(NOW + LIFE + 6) == 2
+    assert aging.disk.reads == []
     assert aging.rest() == [4, 6]
+    assert aging.queue.tick(NOW + LIFE + 9) == 2, "the queue's own time is the shorter one"
+
+
+def test_rows_of_a_queue_without_a_time_expire_by_that_of_their_senders():
+    aging = Aging(message_ttl=-1)
+    aging.put([0] * 3)
+    aging.put([0] * 4, own=NOW + 20, size=20)
+    aging.put([1] * 2, own=NOW + 10)
+    aging.page()
+    aging.put([2], own=NOW + 15)
+    assert aging.order.paged_count() == 9
+    assert aging.queue.next_due_at() == NOW + 10
+    assert aging.queue.tick(NOW + 30) == 7
+    records = list(aging.queue.ledger.query())
+    assert {record.sequence: record.size for record in records} == {4: 20, 5: 20, 6: 20, 7: 20, 8: 10, 9: 10, 10: 10}
+    assert {(record.reason, record.at, record.priority) for record in records} == {(EXPIRED, NOW + 30, 4)}
+    assert (aging.disk.reads, aging.queue.next_due_at(), drift_of(aging.queue)) == ([], 0, 0)
+    assert aging.rest() == [1, 2, 3]
+
+
+def test_a_row_read_back_expires_as_the_entry_it_is():
+    aging = Aging(message_ttl=-1)
+    aging.put([0] * 3)
+    aging.put([0], own=NOW + 20)
+    aging.page()
+    assert [entry.message.expires_at for entry in aging.order.entries()] == [0, 0, 0, NOW + 20]
+    assert (aging.order.paged_count(), aging.queue.next_due_at()) == (0, NOW + 20)
+    assert aging.queue.tick(NOW + 20) == 1
+    assert aging.rest() == [1, 2, 3]
+
+
+def test_rows_in_the_middle_are_sent_on_and_nothing_else_is_read():
+    aging = Aging(message_ttl=-1)
+    aging.queue.forwarder = forwarder = ModelForwarder({"expired": "elsewhere"})
+    sent: list[bytes] = []
+    forwarder.flush = lambda now: sent.extend(entry.message.body for _, entry, _ in forwarder.added)
+    aging.put([0] * 5)
+    aging.put([0] * 3, own=NOW + 20)
+    aging.put([0] * 5)
+    aging.page()
+    assert aging.queue.tick(NOW + 20) == 3
+    assert sent == [b"%010d" % number for number in (6, 7, 8)]
+    assert (sum(aging.disk.reads), aging.order.paged_count()) == (3, 10)
+    check_invariants(aging.queue)
+
+
+def test_purged_rows_do_not_expire():
+    aging = Aging(message_ttl=-1)
+    aging.put([0] * 30, own=NOW + 20)
+    aging.page()
+    assert aging.queue.purge(NOW + 1) == 30
+    assert (aging.queue.tick(NOW + 50), aging.queue.next_due_at()) == (0, 0)
+    aging.put([5], own=NOW + 60)
+    aging.page()
+    assert (aging.order.paged_count(), aging.queue.tick(NOW + 60)) == (1, 1)
+    assert aging.queue.counters.removed[EXPIRED] == 1
 
 
 def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
@@ -204,7 +268,7 @@ def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
     aging.page()
     aging.disk.failing = True
     assert aging.queue.tick(NOW + LIFE) == 0
-    assert (aging.order.count, next_expiry(aging.queue)) == (10, 0), "nobody asks again and again"
+    assert (aging.order.count, next_expiry(aging.queue, NOW + LIFE)) == (10, 0), "nobody asks again and again"
     aging.disk.failing = False
     for pages in aging.order.page_parts():
         pages.retry()
@@ -222,7 +286,8 @@ def test_a_changed_time_to_live_holds_for_rows_and_reads_nothing():
     aging.queue.update(QueueSettings(), NOW + 50)
     assert (aging.order.count, aging.queue.next_due_at(), aging.disk.reads) == (6, 0, [])
     aging.queue.update(QueueSettings(max_ttl=100), NOW + 50)
-    assert aging.queue.next_due_at() == NOW + 104
+    assert 0 < aging.queue.next_due_at() <= NOW + 104
+    assert (aging.queue.tick(NOW + 103), aging.queue.tick(NOW + 104)) == (0, 1)
     assert aging.disk.reads == []
 
 
@@ -248,6 +313,22 @@ def test_bytes_of_a_row_found_to_be_damaged_leave_with_its_page(monkeypatch: pyt
     check_invariants(aging.queue)
 
 
+def test_rows_found_at_start_whose_time_has_passed_go_unread():
+    aging = Aging(message_ttl=-1)
+    message = make_message(b"1234567890", accepted_at=NOW)
+    for own in (NOW + 5, 0, NOW + 7):
+        sequence = aging.queue.next_sequence
+        message.expires_at = own
+        aging.disk.store(aging.queue, message, sequence)
+        columns = [sequence], [message.record], [10], [message.origin]
+        times = [(NOW, 4, own)] if own else []
+        restore_rows(aging.queue, aging.order, *columns, redelivered=False, times=times)
+    finish_restore(aging.queue, 0)
+    assert (aging.order.paged_count(), aging.queue.tick(NOW + 100), aging.disk.reads) == (3, 2, [])
+    assert [record.sequence for record in aging.queue.ledger.query()] == [1, 3]
+    assert aging.rest() == [2]
+
+
 @pytest.mark.parametrize("taken", [1, 3])
 def test_a_damaged_row_expires_with_the_others(taken: int):
     aging = Aging()
@@ -259,11 +340,11 @@ def test_a_damaged_row_expires_with_the_others(taken: int):
     assert aging.order.count == 3 - taken
 
 
-def test_rows_found_at_start_expire_in_turn_behind_what_a_clock_that_was_set_back_left():
+def test_rows_found_at_start_expire_with_what_a_clock_that_was_set_back_left():
     aging = Aging()
     aging.put([0] * 10)
     aging.page()
-    aging.put([0, 500, 0])  # read at start, as they were not in turn
+    aging.put([0, 500, 0])
     for at in (100, 200):
         sequence, message = aging.queue.next_sequence, make_message(b"1234567890", accepted_at=NOW + at)
         aging.disk.store(aging.queue, message, sequence)
@@ -275,13 +356,14 @@ def test_rows_found_at_start_expire_in_turn_behind_what_a_clock_that_was_set_bac
             [10],
             [message.origin],
             redelivered=False,
-            times=[(NOW + at, 4)],
+            times=[(NOW + at, 4, 0)],
         )
     finish_restore(aging.queue, 0)
-    assert aging.order.paged_count() == 14
+    assert aging.order.paged_count() == 15
     aging.queue.tick(NOW + 100 + LIFE)
-    assert aging.rest() == [12, 15]
+    assert aging.order.paged_count() == 2
+    assert [record.sequence for record in aging.queue.ledger.query()] == [*range(1, 12), 13, 14]
     aging.queue.tick(NOW + 200 + LIFE)
-    assert aging.rest() == [12]
+    assert aging.order.paged_count() == 1
     aging.queue.tick(NOW + 500 + LIFE)
     assert (aging.rest(), aging.queue.counters.removed[EXPIRED]) == ([], 15)

@@ -164,7 +164,7 @@ def made_of(
             found.append(None)
             continue
         message = Message(logged.header, logged.body, origin, durable=True, priority=logged.priority)
-        message.accepted_at = logged.accepted_at
+        message.accepted_at, message.expires_at = logged.accepted_at, logged.expires_at
         message.record = record
         found.append(message)
     return found

@@ -271,7 +271,8 @@ def test_who_looks_while_the_disk_refuses_is_told():
 def test_plain_waiting_messages_are_left_to_rows():
     queue, disk = durable_queue(), Disk()
     entries = filled(queue, disk, 20)
-    entries[7].message.expires_at = NOW + 1
+    entries[6].message.expires_at = NOW + 1
+    entries[7].message.deliver_at = NOW + 1
     bodies = bodies_of(queue, disk)
     bodies.keep_messages = 4
     run_pass(bodies, 10_000)

@@ -9,6 +9,7 @@ import pytest
 from annulet.core.entry import REMOVED
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
@@ -215,48 +216,19 @@ def test_what_stood_before_all_rows_can_be_put_there_again():
     assert pages.bytes == 0
 
 
-def timed(times: list[int], kept: list[int]):
-    """Return pages of entries accepted at these times, in a queue with a time to live."""
-    queue, disk = durable_queue(message_ttl=1000), Disk()
-    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, len(times))
-    for entry, accepted_at in zip(entries, times, strict=True):
-        entry.message.accepted_at = accepted_at
-    pages.add(entries, bytearray(kept))
-    return pages, disk, entries
-
-
-def test_rows_are_taken_until_a_time_or_below_a_sequence_and_what_is_kept_between_them_comes_along():
-    pages, disk, entries = timed([5, 6, 0, 7, 7, 8], [0, 0, 1, 0, 0, 0])
-    assert pages.timed()
-    assert pages.accepted_between() == (5, 8)
-    expired, passed = pages.take_expired(5, 0, 100)
-    assert ([entry.sequence for entry in expired], passed) == ([1], [])
-    expired, passed = pages.take_expired(7, 5, 100)
-    assert ([entry.sequence for entry in expired], passed) == ([2, 4], [entries[2]])
-    assert [entry.message.size for entry in expired] == [10, 10]
-    expired, passed = pages.take_expired(100, 0, 1)
-    assert [entry.sequence for entry in expired] == [5]
-    assert (pages.items, pages.rows, pages.bytes, disk.reads) == (1, 1, 10, [])
-    assert [entry.sequence for entry in pages.take_expired(8, 0, 100)[0]] == [6]
-    assert (pages.items, pages.bytes) == (0, 0)
-
-
-def test_of_rows_made_without_a_time_to_live_no_time_is_known():
-    pages, _disk, _entries = filled(3)
-    assert not pages.timed()
-    assert pages.accepted_between() == (0, 0)
-    pages, _disk, _entries = timed([5], [1])
-    assert pages.timed(), "what is kept says so itself"
-    assert pages.accepted_between() == (0, 0)
-
-
-def test_rows_with_and_without_times_share_no_page():
-    pages, disk, _entries = timed([5, 6], [0, 0])
-    queue = pages._queue
-    queue.ages = False
+def test_rows_without_times_share_a_page_with_those_that_have_some_but_not_the_other_way_round():
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
     pages.add(stored_entries(queue, disk, 2), bytearray(2))
-    assert len(pages._pages) == 2
-    origin = stored_entries(queue, disk, 1)[0].message.origin
-    pages.add_rows([6, 7], [6, 7], [10, 20], [origin, origin], redelivered=False, times=[(8, 4), (9, 5)])
+    (timed_entry,) = stored_entries(queue, disk, 1)
+    timed_entry.message.expires_at = NOW + 5
+    pages.add([timed_entry], bytearray(1))
+    pages.add(stored_entries(queue, disk, 2), bytearray(2))
+    assert [(page.rows, page.facts is None) for page in pages._pages] == [(2, True), (3, False)]
+    origin = timed_entry.message.origin
+    pages.add_rows([6, 7], [6, 7], [10, 20], [origin, origin], redelivered=False)
     assert len(pages._pages) == 3
-    assert pages._pages[-1].facts.of(7) == (9, 20, 5)
+    pages.add_rows([8, 9], [8, 9], [10, 20], [origin, origin], redelivered=False, times=[(8, 4, 0), (9, 5, 11)])
+    assert len(pages._pages) == 4
+    assert pages._pages[-1].facts.of(9) == (9, 20, 5, 11)
+    assert pages.first_expiry(50) == (11, 9)

@@ -5,34 +5,108 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.residency.row_facts import RowFacts
+from annulet.core.row_expiry import NEVER, time_of
+from annulet.core.settings import QueueSettings
+from annulet.residency.page import Page
+from annulet.residency.row_facts import NO_LIFE, Column, Earliest, RowFacts
+from tests.residency.doubles import Disk, durable_queue, stored_entries
 
-Row = tuple[int, int, int, int]
+START = 1_700_000_000_000
+Step = tuple[int, int, int, int, int]
+STEPS = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(-1, 2), st.integers(0, 2), st.integers(0, 255), st.integers(-2, 5)),
+    min_size=1,
+)
+SETTINGS = st.builds(QueueSettings, message_ttl=st.integers(-1, 5), min_ttl=st.integers(-1, 5))
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(0, 255)), min_size=1))
-def test_every_row_has_its_own_and_the_first_that_is_later_is_found(steps: list[Row]) -> None:
-    facts, rows, sequence, accepted_at = RowFacts(), [], 0, 1_700_000_000_000
-    for step, later, size, priority in steps:
+def noted(steps: list[Step]) -> tuple[RowFacts, list[tuple[int, int, int, int, int]]]:
+    facts, rows, sequence, accepted_at = RowFacts(), [], 0, START
+    for step, later, size, priority, life in steps:
         sequence, accepted_at = sequence + step, accepted_at + later
-        facts.note(sequence, accepted_at, size << 40, priority)
-        rows.append((sequence, accepted_at, size << 40, priority))
+        expires_at = accepted_at + life if life != 5 else 0
+        facts.note(sequence, accepted_at, size << 40, priority, expires_at)
+        rows.append((sequence, accepted_at, size << 40, priority, expires_at))
+    return facts, rows
+
+
+@given(STEPS)
+def test_every_row_has_its_own(steps: list[Step]) -> None:
+    facts, rows = noted(steps)
     for one in (facts, facts.copy()):
         assert [(number, *one.of(number)) for number, *_ in rows] == rows
-        for until in range(1_700_000_000_000 - 1, accepted_at + 2):
-            assert one.sequence_above(until) == next((number for number, at, *_ in rows if at > until), -1)
+
+
+@given(STEPS, SETTINGS)
+def test_no_row_expires_before_the_bound(steps: list[Step], settings: QueueSettings) -> None:
+    facts, rows = noted(steps)
+    times = [at for _, accepted_at, _, _, own in rows if (at := time_of(settings, accepted_at, own))]
+    for one in (facts, facts.copy()):
+        assert bool(one.bound(settings)) == bool(times)
+        assert one.bound(settings) == one.bound_of_new(settings) <= min(times, default=0)
+        assert one.bound_of_new(settings) == 0, "none came since"
+        one.note(*rows[-1][:2], *rows[-1][2:])
+        assert one.bound_of_new(settings) == time_of(settings, rows[-1][1], rows[-1][4]), (
+            "nor is one like the last forgotten"
+        )
+
+
+@given(STEPS, SETTINGS, st.integers(-3, 8), st.integers(0, 20), st.integers(1, 9))
+def test_rows_are_due_in_the_order_of_time_and_sequence(
+    steps: list[Step], settings: QueueSettings, at: int, below: int, most: int
+) -> None:
+    facts, rows = noted(steps)
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, len(rows))
+    for entry, (sequence, *_) in zip(entries, rows, strict=True):
+        entry.sequence = sequence
+    page = Page.of(entries, bytearray(len(entries)))
+    left = {sequence: time_of(settings, accepted_at, own) for sequence, accepted_at, _, _, own in rows}
+    while True:
+        expected = sorted((time, sequence) for sequence, time in left.items() if time)
+        assert facts.first(page, settings) == min(expected, default=NEVER)
+        due = facts.due(page, settings, (START + at, below), most)
+        assert due == [sequence for time, sequence in expected if (time, sequence) < (START + at, below)][:most]
+        if not due:
+            break
+        for sequence in due:
+            page.remove(sequence)
+            del left[sequence]
+    assert page.rows == len(left)
 
 
 def test_rows_that_are_alike_take_no_room() -> None:
     facts = RowFacts()
     for sequence in range(1000):
-        facts.note(sequence, 5, 1024, 4)
+        facts.note(sequence, 5, 1024, 4, 70)
     assert len(facts._sequences) == 1
+
+
+def test_numbers_that_are_all_the_same_are_kept_once() -> None:
+    column = Column("q")
+    for number in (7, 7, 7):
+        column.append(number)
+    assert len(column._values) == 1
+    column.append(NO_LIFE)
+    column.append(3)
+    assert [column.of(place) for place in (0, 1, 2, 3, 4, -1)] == [7, 7, 7, NO_LIFE, 3, 3]
+    assert column.copy().of(3) == NO_LIFE
+
+
+def test_nothing_has_no_earliest_time() -> None:
+    earliest = Earliest()
+    assert earliest.empty
+    assert earliest.bound(QueueSettings(message_ttl=5)) == 0
+    earliest.note(20, 0)
+    earliest.note(10, 0)
+    assert not earliest.empty
+    assert (earliest.bound(QueueSettings(message_ttl=5)), earliest.bound(QueueSettings())) == (15, 0)
 
 
 def test_a_copy_is_one_of_its_own() -> None:
     facts = RowFacts()
-    facts.note(1, 5, 1024, 4)
+    facts.note(1, 5, 1024, 4, 0)
     copied = facts.copy()
-    facts.note(2, 6, 1024, 4)
-    assert (facts.sequence_above(5), copied.sequence_above(5)) == (2, -1)
+    facts.note(2, 6, 1024, 4, 9)
+    assert (facts.of(2), copied.of(2)) == ((6, 1024, 4, 9), (5, 1024, 4, 0))
+    assert (facts.bound(QueueSettings()), copied.bound(QueueSettings())) == (9, 0)

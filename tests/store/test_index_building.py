@@ -74,7 +74,7 @@ def test_what_a_row_cannot_keep_has_to_be_read() -> None:
     timed = Message(b"later", b"m", ORIGIN, durable=True)
     closed_log(
         files,
-        (message(b"m", expires_at=5), [(1, 1)]),
+        (message(b"m", accepted_at=6, expires_at=5), [(1, 1)]),
         (message(b"m"), [(1, 2), (2, 1)]),
         (timed, [(1, 3)]),
         (message(b"m"), [(1, 4)]),
@@ -85,7 +85,7 @@ def test_what_a_row_cannot_keep_has_to_be_read() -> None:
     assert index.shared == {1: (1, 2, 2, 1)}
 
 
-def test_priority_and_time_are_known_as_the_sender_gave_the_former() -> None:
+def test_priority_and_times_are_known_as_the_sender_gave_them() -> None:
     files = SimulatedFiles()
     closed_log(
         files,
@@ -93,17 +93,19 @@ def test_priority_and_time_are_known_as_the_sender_gave_the_former() -> None:
         (message(b"m", priority=0), [(1, 2), (2, 1)]),
         (Message(b"important", b"m", ORIGIN, durable=True), [(1, 3)]),
         (Message(b"important", b"m", ORIGIN, durable=True, priority=9), [(1, 4)]),
-        (message(b"m", accepted_at=5), [(1, 5)]),
+        (message(b"m", accepted_at=5, expires_at=5), [(1, 5)]),
     )
     assert list(index_in(files).accepted_at) == [0, 0, 0, 0, 5, 0]
     expected = [NO_PRIORITY, 0, 4, 9, NO_PRIORITY, NO_PRIORITY]
     assert list(index_in(files).priorities) == expected
     log = opened(files)
     found = [
-        (rows.queue_id, list(rows.priorities), list(rows.accepted_at)) for rows in log.restorable(lambda queue_id: True)
+        (rows.queue_id, list(rows.priorities), list(rows.accepted_at), list(rows.expires_at))
+        for rows in log.restorable(lambda queue_id: True)
     ]
     log.close()
-    assert found == [(1, expected[:5], [0, 0, 0, 0, 5]), (2, [0], [0]), (9, [NO_PRIORITY], [0])]
+    times = [0, 0, 0, 0, 5]
+    assert found == [(1, expected[:5], times, times), (2, [0], [0], [0]), (9, [NO_PRIORITY], [0], [0])]
 
 
 @pytest.mark.parametrize("piece", [76, 77, 100, 150, 4096])

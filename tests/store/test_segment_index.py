@@ -33,6 +33,7 @@ def index_of(sequences: list[int], sizes: list[int]) -> SegmentIndex:
     index.origins = [b"first", b""]
     index.priorities = array("H", [number % 7 if number % 3 else NO_PRIORITY for number in range(count)])
     index.accepted_at = array("Q", [1_700_000_000_000 + number // 3 for number in range(count)])
+    index.expires_at = array("Q", [at + number % 4 if number % 4 else 0 for number, at in enumerate(index.accepted_at)])
     index.voided = array("Q", [17])
     return index
 
@@ -58,6 +59,18 @@ def test_equal_numbers_and_those_that_grow_by_one_take_no_room() -> None:
     assert len(index_of([*growing[:-1], 1], [1024] * 1000).encode()) == small + 4 * 1000, "near each other"
     assert len(index_of([*growing[:-1], 1 << 40], [1024] * 1000).encode()) == small + 8 * 999
     assert len(index_of(growing, [1024] * 999 + [1]).encode()) == small + 4 * 999
+
+
+@pytest.mark.parametrize("life", [0, 1, 60_001])
+def test_one_life_for_all_takes_no_room(life: int) -> None:
+    index = index_of(list(range(1000)), [1024] * 1000)
+    index.expires_at = array("Q", bytes(8 * 1000))
+    without = len(index.encode())
+    index.expires_at = array("Q", [at + life - 1 if life else 0 for at in index.accepted_at])
+    assert len(index.encode()) == without
+    found = decode(index.encode())
+    assert found is not None
+    assert found.expires_at == index.expires_at
 
 
 def test_no_other_bytes_are_an_index() -> None:

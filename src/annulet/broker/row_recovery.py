@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.interface import Log, RecoveredRows
 
-Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int]]]"
-"""Sequences, records, body sizes and origins of rows; times and priorities where these may expire."""
+Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int, int]]]"
+"""Sequences, records, body sizes and origins of rows; where these may expire time of acceptance, priority and end."""
 
 MESSAGES_AT_ONCE: Final = 256
 """Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
@@ -78,7 +78,7 @@ class RowRestorer:
         """Put messages back. Returns how much work it was, as a number of messages read."""
         queue = self._queues.get(rows.queue_id)
         length = len(rows.records)
-        if queue is None or not self._are_next(queue, rows) or not _may_expire_in_turn(queue, rows):
+        if queue is None or not self._are_next(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
         start = min(front_room(queue, rows.sizes), end)
@@ -138,7 +138,7 @@ class RowRestorer:
                 rows.records[first:behind],
                 rows.sizes[first:behind],
                 _origins(made, rows.origin_numbers[first:behind]),
-                _times(rows, first, behind) if queue.ages else [],
+                _times(queue, rows, first, behind),
             )
             if isinstance(order, PagedLevels):
                 _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
@@ -187,18 +187,13 @@ def _add_to_levels(
     order.recount()
 
 
-def _may_expire_in_turn(queue: Queue, rows: RecoveredRows) -> bool:
-    """Say whether what is first in a queue with a time to live is the first to expire, with what it has already."""
-    if not queue.ages:
-        return True
-    times = rows.accepted_at
-    behind = max([pages.accepted_between()[1] for pages in queue.order.page_parts() if pages.items], default=0)
-    return times[0] >= behind and not any(map(lt, times[1:], times))
-
-
-def _times(rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int]]:
+def _times(queue: Queue, rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Return when each was accepted, its priority, and when it ends; nothing where none expires."""
+    ends = rows.expires_at[start:end]
+    if not queue.ages and ends.count(0) == len(ends):
+        return []
     priorities = [DEFAULT_PRIORITY if given == NO_PRIORITY else given for given in rows.priorities[start:end]]
-    return list(zip(rows.accepted_at[start:end], priorities, strict=True))
+    return list(zip(rows.accepted_at[start:end], priorities, ends, strict=True))
 
 
 def _origins(made: dict[int, Origin], numbers: array[int]) -> list[Origin]:

@@ -220,10 +220,4 @@ def _fell_due(entry: QueueEntry) -> bool:
 def may_be_noted_as_row(entry: QueueEntry) -> bool:
     """Say whether the log has all a browser needs to know of an entry, whoever holds it."""
     message = entry.message
-    return (
-        message.record > 0
-        and message.durable
-        and message.expires_at == 0
-        and message.deliver_at == 0
-        and not _fell_due(entry)
-    )
+    return message.record > 0 and message.durable and message.deliver_at == 0 and not _fell_due(entry)

@@ -14,6 +14,7 @@ from annulet.core.entry import PENDING
 from annulet.core.lanes import Lanes
 from annulet.core.order import FifoOrder, highest_redelivered
 from annulet.core.paged_order import TargetList
+from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -274,25 +275,24 @@ class DeepLanes(Lanes):
         """Ask the stock."""
         return "" if self.stock is None else self.stock.reading_refusal()
 
-    def oldest_row(self) -> tuple[int, int]:
+    def first_expiry(self, now: int) -> tuple[int, int]:
         """Ask the stock."""
-        return (0, 0) if self.stock is None else self.stock.oldest_row()
+        return NEVER if self.stock is None else self.stock.first_expiry(now)
 
     def rows_are_timed(self) -> bool:
         """Ask the stock."""
         return self.stock is None or self.stock.rows_are_timed()
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
-        """Take from the stock."""
-        found: list[QueueEntry] = [] if self.stock is None else self.stock.take_expired(accepted_at, below, limit)
-        self.recount()
-        return found
-
-    def bring_oldest(self) -> None:
+    def retime(self) -> None:
         """Tell the stock."""
         if self.stock is not None:
-            self.stock.bring_oldest()
-            self.recount()
+            self.stock.retime()
+
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take from the stock."""
+        found: list[QueueEntry] = [] if self.stock is None else self.stock.take_expired(before, limit, read=read)
+        self.recount()
+        return found
 
     def page_parts(self) -> list[QueueArea]:
         """Ask the stock."""

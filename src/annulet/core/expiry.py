@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_expiry import NEVER, expire, next_expiry
+from annulet.core.row_expiry import NEVER, expire, next_expiry, time_of
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -32,19 +32,13 @@ def times_of(settings: QueueSettings) -> tuple[int, int, int, int]:
 def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
     """Return when a message expires in a queue with these settings (milliseconds since 1970); 0 for never.
 
-    ``min_ttl`` lengthens a life but gives none; the queue's own ``message_ttl`` and ``max_ttl`` shorten and give one,
-    so they win (Broker-J §9, design §2). A tombstone, a message with key and empty body, lives ``tombstone_ttl``.
+    As :func:`time_of` says; a tombstone, a message with key and empty body, lives ``tombstone_ttl`` at most.
     """
     message = entry.message
-    accepted_at = message.accepted_at
-    at = message.expires_at
-    if at and settings.min_ttl >= 0:
-        at = max(at, accepted_at + settings.min_ttl)
-    for life in (settings.message_ttl, settings.max_ttl):
-        if life >= 0:
-            at = min(at or accepted_at + life, accepted_at + life)
+    at = time_of(settings, message.accepted_at, message.expires_at)
     if settings.tombstone_ttl >= 0 and entry.key is not None and not message.size:
-        ends_at = max(accepted_at, message.deliver_at) + settings.tombstone_ttl  # from when it took over the key
+        taken_over_at = max(message.accepted_at, message.deliver_at)
+        ends_at = taken_over_at + settings.tombstone_ttl
         at = min(at or ends_at, ends_at)
     return at
 
@@ -102,9 +96,10 @@ class ExpiryIndex:
 
 
 def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Index entries that were rows, in a queue with a time to live."""
-    if queue.ages:
-        for entry in entries:
+    """Index entries that were rows and may expire."""
+    ages = queue.ages
+    for entry in entries:
+        if ages or entry.message.expires_at:
             queue.index_expiry(entry)
 
 
@@ -162,12 +157,12 @@ def expire_later(queue: Queue, now: int) -> None:
 
 def has_expired(queue: Queue, now: int) -> bool:
     """Say whether something may have expired that is still there."""
-    return queue.expiry is not None and 0 < next_expiry(queue) <= now
+    return queue.expiry is not None and 0 < next_expiry(queue, now) <= now
 
 
 def next_at(queue: Queue) -> int:
-    """When the next message of a queue expires (milliseconds since 1970); 0 for never."""
-    return next_expiry(queue)
+    """When the next message of a queue expires (milliseconds since 1970), or somewhat earlier; 0 for never."""
+    return next_expiry(queue, -1)
 
 
 class Expiring(SlicedWork):

@@ -440,7 +440,8 @@ class Holdings:
         """Build the expiry index anew after the queue's times changed."""
         known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
         pending = self.order.in_memory() if known else self.order.entries()
-        self.expiry = ExpiryIndex() if self.ages else None
+        self.order.retime()
+        self.expiry = ExpiryIndex() if self.ages or self.order.paged_count() else None
         for entry in [*self.delivering, *pending, *self.schedule.entries()]:
             entry.indexed = False
             if entry.state in (PENDING, SCHEDULED):

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
+from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -83,27 +84,22 @@ class Order:
         """Return all that keep rows, perhaps none now."""
         return []
 
-    def oldest_row(self) -> tuple[int, int]:
-        """Return when the oldest row was accepted (milliseconds since 1970), and its sequence; perhaps less of both.
-
-        Zeros where that is unknown, or the disk does not give rows now.
-        """
-        return 0, 0
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Return a time and sequence before which no row expires; see :meth:`QueueArea.first_expiry`."""
+        del now
+        return NEVER
 
     def rows_are_timed(self) -> bool:
         """Say whether it is known of all rows when they were accepted."""
         return True
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
-        """Take out rows that were accepted until this time, as entries without header and body; not all at once.
+    def retime(self) -> None:
+        """The queue's times changed."""
 
-        Only those whose sequences are ``below`` (0: any).
-        """
-        del accepted_at, below, limit
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take out rows that expire before this time and sequence; see :meth:`QueueArea.take_expired`."""
+        del before, limit, read
         return []
-
-    def bring_oldest(self) -> None:
-        """Make the oldest rows entries, if the disk gives them."""
 
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""

@@ -14,8 +14,8 @@ from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
-from annulet.core.paging import QueueArea, pageable, refusal_for
-from annulet.core.row_choice import RowChoice
+from annulet.core.paging import QueueArea, may_be_row, pageable, refusal_for
+from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -72,7 +72,6 @@ class PagedLevels(LevelledOrder):
         if not level.pages.items:
             return 0
         left = min(limit, len(tail) - level.length_kept())
-        choice = RowChoice(self._queue, level.pages, before=True)
         entries: list[QueueEntry] = []
         kept = bytearray()
         while left > 0 and tail[-1].sequence > level.pinned:
@@ -82,11 +81,9 @@ class PagedLevels(LevelledOrder):
                 tail.pop()
                 level._removed -= 1
                 continue
-            row = choice.takes(entry)
-            if row:
-                if entry.message.record >= durable_record:
-                    break
-                choice.taken(entry)
+            row = may_be_row(entry)
+            if row and entry.message.record >= durable_record:
+                break
             entries.append(tail.pop())
             kept.append(0 if row else 1)
         if 0 not in kept:
@@ -193,33 +190,26 @@ class PagedLevels(LevelledOrder):
         parts = [pages for pages in taken if pages is not None]
         return JoinedPages(parts) if parts else None
 
-    def oldest_row(self) -> tuple[int, int]:
-        """Ask the level with the oldest row."""
-        oldest = self._level_with_oldest()
-        return (0, 0) if oldest is None else oldest.oldest_row()
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Ask all levels."""
+        return min([level.first_expiry(now) for level in self._occupied()], default=NEVER)
 
     def rows_are_timed(self) -> bool:
         """Ask all levels."""
         return all(level.rows_are_timed() for level in self.levels)
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
-        """Take from the level with the oldest row."""
-        oldest = self._level_with_oldest()
-        found: list[QueueEntry] = [] if oldest is None else oldest.take_expired(accepted_at, below, limit)
+    def retime(self) -> None:
+        """Tell all levels."""
+        for level in self.levels:
+            level.retime()
+
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take from the level whose row is the next to expire, until that is one of another level."""
+        firsts = sorted([(level.first_expiry(before[0]), number) for number, level in enumerate(self.levels)])
+        upto = min(before, firsts[1][0]) if len(firsts) > 1 else before
+        found = self.levels[firsts[0][1]].take_expired(upto, limit, read=read)
         self.recount()
         return found
-
-    def bring_oldest(self) -> None:
-        """Tell the level with the oldest row."""
-        oldest = self._level_with_oldest()
-        if oldest is not None:
-            oldest.bring_oldest()
-            self.recount()
-
-    def _level_with_oldest(self) -> FifoOrder | None:
-        oldest = [(level.oldest_row(), number) for number, level in enumerate(self.levels[: self._upto])]
-        found = [item for item in oldest if item[0][0]]
-        return self.levels[min(found)[1]] if found else None
 
     def reading_refusal(self) -> str:
         """Compare what the rows of all levels would take with the memory that is left."""

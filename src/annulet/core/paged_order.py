@@ -18,9 +18,8 @@ from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
-from annulet.core.paging import QueueArea, refusal_for
+from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,28 +281,24 @@ class TargetList(FifoOrder):
 
     # ------------------------------------------------------------------ expiry
 
-    def oldest_row(self) -> tuple[int, int]:
-        """Return when the first row was accepted, and its sequence."""
-        pages = self.pages
-        if not pages.rows or pages.stalled:
-            return 0, 0
-        return pages.accepted_between()[0], pages.first_sequence()
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Ask the pages."""
+        return self.pages.first_expiry(now)
 
     def rows_are_timed(self) -> bool:
         """Ask the pages."""
         return self.pages.timed()
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> list[QueueEntry]:
-        """Take the first rows; what was kept among them goes to the front."""
-        expired, passed = self.pages.take_expired(accepted_at, below, limit)
-        self._tail.extend(passed)
+    def retime(self) -> None:
+        """Tell the pages."""
+        self.pages.retime()
+
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take them out of the pages."""
+        expired = self.pages.take_expired(before, limit, read=read)
         self.count -= len(expired)
         self._note_lost()
         return expired
-
-    def bring_oldest(self) -> None:
-        """Bring the next rows to the front."""
-        self._advance(insist=False)
 
     # ------------------------------------------------------------------ figures
 
@@ -355,18 +350,15 @@ class TargetList(FifoOrder):
         late = self._pending_cache
         entries: list[QueueEntry] = []
         kept = bytearray()
-        choice = RowChoice(self._queue, self.pages)
         while late and len(entries) < limit:
             entry = late[0]
             if entry.state == REMOVED:
                 late.popleft()
                 self._removed -= 1
                 continue
-            row = choice.takes(entry)
-            if row:
-                if entry.message.record >= durable_record:
-                    break
-                choice.taken(entry)
+            row = may_be_row(entry)
+            if row and entry.message.record >= durable_record:
+                break
             late.popleft()
             entries.append(entry)
             kept.append(0 if row else 1)
@@ -387,7 +379,7 @@ class TargetList(FifoOrder):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
-        times: Sequence[tuple[int, int]] = (),
+        times: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`.
 
@@ -400,8 +392,7 @@ class TargetList(FifoOrder):
         if self._pending_cache:
             self._removed -= len(self._pending_cache) - len(late)
             self._pending_cache.clear()
-            choice = RowChoice(self._queue, self.pages, latest=times[0][0] if times else 0)
-            self.add_to_pages(late, choice.kept_of(late))
+            self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
 

@@ -95,31 +95,38 @@ class QueueArea:
         origins: Sequence[Origin],
         *,
         redelivered: bool,
-        times: Sequence[tuple[int, int]] = (),
+        times: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         """Take in rows that were found at start, behind all items: columns of equal length, both ids ascending.
 
-        ``sizes`` are the bytes of their bodies. ``times``: when each was accepted, never decreasing, and its priority;
-        only for queues with a time to live.
+        ``sizes`` are the bytes of their bodies. ``times``: when each was accepted, its priority, and when its sender
+        has it end, 0 for never (milliseconds since 1970). To be given where a row may expire, if only by the queue's
+        time to live.
         """
         raise NotImplementedError
 
     def timed(self) -> bool:
-        """Say whether it is known of all rows when they were accepted."""
+        """Say whether it is known of all rows when they were accepted; only then may the queue give them a time."""
         raise NotImplementedError
 
-    def accepted_between(self) -> tuple[int, int]:
-        """Return when the first row was accepted, or somewhat earlier, and when the last; 0, 0 for none or unknown.
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Return a time (milliseconds since 1970) and sequence before which no row expires.
 
-        There is an item. Milliseconds since 1970.
+        When the time is not behind ``now`` a row does expire at just that. ``NEVER`` where none does, or while the disk
+        refuses.
         """
         raise NotImplementedError
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
-        """Take out some of the first items, at least one, of which the rows were accepted until this time.
+    def retime(self) -> None:
+        """The queue's times changed: rows expire at others from now on."""
+        raise NotImplementedError
 
-        Those only whose sequences are ``below`` this one (0: any), as that of one item is. Sets ``lost_bytes``.
-        Returns the rows' entries, which know of their messages all but header and body, and what was kept among them.
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take out up to ``limit`` rows that expire before this time and sequence, in the order in which they do.
+
+        Perhaps not all: ask again while :meth:`first_expiry` says so. Sets ``lost`` and ``lost_bytes``. Without
+        ``read`` their entries know of their messages all but header and body; with it they are whole, and there is
+        none while the disk refuses.
         """
         raise NotImplementedError
 
@@ -246,8 +253,8 @@ def refusal_for(rows: int, size: int, room: int) -> str:
 def may_be_row(entry: QueueEntry) -> bool:
     """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
-    Its rank, where it has one, is that of the level in which the row stands; its time, where the queue gives it one,
-    follows from when it was accepted. What an address with limits counts it knows by the message, which a row has not.
+    Its rank, where it has one, is that of the level in which the row stands; its times stand beside the row. What an
+    address with limits counts it knows by the message, which a row has not.
     """
     message = entry.message
     accounts = entry.queue.accounts
@@ -255,7 +262,6 @@ def may_be_row(entry: QueueEntry) -> bool:
         message.record > 0
         and (accounts is None or not accounts.counted(message))
         and message.durable
-        and message.expires_at == 0
         and message.deliver_at == 0
         and entry.state == PENDING
         and entry.delivery_count == 0

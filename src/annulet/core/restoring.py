@@ -61,7 +61,7 @@ def restore_rows(
     origins: Sequence[Origin],
     *,
     redelivered: bool,
-    times: Sequence[tuple[int, int]] = (),
+    times: Sequence[tuple[int, int, int]] = (),
 ) -> None:
     """Put back messages that stay on disk, the next of the queue; see :meth:`QueueArea.add_rows`.
 

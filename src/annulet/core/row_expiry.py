@@ -1,7 +1,7 @@
-"""The expiry of rows: by the queue's time to live and when they were accepted, without reading what they hold.
+"""The expiry of rows: when they do is known without reading what they hold, wherever they stand.
 
-Rows are in no expiry index. Their times never decrease (:mod:`annulet.core.row_choice`), so the first row is the next
-to expire. What is to be sent on as a dead letter is read all the same, as the next entries of the queue.
+Rows are in no expiry index: those who keep them know which is the next. What is to be sent on as a dead letter is read
+all the same.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ NEVER: Final = (1 << 62, 0)
 """A time and sequence behind all others."""
 
 
-def life_of(settings: QueueSettings) -> int:
-    """Return how long a message without a time of its own lives in a queue, in milliseconds; -1 for ever."""
-    lives = [life for life in (settings.message_ttl, settings.max_ttl) if life >= 0]
-    return min(lives, default=-1)
+def time_of(settings: QueueSettings, accepted_at: int, own: int) -> int:
+    """Return when a message expires in a queue with these settings, as far as no key has a say; 0 for never.
 
-
-def first_row(queue: Queue) -> tuple[int, int]:
-    """When the first row expires (milliseconds since 1970) and its sequence; neither is later than it really is.
-
-    ``NEVER`` when no row does, or the disk does not give it now.
+    ``own``: when its sender has it end, 0 for never. All in milliseconds since 1970. ``min_ttl`` lengthens a life but
+    gives none; the queue's own ``message_ttl`` and ``max_ttl`` shorten and give one, so they win (Broker-J §9, design
+    §2). With later times the result is never earlier.
     """
-    accepted_at, sequence = queue.order.oldest_row() if queue.ages else (0, 0)
-    return (accepted_at + life_of(queue.settings), sequence) if accepted_at else NEVER
+    at = own
+    if at and settings.min_ttl >= 0:
+        at = max(at, accepted_at + settings.min_ttl)
+    for life in (settings.message_ttl, settings.max_ttl):
+        if life >= 0:
+            at = min(at or accepted_at + life, accepted_at + life)
+    return at
 
 
-def next_expiry(queue: Queue) -> int:
-    """When the next message of a queue expires, row or not; 0 for never."""
-    first = first_row(queue)
+def next_expiry(queue: Queue, now: int) -> int:
+    """Return when the next message of a queue expires, row or not; 0 for never. Sure where that is until ``now``."""
+    first = queue.order.first_expiry(now)
     if queue.expiry is not None:
         first = min(first, queue.expiry.first())
     return 0 if first == NEVER else first[0]
@@ -51,31 +52,21 @@ def expire(queue: Queue, index: ExpiryIndex, now: int, most: int) -> None:
     until = counts[RemovalReason.EXPIRED] + most
     while most < 0 or counts[RemovalReason.EXPIRED] < until:
         left = SLICE_MESSAGES if most < 0 else until - counts[RemovalReason.EXPIRED]
-        entry_at, row_at = index.first(), first_row(queue)
+        entry_at, row_at = index.first(), queue.order.first_expiry(now)
         if min(entry_at, row_at)[0] > now:
             return
         if row_at < entry_at:
-            _expire_rows(queue, row_at, entry_at, left, now)
+            _expire_rows(queue, min(entry_at, (now + 1, 0)), left, now)
             continue
         for entry in index.due(now, -1 if most < 0 else left, row_at):
             if entry.state in (PENDING, SCHEDULED):
                 queue.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
 
 
-def _expire_rows(queue: Queue, first: tuple[int, int], before: tuple[int, int], limit: int, now: int) -> None:
-    """Remove some rows, of which the first is at ``first``, whose time and sequence are lower than ``before``.
-
-    Or make them entries where they are to be read.
-    """
-    if queue.forwarder.takes(queue, RemovalReason.EXPIRED):
-        queue.order.bring_oldest()
-        return
-    life = life_of(queue.settings)
-    if first[0] < before[0]:
-        expired = queue.order.take_expired(min(now, before[0] - 1) - life, 0, limit)
-    else:
-        expired = queue.order.take_expired(before[0] - life, before[1], limit)
-    for entry in expired:
+def _expire_rows(queue: Queue, before: tuple[int, int], limit: int, now: int) -> None:
+    """Remove some rows whose time and sequence are lower than ``before``."""
+    read = queue.forwarder.takes(queue, RemovalReason.EXPIRED)
+    for entry in queue.order.take_expired(before, limit, read=read):
         entry.state = REMOVED
         queue.pending_bytes -= entry.message.size
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)

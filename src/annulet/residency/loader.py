@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.queue import Queue
-    from annulet.residency.page import Rows
+    from annulet.residency.rows import Rows
 
 
 class StoredMessage(Protocol):
@@ -36,6 +36,10 @@ class StoredMessage(Protocol):
     @property
     def accepted_at(self) -> int:
         """Milliseconds since 1970."""
+
+    @property
+    def expires_at(self) -> int:
+        """Milliseconds since 1970; 0 for never."""
 
     @property
     def targets(self) -> list[tuple[int, int]]:
@@ -115,6 +119,7 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
             durable=True,
             priority=found.priority,
             accepted_at=found.accepted_at,
+            expires_at=found.expires_at,
         )
         message.record = record
         entry = QueueEntry(queue, message, sequence)

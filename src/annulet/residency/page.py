@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Origin
+from annulet.core.row_expiry import NEVER
 from annulet.residency.row_facts import RowFacts
+from annulet.residency.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
@@ -27,29 +29,6 @@ ORIGINS_MAX: Final = 64
 
 _NARROW_MAX: Final = 0xFFFFFFFF
 """Largest difference that fits a column of 32 bits."""
-
-
-class Rows:
-    """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
-
-    __slots__ = ("came_back", "kept", "origins", "partial", "plain", "records", "redelivered", "sequences")
-
-    def __init__(self) -> None:
-        self.sequences: list[int] = []
-        self.records: list[int] = []  # 0 = kept, or swept
-        self.kept: list[QueueEntry | None] = []
-        self.origins: list[Origin | None] = []  # None for what was kept
-        self.partial: list[bool] = []  # the origin lacks exchange and routing key
-        self.redelivered: list[bool] = []
-        self.plain = True  # nothing was kept, and every origin is whole
-        self.came_back = False  # some did
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool]]:
-        """Yield of each item sequence, record, origin, whether that is partial, and whether it came back."""
-        return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, strict=True)
 
 
 class Page:
@@ -69,6 +48,7 @@ class Page:
         "_seen",
         "_sequences",
         "bytes",
+        "due",
         "facts",
         "highest_record",
         "items",
@@ -98,6 +78,7 @@ class Page:
         self.shared = False
         self.redelivered_upto = 0
         self.facts: RowFacts | None = None  # of rows that may expire
+        self.due = NEVER  # no row expires before this time and sequence
 
     @classmethod
     def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:
@@ -168,7 +149,7 @@ class Page:
             self.rows += 1
             self.bytes += message.size
             if self.facts is not None:
-                self.facts.note(sequence, message.accepted_at, message.size, message.priority)
+                self.facts.note(sequence, message.accepted_at, message.size, message.priority, message.expires_at)
             if sequence == next_sequence and record == next_record and mark == last_mark:
                 self._lengths[-1] += 1
             else:
@@ -323,6 +304,7 @@ class Page:
         made._kept, made._origins = list(self._kept), list(self._origins)
         made._run, made._run_start, made._next_kept = self._run, self._run_start, self._next_kept
         made.facts = None if self.facts is None else self.facts.copy()
+        made.due = self.due
         made._seen, made.items, made.rows, made.bytes = self._seen, self.items, self.rows, self.bytes
         made.highest_record, made.redelivered_upto = self.highest_record, self.redelivered_upto
         return made
@@ -392,6 +374,51 @@ class Page:
         difference = sequence - self._base_sequence
         run = bisect_right(self._sequences, difference, self._run) - 1
         return run, difference - self._sequences[run]
+
+    def _row_from(self, sequence: int) -> tuple[int, int]:
+        """Return run and place of the first row left with this sequence or a higher one; its run may be behind all."""
+        run, start = self._run, self._run_start
+        if run < len(self._lengths) and sequence > self.first_sequence:
+            run, start = self._find(sequence)
+            if start >= self._lengths[run]:
+                run, start = run + 1, 0
+        while run < len(self._lengths) and not self._lengths[run]:
+            run, start = run + 1, 0
+        return run, start
+
+    def next_row(self, sequence: int) -> int:
+        """Return the sequence of the first row left that has this one or a higher one; 0 for none."""
+        run, start = self._row_from(sequence)
+        return self._base_sequence + self._sequences[run] + start if run < len(self._lengths) else 0
+
+    def rows_between(self, first: int, behind: int, limit: int) -> list[int]:
+        """Return the sequences of up to ``limit`` rows left from ``first`` on, all below ``behind``."""
+        found: list[int] = []
+        run, start = self._row_from(first)
+        while run < len(self._lengths) and len(found) < limit:
+            sequence = self._base_sequence + self._sequences[run]
+            end = min(behind, sequence + self._lengths[run], sequence + start + limit - len(found))
+            if end <= sequence + start and self._lengths[run]:
+                break
+            found.extend(range(sequence + start, end))
+            run, start = run + 1, 0
+        return found
+
+    def rows_of(self, sequences: list[int]) -> Rows:
+        """Return rows that were not taken."""
+        found = Rows()
+        for sequence in sequences:
+            run, start = self._find(sequence)
+            mark = self._marks[run]
+            found.sequences.append(sequence)
+            found.records.append(self._base_record + self._records[run] + start)
+            found.kept.append(None)
+            found.origins.append(self._origins[mark >> 1])
+            found.partial.append(mark >> 1 >= ORIGINS_MAX)
+            found.redelivered.append(bool(mark & 1))
+            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
+            found.came_back = found.came_back or bool(mark & 1)
+        return found
 
     def _rows(self, run: int, start: int, next_kept: int, limit: int) -> Rows:
         """Return up to ``limit`` items from a place on."""

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import sequence_of
 from annulet.core.paging import QueueArea
+from annulet.core.row_expiry import NEVER
 from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts
+from annulet.residency.row_times import RowTimes
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader, StoredMessage
-    from annulet.residency.page import Rows
+    from annulet.residency.rows import Rows
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class StoredQueueArea(QueueArea):
         self._reader = reader
         self._figures = figures
         self._pages: deque[Page] = deque()
+        self._times = RowTimes(queue)
         self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
         self._looked_ahead = 0  # the same of looks
@@ -78,24 +81,37 @@ class StoredQueueArea(QueueArea):
         if self._pages and entries:
             page = self._pages[-1]
             items, rows, size = page.items, page.rows, page.bytes
-            if (page.facts is not None) is self._queue.ages and page.extend(entries, kept):
+            if (page.facts is not None or not self._expire(entries, kept)) and page.extend(entries, kept):
+                self._times.note(page, self._pages)
                 self.items += page.items - items
                 self.rows += page.rows - rows
                 self.bytes += page.bytes - size
                 self._figures.paged_out += page.rows - rows
                 return
-        self._pages.extend(self._made_of(entries, kept))
+        made = self._made_of(entries, kept)
+        self._pages.extend(made)
+        for page in made:
+            self._times.note(page, self._pages)
+
+    def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
+        """Say whether some that become rows may expire."""
+        if self._queue.ages:
+            return True
+        return any(not keep and entry.message.expires_at for entry, keep in zip(entries, kept, strict=True))
 
     def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries."""
         if self._queue.bodies is not None:
             self._queue.bodies.kept(entries, kept)
-        self._pages.extendleft(reversed(self._made_of(entries, kept)))
+        made = self._made_of(entries, kept)
+        self._pages.extendleft(reversed(made))
+        for page in made:
+            self._times.note(page, self._pages)
 
     def _made_of(self, entries: list[QueueEntry], kept: bytearray) -> list[Page]:
         """Return new pages of the entries, which are accounted for."""
         made: list[Page] = []
-        timed = self._queue.ages
+        timed = self._expire(entries, kept)
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX], timed=timed)
             made.append(page)
@@ -113,7 +129,7 @@ class StoredQueueArea(QueueArea):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
-        times: Sequence[tuple[int, int]] = (),
+        times: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         """Add them to the last page as far as it takes them, and to new ones."""
         start, end = 0, len(sequences)
@@ -132,10 +148,12 @@ class StoredQueueArea(QueueArea):
             facts = self._pages[-1].facts
             if facts is not None:
                 for place in range(start, behind):
-                    facts.note(sequences[place], times[place][0], sizes[place], times[place][1])
+                    accepted_at, priority, expires_at = times[place]
+                    facts.note(sequences[place], accepted_at, sizes[place], priority, expires_at)
             self._pages[-1].add_rows(
                 sequences[start:behind], records[start:behind], size, origins[start:behind], redelivered=redelivered
             )
+            self._times.note(self._pages[-1], self._pages)
             self.items += behind - start
             self.rows += behind - start
             self.bytes += size
@@ -170,6 +188,7 @@ class StoredQueueArea(QueueArea):
         skipped = 0
         while self._pages and skipped + self._pages[0].rows <= rows:
             page = self._pages.popleft()
+            page.due = NEVER
             skipped += page.rows
             self.items -= page.items
             self.rows -= page.rows
@@ -188,6 +207,7 @@ class StoredQueueArea(QueueArea):
     def take_unread(self) -> list[QueueEntry]:
         """Take out the first page without reading it."""
         page = self._pages.popleft()
+        page.due = NEVER
         entries = unread_entries_of(self._queue, page.peek(PAGE_ITEMS_MAX))
         self.lost, self.lost_bytes = 0, page.bytes
         self.items -= page.items
@@ -199,46 +219,64 @@ class StoredQueueArea(QueueArea):
         """Ask every page."""
         return all(page.facts is not None for page in self._pages if page.rows)
 
-    def accepted_between(self) -> tuple[int, int]:
-        """Look at the first and the last page with rows."""
-        first = next((page for page in self._pages if page.rows), None)
-        last = next((page for page in reversed(self._pages) if page.rows), None)
-        if first is None or last is None or first.facts is None or last.facts is None:
-            return 0, 0
-        return first.facts.of(first.first_sequence)[0], last.facts.of(last.last_sequence)[0]
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Ask who knows the times of all pages."""
+        return NEVER if self.stalled or not self.rows else self._times.first(now)
 
-    def take_expired(self, accepted_at: int, below: int, limit: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
-        """Take from the first page."""
+    def retime(self) -> None:
+        """Ask every page for what it knows, which is little work."""
+        self._times.anew(self._pages)
+
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Take from one page after the other, or read as many as a load does from the first."""
         self.lost = self.lost_bytes = 0
-        page = self._pages[0]
-        rows = page.peek(limit)
-        facts = page.facts
-        if page.rows and facts is not None:
-            above = facts.sequence_above(accepted_at)
-            ends = [sequence for sequence in (above, below) if sequence > 0]
-            if ends:
-                rows = page.peek(bisect_left(rows.sequences, min(ends)))
-        entries = unread_entries_of(self._queue, rows)
-        passed: list[QueueEntry] = []
         expired: list[QueueEntry] = []
-        own = {entry for entry in rows.kept if entry is not None}
-        for entry in entries:
-            if entry in own or facts is None:
-                passed.append(entry)
-                continue
-            message = entry.message
-            message.accepted_at, message.size, message.priority = facts.of(entry.sequence)
-            expired.append(entry)
-        size = sum([entry.message.size for entry in expired])
-        page.take(rows)
+        times, settings = self._times, self._queue.settings
+        while len(expired) < limit:
+            page = times.page(before[0])
+            if page is None or page.facts is None or page.due >= before:
+                break
+            upto = min(before, times.second())
+            if read:
+                sequences = page.facts.due(page, settings, upto, min(limit, LOAD_MESSAGES), LOAD_BYTES)
+                return self._read_expired(page, page.rows_of(sequences))
+            rows = page.rows_of(page.facts.due(page, settings, upto, limit - len(expired)))
+            entries = unread_entries_of(self._queue, rows)
+            for entry in entries:
+                message = entry.message
+                message.accepted_at, message.size, message.priority, message.expires_at = page.facts.of(entry.sequence)
+            self._remove_expired(page, rows, sum([entry.message.size for entry in entries]))
+            expired += entries
+        return expired
+
+    def _read_expired(self, page: Page, rows: Rows) -> list[QueueEntry]:
+        """Take rows with all there is to know of them; none when the disk refuses."""
+        facts = page.facts
+        found = self._read(rows, rows.records, insist=False)
+        if found is None or facts is None:
+            return []
+        size = sum([facts.of(sequence)[1] for sequence in rows.sequences])
+        self.lost, self.lost_bytes = len(rows) - len(found[0]), size - found[1]
+        self._remove_expired(page, rows, size)
+        figures = self._figures
+        figures.loads += 1
+        figures.loaded += len(found[0])
+        figures.unreadable += self.lost
+        return found[0]
+
+    def _remove_expired(self, page: Page, rows: Rows, size: int) -> None:
+        """Forget rows of ``size`` body bytes, which :class:`RowTimes` named."""
+        if page.shared:
+            page = self._own(self._pages.index(page))
+        for sequence in rows.sequences:
+            page.remove(sequence)
         page.bytes -= size
         self.items -= len(rows)
-        self.rows -= len(expired)
+        self.rows -= len(rows)
         self.bytes -= size
         self._forget_bytes_of_damaged(page)
-        if not page.items:
-            self._pages.popleft()
-        return expired, passed
+        self._times.taken(page)
+        self._drop_if_empty(page)
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
         kept = 0 if rows.plain else sum(entry is not None for entry in rows.kept)
@@ -355,7 +393,9 @@ class StoredQueueArea(QueueArea):
         """Return a page that may be changed."""
         page = self._pages[index]
         if page.shared:
-            page = self._pages[index] = page.copy()
+            copy = self._pages[index] = page.copy()
+            self._times.replaced(page, copy)
+            return copy
         return page
 
     def ask_turn(self) -> None:
@@ -394,6 +434,7 @@ class StoredQueueArea(QueueArea):
     def clear(self) -> None:
         """Forget all pages."""
         self._pages.clear()
+        self._times.clear()
         self.items = self.rows = self.bytes = 0
         self.stalled = False
         self._attempts = 0

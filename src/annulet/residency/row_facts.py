@@ -1,53 +1,238 @@
 """What a page knows of its rows so that they can expire without being read: times, sizes, priorities.
 
-Kept where these change from one row to the next, at the sequence from which they hold: 21 bytes each. A queue whose
-messages have one size needs that once for all that came in the same millisecond.
+Kept where these change from one row to the next, at the sequence from which they hold. Times of acceptance take 16
+bytes there. Sizes, lives that senders gave and priorities take 8, 8 and 1 more, those of them that are not the same for
+all rows of a page: mostly senders give one life.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.row_expiry import NEVER, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from annulet.core.settings import QueueSettings
+    from annulet.residency.page import Page
+
+NO_LIFE: Final = -1 << 62
+"""Stands for the life of a message whose sender gave it none; real ones may be negative."""
+
+_BEHIND: Final = 1 << 62
+"""A sequence above all others."""
+
+
+class Column:
+    """Numbers of one kind by place, kept once as long as all are equal."""
+
+    __slots__ = ("_length", "_values")
+
+    def __init__(self, typecode: str) -> None:
+        self._values: array[int] = array(typecode)
+        self._length = 0
+
+    def append(self, number: int) -> None:
+        """Add the next one."""
+        values = self._values
+        if not self._length or len(values) > 1:
+            values.append(number)
+        elif values[0] != number:
+            values *= self._length
+            values.append(number)
+        self._length += 1
+
+    def of(self, place: int) -> int:
+        """Return the one at a place; -1 is the last."""
+        return self._values[place if len(self._values) > 1 else 0]
+
+    def copy(self) -> Column:
+        """Return one like it."""
+        made = Column(self._values.typecode)
+        made._values, made._length = self._values[:], self._length
+        return made
+
+
+class Earliest:
+    """Of some rows when the first was accepted, the earliest end a sender gave (0: none), and whether one has none."""
+
+    __slots__ = ("accepted_at", "endless", "expires_at")
+
+    def __init__(self) -> None:
+        self.accepted_at = self.expires_at = 0
+        self.endless = False
+
+    @property
+    def empty(self) -> bool:
+        """Say whether there are none."""
+        return not self.endless and not self.expires_at
+
+    def note(self, accepted_at: int, expires_at: int) -> None:
+        """Take in a row."""
+        self.accepted_at = accepted_at if self.empty else min(self.accepted_at, accepted_at)
+        if expires_at:
+            self.expires_at = min(self.expires_at or expires_at, expires_at)
+        else:
+            self.endless = True
+
+    def bound(self, settings: QueueSettings) -> int:
+        """Return a time (milliseconds since 1970) before which none of them expires; 0 when none ever does.
+
+        What the settings make of a time never decreases with it.
+        """
+        ends = [time_of(settings, self.accepted_at, self.expires_at)] if self.expires_at else []
+        if self.endless:
+            ends.append(time_of(settings, self.accepted_at, 0))
+        return min([end for end in ends if end], default=0)
+
+    def copy(self) -> Earliest:
+        """Return one like it."""
+        made = Earliest()
+        made.accepted_at, made.expires_at, made.endless = self.accepted_at, self.expires_at, self.endless
+        return made
 
 
 class RowFacts:
-    """When rows were accepted (milliseconds since 1970), their body bytes and priorities; times never decrease."""
+    """When rows were accepted and end by their senders' will (milliseconds since 1970), body bytes and priorities.
 
-    __slots__ = ("_accepted", "_priorities", "_sequences", "_sizes")
+    And in what order they expire: by time, then by sequence. That is found out when the first of them is due, and takes
+    2 bytes for each change where it is not the order in which they stand.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_all",
+        "_lives",
+        "_new",
+        "_next",
+        "_priorities",
+        "_sequences",
+        "_settings",
+        "_sizes",
+        "_turns",
+    )
 
     def __init__(self) -> None:
         self._sequences: array[int] = array("Q")
         self._accepted: array[int] = array("Q")
-        self._sizes: array[int] = array("Q")
-        self._priorities: array[int] = array("B")
+        self._lives = Column("q")
+        self._sizes = Column("Q")
+        self._priorities = Column("B")
+        self._all = Earliest()
+        self._new = Earliest()
+        self._turns: Sequence[int] = ()  # places in the order of expiry
+        self._next = 0  # index into them: no place before it has rows that are left
+        self._settings: QueueSettings | None = None  # those the order is for; None: not known
 
-    def note(self, sequence: int, accepted_at: int, size: int, priority: int) -> None:
+    def note(self, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
         """Take in the next row."""
+        self._settings = None
+        life = expires_at - accepted_at if expires_at else NO_LIFE
         if (
             self._sequences
             and self._accepted[-1] == accepted_at
-            and self._sizes[-1] == size
-            and self._priorities[-1] == priority
+            and self._lives.of(-1) == life
+            and self._sizes.of(-1) == size
+            and self._priorities.of(-1) == priority
         ):
+            if self._new.empty:
+                self._new.note(accepted_at, expires_at)
             return
         self._sequences.append(sequence)
         self._accepted.append(accepted_at)
+        self._lives.append(life)
         self._sizes.append(size)
         self._priorities.append(priority)
+        self._all.note(accepted_at, expires_at)
+        self._new.note(accepted_at, expires_at)
 
-    def of(self, sequence: int) -> tuple[int, int, int]:
-        """Return time, size and priority of a row."""
+    def of(self, sequence: int) -> tuple[int, int, int, int]:
+        """Return of a row when it was accepted, its size, its priority, and when its sender has it end, 0 for never."""
         place = max(0, bisect_right(self._sequences, sequence) - 1)
-        return self._accepted[place], self._sizes[place], self._priorities[place]
+        return self._accepted[place], self._sizes.of(place), self._priorities.of(place), self._ends_at(place)
 
-    def sequence_above(self, accepted_at: int) -> int:
-        """Return the sequence of the first row that was accepted later, -1 when none was."""
-        place = bisect_right(self._accepted, accepted_at)
-        return self._sequences[place] if place < len(self._sequences) else -1
+    def bound(self, settings: QueueSettings) -> int:
+        """Return a time before which no row expires; 0 when none ever does."""
+        return self._all.bound(settings)
+
+    def bound_of_new(self, settings: QueueSettings) -> int:
+        """Return a time before which no row expires that was taken in since this was asked last; 0 for never."""
+        at = self._new.bound(settings)
+        self._new = Earliest()
+        return at
+
+    def first(self, page: Page, settings: QueueSettings) -> tuple[int, int]:
+        """Return when the first of the rows that ``page`` has left expires, and its sequence; or ``NEVER``."""
+        self._find_turns(settings)
+        turns = self._turns
+        while self._next < len(turns):
+            place = turns[self._next]
+            sequence = page.next_row(self._sequences[place])
+            if 0 < sequence < self._behind(place):
+                return self._time(place, settings), sequence
+            self._next += 1
+        return NEVER
+
+    def due(
+        self, page: Page, settings: QueueSettings, before: tuple[int, int], most: int, size_most: int = -1
+    ) -> list[int]:
+        """Return the sequences of rows ``page`` has left whose time and sequence are lower, in the order of expiry.
+
+        Up to ``most`` of them and about ``size_most`` bytes (-1: any), at least one. Call :meth:`first` before.
+        """
+        found: list[int] = []
+        turns, following = self._turns, self._next
+        while following < len(turns) and len(found) < most:
+            place = turns[following]
+            at, size, behind = self._time(place, settings), self._sizes.of(place), self._behind(place)
+            if at > before[0]:
+                break
+            limit = most - len(found)
+            if size_most >= 0 and size:
+                limit = min(limit, max(size_most // size, 0 if found else 1))
+            some = page.rows_between(
+                self._sequences[place], min(behind, before[1]) if at == before[0] else behind, limit
+            )
+            found += some
+            size_most = size_most if size_most < 0 else max(0, size_most - size * len(some))
+            if len(some) == limit:
+                break
+            following += 1
+        return found
+
+    def _find_turns(self, settings: QueueSettings) -> None:
+        """Put the places in the order of expiry, unless rows and settings are still those this was done for."""
+        if self._settings is settings:
+            return
+        self._settings = settings
+        self._next = 0
+        times = [self._time(place, settings) for place in range(len(self._sequences))]
+        turns = [place for place, at in enumerate(times) if at]
+        if all(at <= later for at, later in pairwise(times)):
+            self._turns = range(len(times) - len(turns), len(times))  # those that never do have a time of 0
+        else:
+            turns.sort(key=times.__getitem__)
+            self._turns = array("H", turns)
+
+    def _time(self, place: int, settings: QueueSettings) -> int:
+        return time_of(settings, self._accepted[place], self._ends_at(place))
+
+    def _ends_at(self, place: int) -> int:
+        life = self._lives.of(place)
+        return 0 if life == NO_LIFE else self._accepted[place] + life
+
+    def _behind(self, place: int) -> int:
+        """Return the sequence from which the facts of a place do not hold any more."""
+        return self._sequences[place + 1] if place + 1 < len(self._sequences) else _BEHIND
 
     def copy(self) -> RowFacts:
         """Return one like it."""
         made = RowFacts()
         made._sequences, made._accepted = self._sequences[:], self._accepted[:]
-        made._sizes, made._priorities = self._sizes[:], self._priorities[:]
+        made._lives, made._sizes, made._priorities = self._lives.copy(), self._sizes.copy(), self._priorities.copy()
+        made._all, made._new = self._all.copy(), self._new.copy()
         return made

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.core.paging import RowView, RowWalk
 from annulet.residency.loader import entries_of
-from annulet.residency.page import PAGE_ITEMS_MAX, Page, Rows
+from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

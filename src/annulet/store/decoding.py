@@ -65,8 +65,15 @@ def decode_run(
                 if crc32(payload, crc32(data[start + PREFIX_BYTES : body], seed)) == magic >> 32 & _LOW:
                     priority: i64 = kind >> 8 & 0xFF
                     accepted_at: i64 = read_i64_le(data, start + 36)
+                    expires_at: i64 = read_i64_le(data, start + 44)
                     message = Message(
-                        data[header:body], payload, origin, durable=True, priority=priority, accepted_at=accepted_at
+                        data[header:body],
+                        payload,
+                        origin,
+                        durable=True,
+                        priority=priority,
+                        accepted_at=accepted_at,
+                        expires_at=expires_at,
                     )
                     message.record = record
                     found.append(message)

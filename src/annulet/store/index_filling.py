@@ -102,6 +102,7 @@ class Filling:
         self._sizes = [0] * ordinals
         self._priorities = [0] * ordinals
         self._times = [0] * ordinals
+        self._ends = [0] * ordinals
         self._numbers = [UNREAD] * ordinals
         self._head = b""  # origin and header of the record before
         self._head_origin = -1  # bytes of it that are the origin
@@ -118,6 +119,7 @@ class Filling:
         index.sizes = array("I", self._sizes)
         index.priorities = array("H", self._priorities)
         index.accepted_at = array("Q", self._times)
+        index.expires_at = array("Q", self._ends)
         index.origin_numbers = array("H", self._numbers)
 
     def _note(self, ordinal: int, offset: int) -> bool:
@@ -151,7 +153,7 @@ class Filling:
             return True
         sequence: i64 = read_i64_le(piece, at + 68)
         size: i64 = length - MESSAGE_FIXED.size - TARGET.size * targets - origin - header
-        if expires_at or size < 0 or accepted_at < 0 or sequence < 0:
+        if size < 0 or accepted_at < 0 or sequence < 0 or (expires_at and expires_at < accepted_at):
             return True
         head = self._bytes_of(offset + BEFORE_TARGETS + TARGET.size * targets, origin + header, offset)
         if head != self._head or origin != self._head_origin:
@@ -162,6 +164,7 @@ class Filling:
             self._sequences[ordinal] = sequence
             self._sizes[ordinal] = size
             self._times[ordinal] = accepted_at
+            self._ends[ordinal] = expires_at
             self._priorities[ordinal] = priority if self._given or priority != DEFAULT_PRIORITY else NO_PRIORITY
         return True
 

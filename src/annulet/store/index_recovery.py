@@ -144,6 +144,7 @@ def _rows(
             index.duplicate_ids,
             index.priorities[start:end],
             index.accepted_at[start:end],
+            index.expires_at[start:end],
         )
         return
     by_queue: dict[int, tuple[array[int], array[int]]] = {}  # queue id -> ordinals and sequences
@@ -167,6 +168,7 @@ def _rows(
             index.duplicate_ids,
             array("H", map(index.priorities.__getitem__, ordinals)),
             array("Q", map(index.accepted_at.__getitem__, ordinals)),
+            array("Q", map(index.expires_at.__getitem__, ordinals)),
         )
 
 

@@ -36,7 +36,7 @@ class RecoveredMessage(NamedTuple):
 class RecoveredRows(NamedTuple):
     """Live messages of one queue found at start and not read, in record order. All columns have the same length.
 
-    The log vouches that none expires or sets a time of its own.
+    The log vouches that none asks to wait.
     """
 
     queue_id: int
@@ -48,6 +48,7 @@ class RecoveredRows(NamedTuple):
     duplicate_ids: bool  # some of them may have one
     priorities: array[int]  # as their senders gave it, or ``NO_PRIORITY``
     accepted_at: array[int]  # milliseconds since 1970
+    expires_at: array[int]  # as their senders have it, milliseconds since 1970; 0 = never
 
 
 class LoggedMessage(NamedTuple):

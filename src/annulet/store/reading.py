@@ -327,7 +327,13 @@ class RecordReader:
 
 def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:
     message = Message(
-        logged.header, logged.body, origin, durable=True, priority=logged.priority, accepted_at=logged.accepted_at
+        logged.header,
+        logged.body,
+        origin,
+        durable=True,
+        priority=logged.priority,
+        accepted_at=logged.accepted_at,
+        expires_at=logged.expires_at,
     )
     message.record = record
     return message

@@ -1,8 +1,8 @@
 """Segment indexes: what a start needs of a closed segment, in a file beside it, so that no record has to be read.
 
 Everything stands in columns by ordinal: a record's place and queue and, of messages of which a queue's row keeps all
-there is to know (no expiry, no time set by the sender), sequence, body size, origin and priority. All others have to
-be read.
+there is to know (no time set by the sender at which it is due), sequence, body size, origin, priority, and when it was
+accepted and expires by its sender's will. All others have to be read.
 
 The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is believed only with
 the segment it was made of: same number, same random identity, same length. It says nothing about what is live; that is
@@ -26,9 +26,9 @@ from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_ide
 
 INDEX_SUFFIX: Final = ".index"
 
-_MAGIC: Final = b"ANIDX\x00\x00\x02"
-"""With the version of the format in the last byte; 2 has priorities and times. Another version counts as no index: the
-segment is read, and gets a new one when a checkpoint has it all."""
+_MAGIC: Final = b"ANIDX\x00\x00\x03"
+"""With the version of the format in the last byte; 3 has lives that senders gave. Another version counts as no
+index: the segment is read, and gets a new one when a checkpoint has it all."""
 
 UNREAD: Final = 0xFFFF
 """Origin number of a message that has to be read, and of an ordinal without a record."""
@@ -67,6 +67,7 @@ class SegmentIndex:
     __slots__ = (
         "accepted_at",
         "duplicate_ids",
+        "expires_at",
         "identity",
         "length",
         "number",
@@ -101,6 +102,9 @@ class SegmentIndex:
         self.priorities: array[int] = array("H")  # by ordinal; NO_PRIORITY where the sender gave none
         self.duplicate_ids = False  # some message that needs not be read may have one
         self.accepted_at: array[int] = array("Q")  # by ordinal, milliseconds since 1970
+        self.expires_at: array[int] = array(
+            "Q"
+        )  # by ordinal, milliseconds since 1970, not before it was accepted; 0: never
         self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
 
     def encode(self) -> bytes:
@@ -108,18 +112,31 @@ class SegmentIndex:
         ordinals = len(self.offsets)
         parts = [_FIXED.pack(self.number, self.identity, self.size, self.length, ordinals, self.duplicate_ids)]
         columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities)
-        parts += [_column_block(column) for column in (*columns, self.accepted_at, array("Q", self.sequences))]
+        wide = (self.accepted_at, self._lives(), array("Q", self.sequences))
+        parts += [_column_block(column) for column in (*columns, *wide)]
         parts += [_block(pack_numbers(self.queue_ids)), _block(pack_shared(self.shared))]
         parts += [_block(pack_numbers(self.voided)), _LENGTH.pack(len(self.origins))]
         parts += [_block(origin) for origin in self.origins]
         body = b"".join(parts)
         return _FILE_HEADER.pack(_MAGIC, crc32(body), len(body)) + body
 
+    def _lives(self) -> array[int]:
+        """Return how long each lives (milliseconds), plus 1, 0 for ever: mostly all the same, which takes no room."""
+        if self.expires_at.count(0) == len(self.expires_at):
+            return self.expires_at
+        pairs = zip(self.expires_at, self.accepted_at, strict=True)
+        return array("Q", [at - accepted_at + 1 if at else 0 for at, accepted_at in pairs])
+
     def decode_columns(self, blocks: _Blocks, ordinals: int) -> None:
         """Read the columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
         columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities, self.accepted_at)
-        for column in columns:
+        lives = array("Q")
+        for column in (*columns, lives):
             _fill_column(column, blocks.take(), ordinals)
+        self.expires_at = lives
+        if lives.count(0) < ordinals:
+            pairs = zip(lives, self.accepted_at, strict=True)
+            self.expires_at = array("Q", [life and accepted_at + life - 1 for life, accepted_at in pairs])
         sequences = array("Q")
         block = blocks.take()
         if block[:1] == _GROWING:
@@ -140,7 +157,7 @@ def decode(data: bytes) -> SegmentIndex | None:
         return None
     try:
         return _decode_body(body)
-    except (struct_error, ValueError, IndexError):
+    except (struct_error, ValueError, IndexError, OverflowError):
         return None
 
 

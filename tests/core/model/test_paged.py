@@ -66,7 +66,7 @@ class ModelDisk:
         origin = message.origin
         return LoggedMessage(
             message.header, message.body, (origin.exchange, origin.routing_key, origin.publisher, origin.view.name),
-            message.priority, message.accepted_at, 0, EveryTarget(),
+            message.priority, message.accepted_at, message.expires_at, EveryTarget(),
         )  # fmt: skip
 
     def holds(self, record: int, queue_id: int) -> bool:
@@ -141,7 +141,11 @@ def with_times(composition: Composition, name: str) -> Composition:
 PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
 PLAIN = next(one for one in PAGING if one.identifier.startswith("FIFO, keep all"))
 STRICT = next(one for one in PAGING if one.identifier.startswith("strict priority, keep all"))
-PAGING += [with_times(one, name) for one in (PLAIN, STRICT) for name in ("queue TTL", "TTL bounds")]
+PAGING += [
+    with_times(one, name)
+    for one in (PLAIN, STRICT)
+    for name in ("queue TTL", "TTL bounds", "message TTL", "expiry address")
+]
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class History:
         kind = self.random.choice(["plain", "plain", "plain", "large", "expiring", "transient", "transient"])
         numbers = range(self.next, self.next + (count if kind != "large" else 3))
         self.next = numbers.stop
-        expires_at = self.now() + 1_000_000_000 if kind == "expiring" else 0  # never due: only no row
+        expires_at = self.now() + 1_000_000_000 if kind == "expiring" else 0  # never due
         durable = kind != "transient"
         if not durable:
             self.transient.update(numbers)

@@ -1,0 +1,110 @@
+"""When the rows of a queue expire: its pages by the time of the first of their rows that does.
+
+A page stands here with a time before which none of its rows expires. What exactly its first is, and in what order the
+others follow, is found out when that time has come: most rows are consumed before.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.row_expiry import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from annulet.core.queue import Queue
+    from annulet.residency.page import Page
+
+COMPACTION_MINIMUM: Final = 64
+"""Items of pages that are gone or stand here with another time, before the heap is made anew."""
+
+
+class RowTimes:
+    """A heap of pages of ``queue``, those only that have rows that may expire."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._heap: list[tuple[int, int, int, Page]] = []  # what page.due was; a number that tells alike ones apart
+        self._number = 0
+
+    def note(self, page: Page, pages: Collection[Page]) -> None:
+        """Rows were added to a page, one of ``pages``, which are all there are."""
+        if page.facts is None or not page.rows:
+            return
+        at = page.facts.bound_of_new(self._queue.settings)
+        if at and (at, 0) < page.due:
+            page.due = at, 0
+            heappush(self._heap, self._item(page))
+        if len(self._heap) > 2 * len(pages) + COMPACTION_MINIMUM:
+            self._heap = [self._item(page) for page in pages if page.rows and page.due != NEVER]
+            heapify(self._heap)
+
+    def replaced(self, page: Page, copy: Page) -> None:
+        """Have a page's copy in its place."""
+        page.due = NEVER
+        if copy.due != NEVER:
+            heappush(self._heap, self._item(copy))
+
+    def anew(self, pages: Collection[Page]) -> None:
+        """Find everything out again: the queue's settings have changed."""
+        self._heap = []
+        for page in pages:
+            page.due = NEVER
+            at = page.facts.bound(self._queue.settings) if page.facts is not None and page.rows else 0
+            if at:
+                page.due = at, 0
+                self._heap.append(self._item(page))
+        heapify(self._heap)
+
+    def first(self, now: int) -> tuple[int, int]:
+        """Return a time and sequence before which no row expires, and one does by then if that is until ``now``."""
+        page = self.page(now)
+        return NEVER if page is None else page.due
+
+    def page(self, now: int) -> Page | None:
+        """Return the page whose row is the next to expire, which is sure if it is due until ``now``."""
+        heap = self._heap
+        while heap:
+            at, sequence, _, page = heap[0]
+            if page.due != (at, sequence) or not page.rows or page.facts is None:
+                heappop(heap)
+                continue
+            if at > now:
+                return page
+            exact = page.facts.first(page, self._queue.settings)
+            if exact == page.due:
+                return page
+            self._set(page, exact)
+        return None
+
+    def second(self) -> tuple[int, int]:
+        """Return a time and sequence below which no row of any page but that of :meth:`page` expires."""
+        at, sequence = min([item[:2] for item in self._heap[1:3]], default=NEVER)
+        return at, sequence + 1  # no row of that page has this very sequence, but the page may stand here twice
+
+    def taken(self, page: Page) -> None:
+        """Rows of the page that :meth:`page` returned last were taken: what follows is no earlier than what was."""
+        assert page.facts is not None
+        if not page.rows:
+            page.due = NEVER
+            heappop(self._heap)
+        else:
+            self._set(page, page.facts.first(page, self._queue.settings))
+
+    def _set(self, page: Page, due: tuple[int, int]) -> None:
+        """Put the page on top where it belongs."""
+        page.due = due
+        if due == NEVER:
+            heappop(self._heap)
+        else:
+            heapreplace(self._heap, self._item(page))
+
+    def _item(self, page: Page) -> tuple[int, int, int, Page]:
+        self._number += 1
+        return *page.due, self._number, page
+
+    def clear(self) -> None:
+        """Forget all pages."""
+        self._heap = []
