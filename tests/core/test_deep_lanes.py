@@ -9,8 +9,8 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import drift_of
+from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
-from tests.core.test_match_classes import ALL, Deep, numbers
 from tests.residency.doubles import bodies_of
 
 

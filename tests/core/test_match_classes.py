@@ -11,78 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from annulet.core.match_classes import FOUND_BYTES, remaining
 from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
-from tests.core.helpers import NOW, RecordingSession, TableView, make_message, removed
+from tests.core.deep_doubles import ALL, Deep, numbers
+from tests.core.helpers import NOW, RecordingSession, removed
 from tests.hypothesis_profiles import state_machine_settings
-from tests.residency.doubles import Disk, durable_queue, pages_of
-
-ALL = 1 << 60
-
-
-class CountingView(TableView):
-    """A message's body is its number, which is all its properties; counts who asked about what."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.asked: dict[tuple[int, str], int] = {}
-
-    def application_property(self, message: Message, name: str) -> PropertyValue:
-        number = int(message.body)
-        self.asked[number, name] = self.asked.get((number, name), 0) + 1
-        return number % 3 if name in ("three", "third") else number % 7
-
-
-class Deep:
-    """A durable queue with a disk, turns that have to be taken, and everything that was ever in it."""
-
-    def __init__(self, count: int = 0, *, keep: int = 2, size: int = 10) -> None:
-        self.view = CountingView()
-        self.origin = Origin("", "q", "guest@test", self.view)
-        self.disk, self.queue = Disk(), durable_queue()
-        self.asking = False
-        self.pages = pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
-        self.keep = keep
-        self.size = size
-        if count:
-            self.publish(count)
-            self.page_out(ALL)
-
-    def ask_turn(self, queue: Queue) -> None:
-        assert queue is self.queue
-        self.asking = True
-
-    def publish(self, count: int = 1, *, expires_at: int = 0) -> None:
-        for _ in range(count):
-            sequence = self.queue.next_sequence
-            message = make_message(b"%*d" % (self.size, sequence), expires_at=expires_at)
-            message.origin = self.origin
-            self.disk.store(self.queue, message, sequence)
-            self.queue.enqueue(message, NOW)
-
-    def page_out(self, limit: int) -> int:
-        order = paged_order_of(self.queue, self.pages)
-        assert order is not None
-        order.keep_messages = self.keep
-        order.look_entries = self.keep + 2
-        return order.page_out(ALL, limit)
-
-    def take_turns(self) -> int:
-        """Scan until nobody asks any more; return how often."""
-        count = 0
-        while self.asking:
-            self.asking = False
-            more = self.queue.scan(NOW)
-            self.asking = self.asking or more
-            count += 1
-        return count
-
-    def in_memory(self) -> int:
-        return self.queue.order.count - self.queue.order.paged_count()
-
 
 SELECTORS: dict[str, Callable[[int], bool]] = {
     "": lambda number: True,
@@ -261,10 +194,6 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = state_machine_settings(examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,))
-
-
-def numbers(session: RecordingSession) -> list[int]:
-    return [int(body) for body in session.received]
 
 
 def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
-from annulet.core.paged_levels import paged_levels_of, paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
 from annulet.core.row_expiry import first_row, life_of, next_expiry
@@ -35,7 +35,7 @@ class Aging:
         if effects is not None:
             self.queue.effects = effects
         pages = pages_of(self.queue, self.disk)
-        order = paged_levels_of(self.queue, pages) or paged_order_of(self.queue, pages)
+        order = paged_order_of(self.queue, pages)
         assert order is not None
         order.keep_messages = keep
         self.order = order

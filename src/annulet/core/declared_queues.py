@@ -301,7 +301,8 @@ class DeclaredQueues(Publishing):
 
         Raises :class:`PreconditionFailed` when that is deeper than memory.
         """
-        if settings.looks_at_all and queue.order.pages_behind() is None:
+        walks = queue.order.pages_behind() is not None and (settings.browse or not queue.ranker.ranks)
+        if settings.looks_at_all and not walks:
             queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:

@@ -113,6 +113,10 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
+    def lists(self) -> list[FifoOrder]:
+        """Ask the stock."""
+        return [] if self.stock is None else self.stock.lists()
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return some entries of lanes and of the front of the stock."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.upcoming(count)
@@ -158,7 +162,10 @@ class DeepLanes(Lanes):
 
     def recount(self) -> None:
         """Count anew after the stock changed, which may lose what is damaged at any look."""
-        stocked = 0 if self.stock is None else self.stock.count
+        stocked = 0
+        if self.stock is not None:
+            self.stock.recount()
+            stocked = self.stock.count
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 

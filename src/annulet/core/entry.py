@@ -102,6 +102,22 @@ class QueueEntry:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
 
 
+LEVEL_SPAN: Final = 1 << 48
+"""More than any sequence or place: the distance of two levels of strict priorities among positions."""
+
+
+def position_of(entry: QueueEntry) -> int:
+    """Sort key: the order of dispatch where that is first in, first out, or so on each level of strict priorities.
+
+    The place, and on levels that many times :data:`LEVEL_SPAN` less than the level says.
+    """
+    rank = entry.rank
+    if rank is None:
+        return entry.place
+    levels_up: int = rank[0]
+    return levels_up * LEVEL_SPAN + entry.place
+
+
 def sequence_of(entry: QueueEntry) -> int:
     """Sort key: the order of arrival."""
     return entry.sequence

@@ -19,6 +19,7 @@ from annulet.core.row_choice import RowChoice
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
 
 LEVEL_MESSAGES_LEAST: Final = 64
@@ -128,6 +129,7 @@ class PagedLevels(LevelledOrder):
             return level
         paged = TargetList(self._queue, self._pages.renewed(), level)
         paged.rank = (-number,)
+        paged.pages.level = number
         self.levels[number] = paged
         return paged
 
@@ -231,6 +233,10 @@ class PagedLevels(LevelledOrder):
         """Return the pages of all levels."""
         return [pages for level in self.levels for pages in level.page_parts()]
 
+    def pages_behind(self) -> QueueArea | None:
+        """Return the pages of a level that has rows."""
+        return next((pages for pages in self.page_parts() if pages.rows), None)
+
     def paged_count(self) -> int:
         """Return how many rows there are."""
         return sum([level.paged_count() for level in self._occupied()])
@@ -244,20 +250,8 @@ class PagedLevels(LevelledOrder):
         return max([level.redelivered_upto() for level in self._occupied()], default=0)
 
 
-def paged_levels_of(queue: Queue, pages: QueueArea) -> PagedLevels | None:
-    """Return the order of a queue with strict priorities that may page, made of its own with ``pages`` if need be."""
-    order = queue.order
-    if isinstance(order, PagedLevels):
-        return order if pageable(queue) else None
-    if not isinstance(order, LevelledOrder) or not pageable(queue):
-        return None
-    paged = PagedLevels(queue, pages, order)
-    queue.order = paged
-    return paged
-
-
-def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | None:
-    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``.
+def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
+    """Return the order of a queue that may page, made of its own with ``pages`` if need be; else ``None``.
 
     Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
     """
@@ -266,10 +260,16 @@ def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | None:
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
     order = queue.order
-    if isinstance(order, TargetList):
+    if isinstance(order, (TargetList, PagedLevels)):
         return order
-    if not isinstance(order, FifoOrder):
-        return None
-    paged = TargetList(queue, pages, order)
-    queue.order = paged
+    paged = deep_order(queue, pages, order)
+    if paged is not None:
+        queue.order = paged
     return paged
+
+
+def deep_order(queue: Queue, pages: QueueArea, order: Order) -> TargetList | PagedLevels | None:
+    """Return an order with the entries of another whose middle may be on disk; ``None`` where there is none such."""
+    if isinstance(order, LevelledOrder):
+        return PagedLevels(queue, pages, order)
+    return TargetList(queue, pages, order) if isinstance(order, FifoOrder) else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, refusal_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.row_choice import RowChoice
@@ -259,11 +259,7 @@ class TargetList(FifoOrder):
 
     def standing(self, sequence: int) -> QueueEntry | None:
         """Return the pending entry of a sequence if it is at the front or late."""
-        for entries in (self._tail, self._pending_cache):
-            place = bisect_left(entries, sequence, key=sequence_of)
-            if place < len(entries) and entries[place].sequence == sequence and entries[place].state == PENDING:
-                return entries[place]
-        return None
+        return entry_with(self._tail, sequence) or entry_with(self._pending_cache, sequence)
 
     def aside(self) -> list[QueueEntry]:
         """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""

@@ -32,6 +32,7 @@ class RowWalk:
 
     def __init__(self) -> None:
         self.sequence = 0
+        self.base = 0  # with it a sequence is a position, see annulet.core.entry.position_of; 0 for walks by sequence
         self.passed = 0  # rows before that one, those included whose messages have left the queue
         self.damaged: list[int] = []  # sequences of those the last read found to be damaged
         self.settled: list[int] = []  # sequences of those it passed over, as the queue is done with their records
@@ -59,6 +60,13 @@ class RowView:
         """
         raise NotImplementedError
 
+    def walk_in_order(self, first: int, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk in order of dispatch over those with a sequence from ``first``; ``chosen`` as in :meth:`walk`.
+
+        The entries have their ranks.
+        """
+        return self.walk(first, -1, chosen)
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueArea:
@@ -68,6 +76,7 @@ class QueueArea:
     """
 
     def __init__(self) -> None:
+        self.level = 0  # of strict priorities: on which level all of it stands
         self.items = 0
         self.rows = 0
         self.bytes = 0

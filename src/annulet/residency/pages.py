@@ -178,7 +178,9 @@ class StoredQueueArea(QueueArea):
 
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
-        return StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area = StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area.level = self.level
+        return area
 
     def record_bounds(self) -> tuple[int, int]:
         """Ask every page."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import Message, Origin
 from annulet.core.order import FifoOrder
-from annulet.core.paged_levels import paged_levels_of, paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
@@ -116,12 +116,11 @@ class PagedRunner(Runner):
         pages = (
             order.pages if isinstance(order, TargetList) else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
         )
-        levels = paged_levels_of(self.queue, pages)
-        paged = paged_order_of(self.queue, pages) if levels is None else levels
+        paged = paged_order_of(self.queue, pages)
         if paged is not None:
             paged.keep_messages = 0
-            if levels is not None:
-                levels.level_least = 1
+            if isinstance(paged, PagedLevels):
+                paged.level_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 
