@@ -66,8 +66,7 @@ class Deep:
 
     def page_out(self, limit: int) -> int:
         order = paged_order_of(self.queue, self.pages)
-        if order is None:  # levels with a selector
-            return 0
+        assert order is not None
         order.keep_messages = self.keep
         for standing in order.lists():
             if isinstance(standing, TargetList):
@@ -90,6 +89,11 @@ class Deep:
             self.asking = self.asking or more
             count += 1
         return count
+
+    def retry(self) -> None:
+        """Have the disk asked again."""
+        for pages in [self.pages, *self.queue.order.page_parts()]:
+            pages.retry()
 
     def in_memory(self) -> int:
         return self.queue.order.count - self.queue.order.paged_count()

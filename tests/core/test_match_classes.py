@@ -13,7 +13,7 @@ from annulet.core.match_classes import FOUND_BYTES, remaining
 from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
-from tests.core.deep_doubles import ALL, Deep, numbers
+from tests.core.deep_doubles import ALL, Deep, numbers, priority_of
 from tests.core.helpers import NOW, RecordingSession, removed
 from tests.hypothesis_profiles import state_machine_settings
 
@@ -28,11 +28,13 @@ SELECTORS: dict[str, Callable[[int], bool]] = {
 class Histories(RuleBasedStateMachine):
     """Random publishes, consumers, credits, settlements, page-outs, turns, damage and refusals of the disk (A6)."""
 
+    levels = False
+
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
-        self.deep = Deep(keep=1)
+        self.deep = Deep(keep=1, levels=self.levels)
         self.queue = self.deep.queue
         self.queue.matchers.found_messages = 3
         self.sessions: list[tuple[RecordingSession, str]] = []
@@ -41,10 +43,11 @@ class Histories(RuleBasedStateMachine):
         self.pending: set[int] = set()
         self.returned: set[int] = set()
         self.damaged: set[int] = set()
-        self.newest: dict[RecordingSession, int] = {}
+        self.newest: dict[tuple[RecordingSession, int], int] = {}  # by level too
         self.refused: dict[RecordingSession, set[int]] = {}
         self.timed: set[int] = set()
         self.tags = 0
+        self.known = 0  # what has lower numbers was there when deliveries were looked at last
         self.publish(40)
         self.deep.page_out(25)
 
@@ -114,7 +117,7 @@ class Histories(RuleBasedStateMachine):
             self.queue.acknowledge(entry)
         if taken and not self.returned:
             places = [entry.sequence for entry in taken]
-            assert places == sorted(places)
+            assert places == self.deep.in_order(places)
 
     @rule(limit=st.integers(1, 20))
     def page_out(self, limit: int) -> None:
@@ -155,7 +158,7 @@ class Histories(RuleBasedStateMachine):
     def settle_down(self) -> None:
         """The disk is well and all turns are taken: whoever has credit and may have something has it."""
         self.deep.disk.failing = False
-        self.deep.pages.retry()
+        self.deep.retry()
         self.queue.wake(NOW)
         self.deep.take_turns()
         self.note_deliveries()
@@ -166,8 +169,10 @@ class Histories(RuleBasedStateMachine):
                 assert set(wanted) <= self.damaged | self.refused.get(session, set())
 
     def note_deliveries(self) -> None:
+        latest: list[tuple[RecordingSession, str, int]] = []  # of each session the last that it got now, as dispatched
         for session, selector in self.sessions:
             done = self.seen.get(session, 0)
+            delivered = []
             for tag, entry in session.deliveries[done:]:
                 number = int(entry.message.body)
                 assert SELECTORS[selector](number)
@@ -175,10 +180,18 @@ class Histories(RuleBasedStateMachine):
                 assert number not in self.refused.get(session, set())
                 self.pending.discard(number)
                 self.out.append((session, tag, number))
+                delivered.append(number)
                 if number not in self.returned:
-                    assert number > self.newest.get(session, 0), "in order"
-                    self.newest[session] = number
+                    level = priority_of(number) if self.levels else 0
+                    assert number > self.newest.get((session, level), 0), "in order"
+                    self.newest[session, level] = number
             self.seen[session] = len(session.deliveries)
+            latest += [(session, selector, number) for number in self.deep.in_order(delivered)[-1:]]
+        for session, selector, number in latest:
+            passed = self.returned | self.damaged | self.timed | self.refused.get(session, set())
+            there = [other for other in self.pending - passed if other < self.known and SELECTORS[selector](other)]
+            assert self.deep.in_order([*there, number])[0] == number, "nothing overtakes what was there"
+        self.known = self.queue.next_sequence
 
     @invariant()
     def nothing_twice(self) -> None:
@@ -192,8 +205,17 @@ class Histories(RuleBasedStateMachine):
         assert max(self.deep.view.asked.values(), default=0) <= 1, "each class asks once about a message"
 
 
+class LevelHistories(Histories):
+    """The same on three levels of strict priorities."""
+
+    levels = True
+
+
 TestHistories = Histories.TestCase
-TestHistories.settings = state_machine_settings(examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,))
+TestLevelHistories = LevelHistories.TestCase
+TestHistories.settings = TestLevelHistories.settings = state_machine_settings(
+    examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,)
+)
 
 
 def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> None:
@@ -403,7 +425,7 @@ def test_who_begins_holds_nobody_up_who_is_ahead() -> None:
         deep.queue.scan(NOW)
     assert len(first.received) == 310, "the second has 2000 messages to look at before it comes to those"
     deep.take_turns()
-    assert [match_class.frontier == 3001 for match_class in deep.queue.matchers.classes()] == [False, True]
+    assert [match_class.frontier_on(0) == 3001 for match_class in deep.queue.matchers.classes()] == [False, True]
 
 
 def test_arrivals_go_to_who_has_seen_all_while_others_begin() -> None:

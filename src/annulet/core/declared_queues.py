@@ -301,8 +301,7 @@ class DeclaredQueues(Publishing):
 
         Raises :class:`PreconditionFailed` when that is deeper than memory.
         """
-        walks = queue.order.pages_behind() is not None and (settings.browse or not queue.ranker.ranks)
-        if settings.looks_at_all and not walks:
+        if settings.looks_at_all and queue.order.pages_behind() is None:
             queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:

@@ -102,6 +102,15 @@ class QueueEntry:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
 
 
+def level_of(entry: QueueEntry) -> int:
+    """Return the level of strict priorities on which an entry stands, 0 where there are none."""
+    rank = entry.rank
+    if rank is None:
+        return 0
+    levels_up: int = rank[0]
+    return -levels_up
+
+
 LEVEL_SPAN: Final = 1 << 48
 """More than any sequence or place: the distance of two levels of strict priorities among positions."""
 
@@ -111,11 +120,7 @@ def position_of(entry: QueueEntry) -> int:
 
     The place, and on levels that many times :data:`LEVEL_SPAN` less than the level says.
     """
-    rank = entry.rank
-    if rank is None:
-        return entry.place
-    levels_up: int = rank[0]
-    return levels_up * LEVEL_SPAN + entry.place
+    return entry.place - level_of(entry) * LEVEL_SPAN
 
 
 def sequence_of(entry: QueueEntry) -> int:

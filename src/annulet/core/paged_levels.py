@@ -41,7 +41,7 @@ class PagedLevels(LevelledOrder):
         self.count = order.count
         self._upto = order._upto
         self._queue = queue
-        self._pages = pages
+        self.pages = pages
 
     # ------------------------------------------------------------------ to disk
 
@@ -127,7 +127,7 @@ class PagedLevels(LevelledOrder):
         level = self.levels[number]
         if isinstance(level, TargetList):
             return level
-        paged = TargetList(self._queue, self._pages.renewed(), level)
+        paged = TargetList(self._queue, self.pages.renewed(), level)
         paged.rank = (-number,)
         paged.pages.level = number
         self.levels[number] = paged
@@ -141,6 +141,28 @@ class PagedLevels(LevelledOrder):
     def recount(self) -> None:
         """Count anew after levels changed, which may lose what is damaged at any look."""
         self.count = sum([level.count for level in self.levels])
+
+    # ------------------------------------------------------------------ behind lanes
+
+    def areas(self) -> list[TargetList]:
+        """Return the levels that hold something, the most important first, each as one to look at; see
+        :meth:`TargetList.look`."""
+        occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
+        return [self.paged_level(number) for number in occupied]
+
+    def detach_front(self) -> list[QueueEntry]:
+        """Take out and return all entries that stand before the rows of their level or came back, in no order."""
+        front = [entry for area in self.areas() for entry in area.detach_front()]
+        self.recount()
+        return front
+
+    def first_position(self) -> int:
+        """Return the position of the first entry or row without reading it; something is there."""
+        return self.areas()[0].first_position()
+
+    def position_behind_front(self) -> int:
+        """Return the position of the first row or of what follows it on its level; some are on disk."""
+        return next(area for area in self.areas() if area.pages.rows).position_behind_front()
 
     # ------------------------------------------------------------------ everything at once
 
@@ -225,7 +247,7 @@ class PagedLevels(LevelledOrder):
 
     def reading_refusal(self) -> str:
         """Compare what the rows of all levels would take with the memory that is left."""
-        return refusal_for(self.paged_count(), self.paged_bytes(), self._pages.room())
+        return refusal_for(self.paged_count(), self.paged_bytes(), self.pages.room())
 
     # ------------------------------------------------------------------ figures
 

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
-from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.entry import LEVEL_SPAN, PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, refusal_for
@@ -89,9 +89,22 @@ class TargetList(FifoOrder):
             if not self._advance(insist=False):
                 return None
 
-    def place_behind_front(self) -> int:
-        """Return the place of the first row or of what follows it; some are on disk."""
-        return self._place_behind()
+    @property
+    def base(self) -> int:
+        """What a place here is a position with; see :func:`annulet.core.entry.position_of`."""
+        return -self.pages.level * LEVEL_SPAN
+
+    def areas(self) -> list[TargetList]:
+        """Return itself if there is something: the only one of what is in the order."""
+        return [self] if self.count else []
+
+    def position_behind_front(self) -> int:
+        """Return the position of the first row or of what follows it; some are on disk."""
+        return self.base + self._place_behind()
+
+    def first_position(self) -> int:
+        """Return the position of the first entry or row without reading it; something is there."""
+        return self.base + self.first_place()
 
     def first_place(self) -> int:
         """Return the place of the first entry or row without reading it; something is there."""
@@ -200,6 +213,14 @@ class TargetList(FifoOrder):
         self.count -= len(front)
         return front
 
+    def last_sequence(self) -> int:
+        """Return a sequence that nothing here is above, but for what came back; something is there."""
+        if self._pending_cache:
+            return self._pending_cache[-1].sequence
+        if self.pages.items:
+            return self.pages.last_sequence()
+        return self._tail[-1].sequence if self._tail else 0
+
     def on_disk_from(self, sequence: int) -> bool:
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
@@ -221,6 +242,8 @@ class TargetList(FifoOrder):
             self.looked_upto = pages.looked_upto
             if found is None:
                 return None
+            for entry in found:
+                entry.rank = self.rank
             return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
         if late and sequence <= late[-1].sequence:
             return self._look_at(late, sequence)

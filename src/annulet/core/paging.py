@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import PENDING
-from annulet.core.levelled_order import LevelledOrder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,14 +224,14 @@ def pageable(queue: Queue) -> bool:
 
     That is first in, first out, or so on each level of strict priorities.
 
-    Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
+    So may one with selectors: what is on disk stands behind its lanes, see :mod:`match_classes`.
     """
     limits = queue.limits
     return (
         queue.queue_id != 0
         and not queue.deleted
         and (queue.lanes is None or queue.lanes.plain)
-        and (not queue.ranker.ranks or (queue.lanes is None and isinstance(queue.order, LevelledOrder)))
+        and queue.ranker.in_turn
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import LEVEL_SPAN
+from annulet.core.entry import LEVEL_SPAN, level_of
 from annulet.core.paging import RowView, RowWalk
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def view_of(queue: Queue, pages: QueueArea, entries: list[QueueEntry]) -> RowVie
     parts = {part.level: part for part in queue.order.page_parts()}
     noted: dict[int, list[QueueEntry]] = {level: [] for level, part in parts.items() if part.items}
     for entry in entries:
-        level = 0 if entry.rank is None else -entry.rank[0]
-        noted.setdefault(level, []).append(entry)
+        noted.setdefault(level_of(entry), []).append(entry)
     views: list[tuple[int, RowView]] = []
     for level in sorted(noted, reverse=True):
         part = parts.get(level)

@@ -85,8 +85,7 @@ class Site:
     def page_out(self) -> None:
         if self.pages is not None:
             order = paged_order_of(self.queue, self.pages)
-            if order is None:  # levels with a selector
-                return
+            assert order is not None
             order.keep_messages = self.keep
             if isinstance(order, PagedLevels):
                 order.level_least = 1
