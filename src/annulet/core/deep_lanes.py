@@ -134,7 +134,8 @@ class DeepLanes(Lanes):
             return self.snapshot()
         collected = stock.leading(count)
         self.recount()
-        end = stock.position_behind_front()
+        area = next((area for area in stock.areas() if area.pages.rows), None)
+        end = BEHIND_ALL if area is None else area.pages.base + area.place_behind_front()
         return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if position_of(entry) < end]]
 
     def adopt(self, order: Order) -> None:
@@ -173,6 +174,12 @@ class DeepLanes(Lanes):
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 
+    def first_position(self) -> int:
+        """Return the position of the first of the stock without reading it; something is there."""
+        assert self.stock is not None
+        area = self.stock.areas()[0]
+        return area.pages.base + area.first_place()
+
     def next_area(self, match_class: MatchClass) -> TargetList | None:
         """Return the part of the stock in which the first message stands that a class was not asked about."""
         for area in [] if self.stock is None else self.stock.areas():
@@ -186,7 +193,7 @@ class DeepLanes(Lanes):
         area = self.next_area(match_class)
         if area is None:
             return BEHIND_ALL
-        return area.base + max(match_class.frontier_on(area.pages.level), area.first_place())
+        return area.pages.base + max(match_class.frontier_on(area.pages.level), area.first_place())
 
     def matched(self, match_class: MatchClass, refusals: list[int], enough: int) -> tuple[int, int]:
         """Return how many entries in lanes wait for a match class that said yes to them, and the bytes of their bodies.
@@ -301,7 +308,7 @@ class DeepLanes(Lanes):
         if not stock.count:  # all that was read is damaged
             return best
         if head is None:
-            return best if best is not None and position_of(best) < stock.first_position() else None
+            return best if best is not None and position_of(best) < self.first_position() else None
         return best if best is not None and best < head else head
 
     def reading_refusal(self) -> str:
@@ -364,7 +371,7 @@ class DeepLanes(Lanes):
         """Return the sequence of the next entry, whoever may have it, without reading it."""
         best = self.first_in_lanes()
         stock = self.stock
-        if stock is not None and stock.count and (best is None or stock.first_position() < position_of(best)):
+        if stock is not None and stock.count and (best is None or self.first_position() < position_of(best)):
             return stock.first_sequence()
         return 0 if best is None else best.sequence
 

@@ -166,7 +166,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     in_lanes = _candidate(lanes, taking)
     in_flight_max = queue.settings.in_flight_max
     while stock.count:
-        if in_lanes is not None and position_of(in_lanes) < stock.first_position():
+        if in_lanes is not None and position_of(in_lanes) < lanes.first_position():
             return consumers
         entry = stock.first()
         lanes.recount()

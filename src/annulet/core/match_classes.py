@@ -55,7 +55,7 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     if stock is None or not stock.count or not _classes_waiting(queue, lanes):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
-    near = [walk for walk in walks if not walk.area.on_disk_from(walk.position - walk.area.base)]
+    near = [walk for walk in walks if not walk.area.on_disk_from(walk.position - walk.area.pages.base)]
     found = False
     if near:  # who is this far does not wait for those who are behind
         found = _look(queue, lanes, near)
@@ -172,11 +172,11 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
     asking = [walk for walk in walks if walk.position == low]
     area = asking[0].area
     level = area.pages.level
-    bound = min([walk.position for walk in walks if walk.position > low], default=BEHIND_ALL) - area.base
+    bound = min([walk.position for walk in walks if walk.position > low], default=BEHIND_ALL) - area.pages.base
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
-    entries = area.look(low - area.base, needles if all(needles) else [])
+    entries = area.look(low - area.pages.base, needles if all(needles) else [])
     lanes.recount()
     if entries is None:
         return False

@@ -285,6 +285,14 @@ class FifoOrder(Order):
         """Return the entries that came back."""
         return list(self._returned)
 
+    def detach_returned(self) -> list[QueueEntry]:
+        """Take out and return the entries that came back, in no order."""
+        back = [entry for entry in self._returned if entry.state == PENDING]
+        self._removed -= len(self._returned) - len(back)
+        self._returned = []
+        self.count -= len(back)
+        return back
+
     def take_out(self, entries: list[QueueEntry]) -> None:
         """Take out rows that were read: their entries are the queue's from now on."""
         raise NotImplementedError

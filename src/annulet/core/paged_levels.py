@@ -60,7 +60,7 @@ class PagedLevels(LevelledOrder):
             level.keep_messages = messages
             level.keep_bytes = size
             moved += level.page_out(durable_record, limit - moved)
-            if moved < limit and level.front_count >= messages + self.level_least:  # what was kept when it was first
+            if moved < limit and level.watermark >= messages + self.level_least:  # what was kept when it was first
                 moved += self._fold_front(level, durable_record, limit - moved)
         return moved
 
@@ -140,7 +140,7 @@ class PagedLevels(LevelledOrder):
 
     def recount(self) -> None:
         """Count anew after levels changed, which may lose what is damaged at any look."""
-        self.count = sum([level.count for level in self.levels])
+        self.count = sum([level.count for level in self.levels[: self._upto]])
 
     # ------------------------------------------------------------------ behind lanes
 
@@ -151,18 +151,13 @@ class PagedLevels(LevelledOrder):
         return [self.paged_level(number) for number in occupied]
 
     def detach_front(self) -> list[QueueEntry]:
-        """Take out and return all entries that stand before the rows of their level or came back, in no order."""
-        front = [entry for area in self.areas() for entry in area.detach_front()]
+        """Take out and return the entries that came back, in no order.
+
+        No others: the front of a level may be all of it, where only less important levels page.
+        """
+        back = [entry for level in self._occupied() for entry in level.detach_returned()]
         self.recount()
-        return front
-
-    def first_position(self) -> int:
-        """Return the position of the first entry or row without reading it; something is there."""
-        return self.areas()[0].first_position()
-
-    def position_behind_front(self) -> int:
-        """Return the position of the first row or of what follows it on its level; some are on disk."""
-        return next(area for area in self.areas() if area.pages.rows).position_behind_front()
+        return back
 
     # ------------------------------------------------------------------ everything at once
 

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
-from annulet.core.entry import LEVEL_SPAN, PENDING, REMOVED, sequence_of
+from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, refusal_for
@@ -89,22 +89,13 @@ class TargetList(FifoOrder):
             if not self._advance(insist=False):
                 return None
 
-    @property
-    def base(self) -> int:
-        """What a place here is a position with; see :func:`annulet.core.entry.position_of`."""
-        return -self.pages.level * LEVEL_SPAN
-
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""
         return [self] if self.count else []
 
-    def position_behind_front(self) -> int:
-        """Return the position of the first row or of what follows it; some are on disk."""
-        return self.base + self._place_behind()
-
-    def first_position(self) -> int:
-        """Return the position of the first entry or row without reading it; something is there."""
-        return self.base + self.first_place()
+    def place_behind_front(self) -> int:
+        """Return the place of the first row or of what follows it; some are on disk."""
+        return self._place_behind()
 
     def first_place(self) -> int:
         """Return the place of the first entry or row without reading it; something is there."""
@@ -206,12 +197,11 @@ class TargetList(FifoOrder):
 
     def detach_front(self) -> list[QueueEntry]:
         """Take out and return all entries that stand before the rows or came back, in no order."""
-        front = [entry for entry in [*self._returned, *self._tail] if entry.state == PENDING]
-        self._removed -= len(self._returned) + len(self._tail) - len(front)
-        self._returned = []
+        front = [entry for entry in self._tail if entry.state == PENDING]
+        self._removed -= len(self._tail) - len(front)
         self._tail = deque()
         self.count -= len(front)
-        return front
+        return [*front, *self.detach_returned()]
 
     def last_sequence(self) -> int:
         """Return a sequence that nothing here is above, but for what came back; something is there."""
@@ -328,7 +318,7 @@ class TargetList(FifoOrder):
 
     @property
     def watermark(self) -> int:
-        """How many entries stand at the front; what comes behind them is on disk or pending."""
+        """How many entries stand at the front, removed ones among them; what comes behind is on disk or pending."""
         return len(self._tail)
 
     @property
@@ -339,11 +329,6 @@ class TargetList(FifoOrder):
     def page_parts(self) -> list[QueueArea]:
         """Return the pages."""
         return [self.pages]
-
-    @property
-    def front_count(self) -> int:
-        """How many entries stand at the front, removed ones perhaps among them."""
-        return len(self._tail)
 
     def pages_behind(self) -> QueueArea | None:
         """Return the pages when there are rows in them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.entry import PENDING
+from annulet.core.entry import LEVEL_SPAN, PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +83,11 @@ class QueueArea:
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
+
+    @property
+    def base(self) -> int:
+        """What a sequence of it is a position with; see :func:`annulet.core.entry.position_of`."""
+        return -self.level * LEVEL_SPAN
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Take in the next entries; those with a 1 in ``kept`` as objects, of the others only a row.
