@@ -56,8 +56,9 @@ def numbers(rows: list[Row]) -> list[int]:
     return [row.position for row in rows]
 
 
-async def test_it_shows_what_waits_and_what_is_in_delivery_and_brings_nothing_into_memory() -> None:
-    site = deep_site(COUNT)
+@pytest.mark.parametrize("levels", [False, True], ids=["plain", "levels"])
+async def test_it_shows_what_waits_and_what_is_in_delivery_and_brings_nothing_into_memory(levels: bool) -> None:
+    site = deep_site(COUNT, levels=levels)
     site.take(4)
     site.send(2, durable=False)
     paged = site.queue.order.paged_count()

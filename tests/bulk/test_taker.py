@@ -12,8 +12,8 @@ from annulet.core.entry import DELIVERING
 from annulet.core.errors import CoreError
 from annulet.core.invariants import check_invariants
 from annulet.core.queue import Queue
+from tests.core.deep_doubles import Deep
 from tests.core.helpers import NOW, RecordingSession, queue_of
-from tests.core.test_match_classes import Deep
 
 
 def deep_queue(count: int) -> Deep:

@@ -19,9 +19,9 @@ from annulet.core.revision import revise_delivering
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
+from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
 from tests.core.test_emptying import LogEffects
-from tests.core.test_match_classes import ALL, Deep, numbers
 from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import bodies_of
 
@@ -53,12 +53,14 @@ def deep_queue(count: int = 0, **options: int) -> Deep:
 class Browsing(RuleBasedStateMachine):
     """Consumers drain, return and select while browsers of both kinds read."""
 
+    levels = False
+
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
         self.patch.setattr(walk_module, "WALK_MESSAGES", 4)
-        self.deep = deep_queue(keep=1)
+        self.deep = deep_queue(keep=1, levels=self.levels)
         self.queue = self.deep.queue
         self.deep.publish(30)
         self.deep.page_out(20)
@@ -146,15 +148,25 @@ class Browsing(RuleBasedStateMachine):
 
     @invariant()
     def each_once_in_order(self) -> None:
-        for session, wanted, _ in getattr(self, "browsers", []):
+        for session, wanted, follow in getattr(self, "browsers", []):
             seen = numbers(session)
             assert len(set(seen)) == len(seen), "each once"
             assert set(seen) <= wanted
-            assert seen == sorted(seen)
+            if not (self.levels and follow):  # an important message that comes late is seen late
+                assert seen == self.deep.in_order(seen)
+
+
+class BrowsingLevels(Browsing):
+    """The same on three levels of strict priorities."""
+
+    levels = True
 
 
 TestBrowsing = Browsing.TestCase
-TestBrowsing.settings = state_machine_settings(examples=50, steps=30, suppress_health_check=(HealthCheck.too_slow,))
+TestBrowsingLevels = BrowsingLevels.TestCase
+TestBrowsing.settings = TestBrowsingLevels.settings = state_machine_settings(
+    examples=50, steps=30, suppress_health_check=(HealthCheck.too_slow,)
+)
 
 
 def test_a_browser_of_a_deep_queue_brings_nothing_into_memory() -> None:
@@ -210,6 +222,27 @@ def test_what_was_changed_in_delivery_after_a_browser_read_it_is_shown_once() ->
     deep.queue.wake(NOW)
     deep.take_turns()
     assert numbers(session) == list(range(1, 101))
+
+
+def test_a_browser_of_deep_levels_sees_the_most_important_first_and_brings_nothing_into_memory() -> None:
+    deep, session = deep_queue(3000, levels=True), RecordingSession()
+    before = deep.in_memory()
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True, auto_close=True)
+    assert session.received == []
+    deep.take_turns()
+    assert numbers(session) == deep.in_order(range(1, 3001))
+    assert (deep.in_memory(), consumer.cancelled) == (before, True)
+
+
+def test_one_who_follows_sees_what_arrived_on_any_level_behind_what_was_there() -> None:
+    deep, session = deep_queue(300, levels=True), RecordingSession()
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW, messages=100)
+    deep.take_turns()
+    deep.publish(20)
+    consumer.window.messages_max = 1000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert numbers(session) == [*deep.in_order(range(1, 301)), *deep.in_order(range(301, 321))]
 
 
 def test_a_selector_of_a_browser_looks_in_slices() -> None:

@@ -9,8 +9,8 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import drift_of
+from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
-from tests.core.test_match_classes import ALL, Deep, numbers
 from tests.residency.doubles import bodies_of
 
 
@@ -44,7 +44,7 @@ def test_what_a_class_admitted_is_weighed_unless_it_is_enough() -> None:
     assert 30 < count < 256
     assert size == 10 * count
     assert lanes.matched(match_class, [0], count) == (count, 0)
-    match_class.frontier = 0
+    match_class.frontiers.clear()
     assert lanes.matched(match_class, [0], 1000) == (0, 0), "they wait for the walk"
 
 

@@ -17,8 +17,8 @@ from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from tests.core.deep_doubles import Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
-from tests.core.test_match_classes import Deep, numbers
 from tests.residency.doubles import Disk, durable_queue, pages_of
 
 PURGED, DELETED = RemovalReason.PURGED, RemovalReason.DELETED

@@ -11,78 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from annulet.core.match_classes import FOUND_BYTES, remaining
 from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency import pages as pages_module
-from tests.core.helpers import NOW, RecordingSession, TableView, make_message, removed
+from tests.core.deep_doubles import ALL, Deep, numbers, priority_of
+from tests.core.helpers import NOW, RecordingSession, removed
 from tests.hypothesis_profiles import state_machine_settings
-from tests.residency.doubles import Disk, durable_queue, pages_of
-
-ALL = 1 << 60
-
-
-class CountingView(TableView):
-    """A message's body is its number, which is all its properties; counts who asked about what."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.asked: dict[tuple[int, str], int] = {}
-
-    def application_property(self, message: Message, name: str) -> PropertyValue:
-        number = int(message.body)
-        self.asked[number, name] = self.asked.get((number, name), 0) + 1
-        return number % 3 if name in ("three", "third") else number % 7
-
-
-class Deep:
-    """A durable queue with a disk, turns that have to be taken, and everything that was ever in it."""
-
-    def __init__(self, count: int = 0, *, keep: int = 2, size: int = 10) -> None:
-        self.view = CountingView()
-        self.origin = Origin("", "q", "guest@test", self.view)
-        self.disk, self.queue = Disk(), durable_queue()
-        self.asking = False
-        self.pages = pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
-        self.keep = keep
-        self.size = size
-        if count:
-            self.publish(count)
-            self.page_out(ALL)
-
-    def ask_turn(self, queue: Queue) -> None:
-        assert queue is self.queue
-        self.asking = True
-
-    def publish(self, count: int = 1, *, expires_at: int = 0) -> None:
-        for _ in range(count):
-            sequence = self.queue.next_sequence
-            message = make_message(b"%*d" % (self.size, sequence), expires_at=expires_at)
-            message.origin = self.origin
-            self.disk.store(self.queue, message, sequence)
-            self.queue.enqueue(message, NOW)
-
-    def page_out(self, limit: int) -> int:
-        order = paged_order_of(self.queue, self.pages)
-        assert order is not None
-        order.keep_messages = self.keep
-        order.look_entries = self.keep + 2
-        return order.page_out(ALL, limit)
-
-    def take_turns(self) -> int:
-        """Scan until nobody asks any more; return how often."""
-        count = 0
-        while self.asking:
-            self.asking = False
-            more = self.queue.scan(NOW)
-            self.asking = self.asking or more
-            count += 1
-        return count
-
-    def in_memory(self) -> int:
-        return self.queue.order.count - self.queue.order.paged_count()
-
 
 SELECTORS: dict[str, Callable[[int], bool]] = {
     "": lambda number: True,
@@ -95,11 +28,13 @@ SELECTORS: dict[str, Callable[[int], bool]] = {
 class Histories(RuleBasedStateMachine):
     """Random publishes, consumers, credits, settlements, page-outs, turns, damage and refusals of the disk (A6)."""
 
+    levels = False
+
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
-        self.deep = Deep(keep=1)
+        self.deep = Deep(keep=1, levels=self.levels)
         self.queue = self.deep.queue
         self.queue.matchers.found_messages = 3
         self.sessions: list[tuple[RecordingSession, str]] = []
@@ -108,10 +43,11 @@ class Histories(RuleBasedStateMachine):
         self.pending: set[int] = set()
         self.returned: set[int] = set()
         self.damaged: set[int] = set()
-        self.newest: dict[RecordingSession, int] = {}
+        self.newest: dict[tuple[RecordingSession, int], int] = {}  # by level too
         self.refused: dict[RecordingSession, set[int]] = {}
         self.timed: set[int] = set()
         self.tags = 0
+        self.known = 0  # what has lower numbers was there when deliveries were looked at last
         self.publish(40)
         self.deep.page_out(25)
 
@@ -181,7 +117,7 @@ class Histories(RuleBasedStateMachine):
             self.queue.acknowledge(entry)
         if taken and not self.returned:
             places = [entry.sequence for entry in taken]
-            assert places == sorted(places)
+            assert places == self.deep.in_order(places)
 
     @rule(limit=st.integers(1, 20))
     def page_out(self, limit: int) -> None:
@@ -222,7 +158,7 @@ class Histories(RuleBasedStateMachine):
     def settle_down(self) -> None:
         """The disk is well and all turns are taken: whoever has credit and may have something has it."""
         self.deep.disk.failing = False
-        self.deep.pages.retry()
+        self.deep.retry()
         self.queue.wake(NOW)
         self.deep.take_turns()
         self.note_deliveries()
@@ -233,8 +169,10 @@ class Histories(RuleBasedStateMachine):
                 assert set(wanted) <= self.damaged | self.refused.get(session, set())
 
     def note_deliveries(self) -> None:
+        latest: list[tuple[RecordingSession, str, int]] = []  # of each session the last that it got now, as dispatched
         for session, selector in self.sessions:
             done = self.seen.get(session, 0)
+            delivered = []
             for tag, entry in session.deliveries[done:]:
                 number = int(entry.message.body)
                 assert SELECTORS[selector](number)
@@ -242,10 +180,18 @@ class Histories(RuleBasedStateMachine):
                 assert number not in self.refused.get(session, set())
                 self.pending.discard(number)
                 self.out.append((session, tag, number))
+                delivered.append(number)
                 if number not in self.returned:
-                    assert number > self.newest.get(session, 0), "in order"
-                    self.newest[session] = number
+                    level = priority_of(number) if self.levels else 0
+                    assert number > self.newest.get((session, level), 0), "in order"
+                    self.newest[session, level] = number
             self.seen[session] = len(session.deliveries)
+            latest += [(session, selector, number) for number in self.deep.in_order(delivered)[-1:]]
+        for session, selector, number in latest:
+            passed = self.returned | self.damaged | self.timed | self.refused.get(session, set())
+            there = [other for other in self.pending - passed if other < self.known and SELECTORS[selector](other)]
+            assert self.deep.in_order([*there, number])[0] == number, "nothing overtakes what was there"
+        self.known = self.queue.next_sequence
 
     @invariant()
     def nothing_twice(self) -> None:
@@ -259,12 +205,17 @@ class Histories(RuleBasedStateMachine):
         assert max(self.deep.view.asked.values(), default=0) <= 1, "each class asks once about a message"
 
 
+class LevelHistories(Histories):
+    """The same on three levels of strict priorities."""
+
+    levels = True
+
+
 TestHistories = Histories.TestCase
-TestHistories.settings = state_machine_settings(examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,))
-
-
-def numbers(session: RecordingSession) -> list[int]:
-    return [int(body) for body in session.received]
+TestLevelHistories = LevelHistories.TestCase
+TestHistories.settings = TestLevelHistories.settings = state_machine_settings(
+    examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,)
+)
 
 
 def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> None:
@@ -474,7 +425,7 @@ def test_who_begins_holds_nobody_up_who_is_ahead() -> None:
         deep.queue.scan(NOW)
     assert len(first.received) == 310, "the second has 2000 messages to look at before it comes to those"
     deep.take_turns()
-    assert [match_class.frontier == 3001 for match_class in deep.queue.matchers.classes()] == [False, True]
+    assert [match_class.frontier_on(0) == 3001 for match_class in deep.queue.matchers.classes()] == [False, True]
 
 
 def test_arrivals_go_to_who_has_seen_all_while_others_begin() -> None:

@@ -67,14 +67,9 @@ def test_nor_while_somebody_looks_into_it():
     assert not pageable(queue)
 
 
-def test_nor_a_queue_with_priorities_while_somebody_selects():
-    queue, session = durable_queue(priorities=3), RecordingSession()
-    session.consume(queue, messages=0, selector="a = 1")
-    assert not pageable(queue)
-
-
-def test_selectors_do_not_keep_a_queue_from_paging():
-    queue, session = durable_queue(), RecordingSession()
+@pytest.mark.parametrize("arguments", [{}, {"priorities": 3}])
+def test_selectors_do_not_keep_a_queue_from_paging(arguments):
+    queue, session = durable_queue(**arguments), RecordingSession()
     session.consume(queue, messages=0, selector="a = 1")
     assert pageable(queue)
 

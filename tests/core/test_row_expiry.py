@@ -9,7 +9,7 @@ import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
-from annulet.core.paged_levels import paged_levels_of, paged_order_of
+from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
 from annulet.core.row_expiry import next_expiry, time_of
@@ -35,7 +35,7 @@ class Aging:
         if effects is not None:
             self.queue.effects = effects
         pages = pages_of(self.queue, self.disk)
-        order = paged_levels_of(self.queue, pages) or paged_order_of(self.queue, pages)
+        order = paged_order_of(self.queue, pages)
         assert order is not None
         order.keep_messages = keep
         self.order = order
@@ -275,6 +275,16 @@ def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
     assert aging.queue.next_due_at() == NOW + LIFE
     assert aging.queue.tick(NOW + LIFE) == 10
     assert aging.order.count == 0
+
+
+def test_what_is_sent_nowhere_expires_while_the_disk_refuses():
+    aging = Aging()
+    aging.put([0] * 600)
+    aging.page()
+    aging.disk.failing = True
+    assert aging.queue.acquire(1, -1, NOW) == []
+    assert [pages.stalled for pages in aging.order.page_parts()] == [True]
+    assert (aging.queue.tick(NOW + LIFE), aging.order.count) == (600, 0)
 
 
 def test_a_changed_time_to_live_holds_for_rows_and_reads_nothing():

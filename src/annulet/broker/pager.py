@@ -15,7 +15,7 @@ import structlog
 from annulet.broker.scanning import Scanning
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.paged_levels import PagedLevels, paged_levels_of, paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
@@ -236,9 +236,7 @@ class Pager:
         return order
 
     def _paged(self, queue: Queue) -> TargetList | PagedLevels | None:
-        pages = self._pages_of(queue)
-        levels = paged_levels_of(queue, pages)
-        return paged_order_of(queue, pages) if levels is None else levels
+        return paged_order_of(queue, self._pages_of(queue))
 
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)

@@ -19,7 +19,6 @@ from annulet.bulk.protocol import BATCH_MAX
 from annulet.bulk.schema import Row
 from annulet.core.bodies import pin, unpin
 from annulet.core.management.selection import Selection, select
-from annulet.core.reaching import line_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -111,9 +110,9 @@ class SnapshotStore:
         self.expire()
         while len(self._snapshots) >= SNAPSHOTS_MAX:
             self._drop(min(self._snapshots, key=lambda name: self._snapshots[name].used_at))
-        line = line_of(queue)
-        if line is not None and line.pages.rows:
-            view = QueueView(queue, line.pages, selection)
+        pages = queue.order.pages_behind()
+        if pages is not None:
+            view = QueueView(queue, pages, selection)
             snapshot, count = Snapshot(host, queue.name, [], now, view), view.count
         else:
             rows = _rows_of(queue, selection)

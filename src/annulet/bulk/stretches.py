@@ -17,7 +17,7 @@ import structlog
 
 from annulet.bulk.schema import Row
 from annulet.core.entry import REMOVED
-from annulet.core.paging import RowWalk
+from annulet.core.row_views import MergedWalk
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -44,42 +44,6 @@ class Stretch:
     scanned: int = 0
     living: int = 0
     living_at_rows: int = 0
-
-
-class MergedWalk(RowWalk):
-    """Several walks as one, by ascending sequence. ``passed``, ``damaged`` and ``settled`` are not kept."""
-
-    def __init__(self, walks: list[RowWalk]) -> None:
-        super().__init__()
-        self._parts: list[tuple[RowWalk, deque[QueueEntry]]] = [(walk, deque()) for walk in walks]
-        self._tell()
-
-    def following(self) -> list[QueueEntry] | None:
-        """Read of the walk that is behind the others, as far as these leave it the next; see :class:`RowWalk`."""
-        walk, read = min(self._parts, key=_next_of)
-        if not read:
-            rows = walk.following()
-            if rows is None:
-                self._tell()
-                return None
-            read.extend(rows)
-        others = [_next_of(part) for part in self._parts if part[0] is not walk and (part[1] or part[0].sequence)]
-        bound = min(others, default=0)  # no two have the same
-        found: list[QueueEntry] = []
-        while read and not 0 < bound < read[0].sequence:
-            found.append(read.popleft())
-        self._tell()
-        return found
-
-    def _tell(self) -> None:
-        """Say which is the next."""
-        self._parts = [part for part in self._parts if part[1] or part[0].sequence]
-        self.sequence = min([_next_of(part) for part in self._parts], default=0)
-
-
-def _next_of(part: tuple[RowWalk, deque[QueueEntry]]) -> int:
-    walk, read = part
-    return read[0].sequence if read else walk.sequence
 
 
 async def read_stretch(

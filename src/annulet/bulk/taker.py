@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from annulet.bulk.errors import RefusedError
 from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import live_max_of
+from annulet.core.match_classes import is_looking
 from annulet.core.session import Session
 from annulet.core.settings import GROUP_OFF, ConsumerSettings
 
@@ -57,14 +57,8 @@ class SelectorTaker:
         Not while the queue is paused or has as much in delivery as it may: it would be waited for without end.
         """
         queue = self._queue
-        lanes = queue.lanes
-        stock = lanes.stock if isinstance(lanes, DeepLanes) else None
-        match_class = queue.matchers.class_of(self._consumer)
         full = 0 <= queue.settings.in_flight_max <= len(queue.delivering)
-        if stock is None or not stock.count or match_class is None or queue.halted or full:
-            return False
-        end = queue.next_sequence
-        return match_class.frontier < (min(end, last_sequence + 1) if last_sequence else end)
+        return not queue.halted and not full and is_looking(queue, self._consumer, last_sequence)
 
     def take(self, messages_max: int, bytes_max: int, last_sequence: int, now: int) -> list[QueueEntry]:
         """Return what matches, in delivery from now on: at most ``messages_max`` and ``bytes_max`` (-1: no limit).

@@ -3,6 +3,7 @@
 At its opening the browser notes the rows there are and, as rows too, the stored messages in memory and in delivery; as
 entries only what is on no disk or has a time. It reads the rows in slices, when it has a turn, into a buffer of its
 own: nothing it looks at comes into the queue's memory, and whoever takes messages meanwhile does not wait for it.
+What stands where is said by positions, so that the levels of strict priorities come one after the other.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED
+from annulet.core.entry import PENDING, REMOVED, position_of
 from annulet.core.order import Order, first_of_heap
+from annulet.core.row_views import view_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -24,7 +26,7 @@ ARRIVALS_MAX: Final = 256
 
 
 class BrowseOrder(Order):
-    """Entries by place, and rows by sequence. ``count`` is not kept: what has left the queue is found when reached."""
+    """Entries and rows by position. ``count`` is not kept: what has left the queue is found when reached."""
 
     def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool) -> None:
         super().__init__()
@@ -60,14 +62,12 @@ class BrowseOrder(Order):
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Let ``entry`` stand for ``former`` if that was not seen; both stay entries."""
-        next_sequence = self.next_sequence()
-        if not self._unnoted and (former in self._entries or 0 < next_sequence <= former.sequence):
+        if not self._unnoted and (former in self._entries or self._is_to_come(former)):
             heappush(self._entries, entry)
 
     def stored_anew(self, entry: QueueEntry) -> None:
         """Note an entry whose message changed, and its record with it: the row that was noted names the former one."""
-        following = self.next_sequence()
-        if not 0 < following <= entry.sequence < self._end or entry in self._entries:
+        if not self._is_to_come(entry) or entry in self._entries:
             return
         self._read = deque([read for read in self._read if read.sequence != entry.sequence])
         self._stored_anew.add(entry.sequence)
@@ -88,14 +88,12 @@ class BrowseOrder(Order):
 
     def emptied(self) -> None:
         """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
-        following = self.next_sequence()
+        for entry in self._queue.delivering:
+            if self._is_to_come(entry) and may_be_noted_as_row(entry):
+                heappush(self._entries, entry)
         self._read.clear()
         self._walk = None
         self._waiting = False
-        if following:
-            for entry in self._queue.delivering:
-                if following <= entry.sequence < self._end and may_be_noted_as_row(entry):
-                    heappush(self._entries, entry)
 
     def has_read(self, entry: QueueEntry) -> bool:
         """Say whether the next entry is nobody's, made of a row for this browser."""
@@ -107,6 +105,16 @@ class BrowseOrder(Order):
             return self._read[0].sequence
         return 0 if self._walk is None else self._walk.sequence
 
+    def _next_position(self) -> int:
+        """Return the position of the next row; there is one."""
+        if self._read:
+            return position_of(self._read[0])
+        return 0 if self._walk is None else self._walk.base + self._walk.sequence
+
+    def _is_to_come(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is among the rows that are still to be shown, if it was noted as one."""
+        return self.next_sequence() > 0 and self._next_position() <= position_of(entry) and entry.sequence < self._end
+
     def first(self) -> QueueEntry | None:
         """Return the next entry. ``None`` when there is none, and when the next is a row that has to be read first."""
         self._drop_settled()
@@ -114,7 +122,7 @@ class BrowseOrder(Order):
         entries, sequence = self._entries, self.next_sequence()
         while entries and entries[0].state == REMOVED:
             heappop(entries)
-        if entries and (not sequence or entries[0].place < sequence):
+        if entries and (not sequence or position_of(entries[0]) < self._next_position()):
             return entries[0]
         if self._read:
             return self._read[0]
@@ -207,7 +215,8 @@ class BrowseOrder(Order):
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:
             pages = self._pages.renewed()
-        walk = pages.snapshot([entry for entry in there if may_be_noted_as_row(entry)]).walk(sequence)
+        noted = [entry for entry in there if may_be_noted_as_row(entry)]
+        walk = view_of(queue, pages, noted).walk_in_order(sequence)
         self._walk = walk if walk.sequence else None
         self._end = bound
         self._unnoted = bound if self._follow and (self._walk is not None or bound < end) else 0

@@ -8,11 +8,12 @@ the frontiers of the match classes know: nothing of the stock below its frontier
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING
+from annulet.core.entry import PENDING, level_of, position_of
 from annulet.core.lanes import Lanes
-from annulet.core.order import FifoOrder, highest_redelivered
+from annulet.core.order import highest_redelivered
+from annulet.core.paged_levels import PagedLevels, deep_order
 from annulet.core.paged_order import TargetList
 from annulet.core.row_expiry import NEVER
 
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
     from annulet.core.matching import MatchClass, Matchers
-    from annulet.core.order import Order
+    from annulet.core.order import FifoOrder, Order
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
     from annulet.core.ranks import Ranker
+
+
+BEHIND_ALL: Final = 1 << 60
+"""A position that nothing has."""
 
 
 class DeepLanes(Lanes):
@@ -32,7 +37,7 @@ class DeepLanes(Lanes):
     def __init__(self, ranker: Ranker, matchers: Matchers) -> None:
         super().__init__(ranker, None, None)
         self._matchers = matchers
-        self.stock: TargetList | None = None
+        self.stock: TargetList | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
         self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
@@ -65,7 +70,7 @@ class DeepLanes(Lanes):
         assert self.stock is not None
         found = self.stock.take_first()
         assert found is entry
-        entry.evaluated = entry.blocked = self._matchers.blocked_below(entry.sequence)
+        entry.evaluated = entry.blocked = self._matchers.blocked_behind(entry)
         self.recount()
 
     def discard(self, entry: QueueEntry) -> None:
@@ -114,6 +119,10 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
+    def lists(self) -> list[FifoOrder]:
+        """Ask the stock."""
+        return [] if self.stock is None else self.stock.lists()
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return some entries of lanes and of the front of the stock."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.upcoming(count)
@@ -126,17 +135,17 @@ class DeepLanes(Lanes):
             return self.snapshot()
         collected = stock.leading(count)
         self.recount()
-        place = stock.place_behind_front()
-        return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if entry.place < place]]
+        area = next((area for area in stock.areas() if area.pages.rows), None)
+        end = BEHIND_ALL if area is None else area.pages.base + area.place_behind_front()
+        return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if position_of(entry) < end]]
 
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
 
         Only its front when it is one whose middle may be on disk: the rest becomes the stock.
         """
-        if not isinstance(order, TargetList):
-            if isinstance(order, FifoOrder):
-                self._pinned = order.pinned
+        if not isinstance(order, (TargetList, PagedLevels)):
+            self._pinned = max([self._pinned, *[standing.pinned for standing in order.lists()]])
             super().adopt(order)
             return
         for entry in sorted(order.detach_front()):
@@ -159,9 +168,33 @@ class DeepLanes(Lanes):
 
     def recount(self) -> None:
         """Count anew after the stock changed, which may lose what is damaged at any look."""
-        stocked = 0 if self.stock is None else self.stock.count
+        stocked = 0
+        if self.stock is not None:
+            self.stock.recount()
+            stocked = self.stock.count
         self.count += stocked - self._in_stock
         self._in_stock = stocked
+
+    def first_position(self) -> int:
+        """Return the position of the first of the stock without reading it; something is there."""
+        assert self.stock is not None
+        area = self.stock.areas()[0]
+        return area.pages.base + area.first_place()
+
+    def next_area(self, match_class: MatchClass) -> TargetList | None:
+        """Return the part of the stock in which the first message stands that a class was not asked about."""
+        for area in [] if self.stock is None else self.stock.areas():
+            if match_class.frontier_on(area.pages.level) <= area.last_sequence():
+                return area
+        return None
+
+    def frontier_of(self, match_class: MatchClass) -> int:
+        """Return the position of the first of the stock that a class was not asked about, or a lower one behind all
+        that it was asked about."""
+        area = self.next_area(match_class)
+        if area is None:
+            return BEHIND_ALL
+        return area.pages.base + max(match_class.frontier_on(area.pages.level), area.first_place())
 
     def matched(self, match_class: MatchClass, refusals: list[int], enough: int) -> tuple[int, int]:
         """Return how many entries in lanes wait for a match class that said yes to them, and the bytes of their bodies.
@@ -171,42 +204,48 @@ class DeepLanes(Lanes):
         look at all that came back.
         """
         bit = match_class.bit
-        bound = match_class.frontier
-        if self.stock is not None and self.stock.count:
-            bound = max(bound, self.stock.first_place())
+        bound = self.frontier_of(match_class)
         admitted: list[Lane] = []
         for lane in self._lanes.values():
             if lane.evaluated & bit and not lane.blocked & bit:
                 head = lane.order.first()
                 refused = all(lane.blocked & refusal for refusal in refusals)
-                if head is not None and head.place < bound and not refused:
+                if head is not None and position_of(head) < bound and not refused:
                     admitted.append(lane)
         count = sum([lane.order.count for lane in admitted])
         if count >= enough:
             return count, 0
         return count, sum([entry.message.size for lane in admitted for entry in lane.order.in_memory()])
 
+    def found_above(self, match_class: MatchClass, sequence: int) -> int:
+        """Return how many entries with higher sequences are in lanes that a match class said yes to."""
+        bit = match_class.bit
+        admitted = [lane for lane in self._lanes.values() if lane.evaluated & bit and not lane.blocked & bit]
+        found = [entry for lane in admitted for entry in lane.order.arrived_after(sequence)]
+        return len([entry for entry in found if entry.state == PENDING])
+
     def waits(self, former: int, match_class: MatchClass) -> bool:
         """Say whether something in the lanes was kept from a class by its frontier, which stood at ``former``."""
-        frontier = match_class.frontier
+        frontier = self.frontier_of(match_class)
         for lane in self._lanes.values():
             head = None if lane.blocked & match_class.bit else lane.order.first()
-            if head is not None and former <= head.place < frontier:
+            if head is not None and former <= position_of(head) < frontier:
                 return True
         return False
 
     def bring(self, entry: QueueEntry, admitted: int) -> None:
         """Give an entry that was taken out of the stock its lane. ``admitted``: the classes that said yes to it."""
-        blocked = self._matchers.blocked_below(entry.sequence) & ~admitted
+        blocked = self._matchers.blocked_behind(entry) & ~admitted
         entry.evaluated = admitted | blocked
         entry.blocked = blocked
         self._put(entry, arrival=False)
         self.recount()
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList:
+    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
         """Return the stock; most of what stands in the lanes goes there when it is empty."""
         if self.stock is None:
-            self.stock = TargetList(queue, pages, FifoOrder())
+            self.stock = deep_order(queue, pages, self._ranker.new_order())
+        assert self.stock is not None
         if not self.stock.count:
             self.store(queue.next_sequence, self.stock.keep_messages)
         return self.stock
@@ -224,11 +263,11 @@ class DeepLanes(Lanes):
         movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > self._pinned]
         matchers = self._matchers
         for match_class in matchers.classes():
-            asking = [entry.sequence for entry in movable if not entry.evaluated & match_class.bit]
-            match_class.frontier = min(asking, default=next_sequence)
-        moved = [
-            entry for entry in movable if entry.blocked == entry.evaluated == matchers.blocked_below(entry.sequence)
-        ]
+            frontiers = match_class.frontiers = {level_of(entry): next_sequence for entry in movable}
+            for entry in movable:
+                if not entry.evaluated & match_class.bit:
+                    frontiers[level_of(entry)] = min(frontiers[level_of(entry)], entry.sequence)
+        moved = [entry for entry in movable if entry.blocked == entry.evaluated == matchers.blocked_behind(entry)]
         self._kept = 0 if moved else len(pending)
         if not moved:
             return
@@ -245,7 +284,7 @@ class DeepLanes(Lanes):
                 self._put(entry, arrival=False)
         self.recount()
 
-    def release_all(self) -> TargetList | None:
+    def release_all(self) -> TargetList | PagedLevels | None:
         """Give the stock up with everything that stands in the lanes; ``None`` without one. Nothing has a lane then."""
         stock = self.stock
         if stock is not None:
@@ -267,9 +306,11 @@ class DeepLanes(Lanes):
             return best
         head = stock.first()
         self.recount()
+        if not stock.count:  # all that was read is damaged
+            return best
         if head is None:
-            return best if best is not None and best.place < stock.first_place() else None
-        return best if best is not None and best.place < head.place else head
+            return best if best is not None and position_of(best) < self.first_position() else None
+        return best if best is not None and best < head else head
 
     def reading_refusal(self) -> str:
         """Ask the stock."""
@@ -330,7 +371,7 @@ class DeepLanes(Lanes):
         """Return the sequence of the next entry, whoever may have it, without reading it."""
         best = self.first_in_lanes()
         stock = self.stock
-        if stock is not None and stock.count and (best is None or stock.first_place() < best.place):
+        if stock is not None and stock.count and (best is None or self.first_position() < position_of(best)):
             return stock.first_sequence()
         return 0 if best is None else best.sequence
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core import match_classes
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.entry import DELIVERING, PENDING
+from annulet.core.entry import DELIVERING, PENDING, position_of
 from annulet.core.expiry import expire_later, expire_some, has_expired
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
@@ -151,9 +151,7 @@ def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> b
     if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
         return False
     match_class = queue.matchers.class_of(consumer)
-    if match_class is None or entry.place < match_class.frontier:
-        return False
-    return entry.place >= lanes.stock.first_place()
+    return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)
 
 
 def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
@@ -168,13 +166,13 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     in_lanes = _candidate(lanes, taking)
     in_flight_max = queue.settings.in_flight_max
     while stock.count:
-        if in_lanes is not None and in_lanes.place < stock.first_place():
+        if in_lanes is not None and position_of(in_lanes) < lanes.first_position():
             return consumers
         entry = stock.first()
         lanes.recount()
         if entry is None:  # the disk does not give it now; nobody overtakes it
             return [consumer for consumer in consumers if consumer.required]
-        if in_lanes is not None and in_lanes.place < entry.place:
+        if in_lanes is not None and in_lanes < entry:
             return consumers
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)

@@ -102,6 +102,27 @@ class QueueEntry:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
 
 
+def level_of(entry: QueueEntry) -> int:
+    """Return the level of strict priorities on which an entry stands, 0 where there are none."""
+    rank = entry.rank
+    if rank is None:
+        return 0
+    levels_up: int = rank[0]
+    return -levels_up
+
+
+LEVEL_SPAN: Final = 1 << 48
+"""More than any sequence or place: the distance of two levels of strict priorities among positions."""
+
+
+def position_of(entry: QueueEntry) -> int:
+    """Sort key: the order of dispatch where that is first in, first out, or so on each level of strict priorities.
+
+    The place, and on levels that many times :data:`LEVEL_SPAN` less than the level says.
+    """
+    return entry.place - level_of(entry) * LEVEL_SPAN
+
+
 def sequence_of(entry: QueueEntry) -> int:
     """Sort key: the order of arrival."""
     return entry.sequence

@@ -385,7 +385,7 @@ class Holdings:
 
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on: not everybody may have everything any more."""
-        if groups is None and fairness is None and not self.ranker.ranks:
+        if groups is None and fairness is None and self.ranker.in_turn:
             lanes: Lanes = DeepLanes(self.ranker, self.matchers)
         else:
             lanes = Lanes(self.ranker, groups, fairness)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.fairness import FairKey, Fairness
     from annulet.core.groups import Group, GroupTable
+    from annulet.core.paged_levels import PagedLevels
     from annulet.core.paged_order import TargetList
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
@@ -131,7 +132,7 @@ class Lanes(Order):
             found += lane.order.upcoming(max(1, count // len(lanes)))
         return sorted(found)
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | None:
+    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
         """Return the order that may have rows on disk, made with ``pages`` if need be; ``None`` when none may."""
         del queue, pages
         return None

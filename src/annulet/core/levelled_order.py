@@ -97,6 +97,14 @@ class LevelledOrder(Order):
         """Return the entries that are objects now."""
         return [entry for level in self._occupied() for entry in level.in_memory()]
 
+    def lists(self) -> list[FifoOrder]:
+        """Return the levels that may hold something."""
+        return self._occupied()
+
+    def aside(self) -> list[QueueEntry]:
+        """Ask the levels."""
+        return [entry for level in self._occupied() for entry in level.aside()]
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries, level by level."""
         found: list[QueueEntry] = []

@@ -2,8 +2,10 @@
 
 Each match class walks over the stock once, from the oldest message on, in looks of some hundred messages. What it
 admits goes to the lanes, where its consumers get it in order; the rest stays where it is, and the class's frontier
-moves on, so nothing is ever asked about twice. A class waits while its consumers have no credit or enough was found for
-them: what a selector finds must not fill the memory that paging keeps free.
+moves on, so nothing is ever asked about twice. The stock is a list of areas, each of which has a frontier: a plain
+queue has one, strict priorities one a level, and the walk is on the most important one that has something to look at.
+A class waits while its consumers have no credit or enough was found for them: what a selector finds must not fill the
+memory that paging keeps free.
 
 Order (design S4, ``strict``): a class gets nothing from above its frontier, where older messages may still be found.
 """
@@ -12,11 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deep_lanes import DeepLanes
+from annulet.core.deep_lanes import BEHIND_ALL, DeepLanes
 
 if TYPE_CHECKING:
+    from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.matching import MatchClass
+    from annulet.core.paged_order import TargetList
     from annulet.core.queue import Queue
 
 FOUND_BYTES: Final = 512 << 10
@@ -24,12 +28,14 @@ FOUND_BYTES: Final = 512 << 10
 
 
 class Walk:
-    """One class during one look: how much it may still find, and what it asks."""
+    """One class during one look: where it looks next, how much it may still find, and what it asks."""
 
-    __slots__ = ("bytes", "match_class", "messages")
+    __slots__ = ("area", "bytes", "match_class", "messages", "position")
 
-    def __init__(self, match_class: MatchClass, messages: int, size: int) -> None:
+    def __init__(self, match_class: MatchClass, area: TargetList, position: int, messages: int, size: int) -> None:
         self.match_class = match_class
+        self.area = area
+        self.position = position
         self.messages = messages  # to be found still
         self.bytes = size
 
@@ -46,10 +52,10 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     Returns whether somebody may have something now.
     """
     stock = lanes.stock
-    if stock is None or not stock.count or not _classes_waiting(queue):
+    if stock is None or not stock.count or not _classes_waiting(queue, lanes):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
-    near = [walk for walk in walks if not stock.on_disk_from(walk.match_class.frontier)]
+    near = [walk for walk in walks if not walk.area.on_disk_from(walk.position - walk.area.pages.base)]
     found = False
     if near:  # who is this far does not wait for those who are behind
         found = _look(queue, lanes, near)
@@ -65,14 +71,12 @@ def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
     walks = _walks(queue, lanes)
     if not walks:
         return False, False
-    frontiers = [walk.match_class.frontier for walk in walks]
     found = _look(queue, lanes, _in_turn(queue, walks))
-    moved = frontiers != [walk.match_class.frontier for walk in walks]
-    return found, moved
+    return found, any(walk.position != lanes.frontier_of(walk.match_class) for walk in walks)
 
 
 def remaining(queue: Queue) -> int:
-    """Return how many sequences the class that is furthest behind has before it, of classes with a consumer.
+    """Return how many messages, about, the class that is furthest behind has before it, of classes with a consumer.
 
     0 where nothing stands behind the lanes: then a message is asked about as soon as somebody could take it.
     """
@@ -81,8 +85,35 @@ def remaining(queue: Queue) -> int:
     taking = [consumer for consumer in queue.consumers if consumer.required and not consumer.copies]
     if stock is None or not stock.count or not taking:
         return 0
-    frontiers = [held.frontier for held in map(queue.matchers.class_of, taking) if held is not None]
-    return max(0, queue.next_sequence - max(stock.first_sequence(), min(frontiers)))
+    areas = stock.areas()
+    return max([_remaining_of(held, areas) for held in map(queue.matchers.class_of, taking) if held is not None])
+
+
+def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
+    """Return how many messages a class has before it: no more than there are, and no more than the sequences say."""
+    left = 0
+    for area in areas:
+        first = max(match_class.frontier_on(area.pages.level), area.first_place())
+        left += max(0, min(area.count, area.last_sequence() + 1 - first))
+    return left
+
+
+def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
+    """Say whether a consumer's class has something before it with a sequence up to the last one (0: any).
+
+    And may look at it: of what was found and has higher sequences its consumers may leave as much as a walk waits for.
+    """
+    lanes = queue.lanes
+    match_class = queue.matchers.class_of(consumer)
+    if match_class is None or not isinstance(lanes, DeepLanes) or lanes.stock is None:
+        return False
+    if last_sequence and lanes.found_above(match_class, last_sequence) >= queue.matchers.found_messages:
+        return False
+    for area in lanes.stock.areas():
+        frontier = max(match_class.frontier_on(area.pages.level), area.first_place())
+        if frontier <= area.last_sequence() and (not last_sequence or frontier <= last_sequence):
+            return True
+    return False
 
 
 def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
@@ -96,20 +127,19 @@ def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
     if matchers.looks % 2:
         return walks
     turn = min([walk.match_class.looked for walk in walks])
-    start = min([walk.match_class.frontier for walk in walks if walk.match_class.looked == turn])
-    return [walk for walk in walks if walk.match_class.frontier >= start]
+    start = min([walk.position for walk in walks if walk.match_class.looked == turn])
+    return [walk for walk in walks if walk.position >= start]
 
 
-def _classes_waiting(queue: Queue) -> dict[int, list[int]]:
+def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
     """Return the bits of the classes of those who would take a message now, and have not been shown everything.
 
     With the bits that say what each of these consumers has refused for itself.
     """
-    end = queue.next_sequence
     waiting: dict[int, list[int]] = {}
     for consumer in queue.consumers.in_turn():
         match_class = queue.matchers.class_of(consumer)
-        if match_class is not None and match_class.frontier < end and consumer.ready:
+        if match_class is not None and consumer.ready and lanes.next_area(match_class) is not None:
             waiting.setdefault(match_class.bit, []).append(consumer.refused)
     return waiting
 
@@ -123,12 +153,13 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
         return []
     walks: list[Walk] = []
     enough = queue.matchers.found_messages
-    for bit, refusals in _classes_waiting(queue).items():
+    for bit, refusals in _classes_waiting(queue, lanes).items():
         match_class = queue.matchers.class_with(bit)
         messages, size = lanes.matched(match_class, refusals, enough)
         room = enough - messages
-        if room > 0 and size < FOUND_BYTES:
-            walks.append(Walk(match_class, room, FOUND_BYTES - size))
+        area = lanes.next_area(match_class)
+        if area is not None and room > 0 and size < FOUND_BYTES:
+            walks.append(Walk(match_class, area, lanes.frontier_of(match_class), room, FOUND_BYTES - size))
     return walks
 
 
@@ -137,20 +168,20 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
 
     Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
     """
-    stock = lanes.stock
-    assert stock is not None
-    low = min([walk.match_class.frontier for walk in walks])
-    bound = min([walk.match_class.frontier for walk in walks if walk.match_class.frontier > low], default=0)
-    asking = [walk for walk in walks if walk.match_class.frontier == low]
+    low = min([walk.position for walk in walks])
+    asking = [walk for walk in walks if walk.position == low]
+    area = asking[0].area
+    level = area.pages.level
+    bound = min([walk.position for walk in walks if walk.position > low], default=BEHIND_ALL) - area.pages.base
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
-    entries = stock.look(low, needles if all(needles) else [])
+    entries = area.look(low - area.pages.base, needles if all(needles) else [])
     lanes.recount()
     if entries is None:
         return False
-    end = stock.looked_upto
-    if bound and bound < end:
+    end = area.looked_upto
+    if bound < end:
         end = bound
         entries = [entry for entry in entries if entry.sequence < bound]
     admitted: dict[QueueEntry, int] = {}
@@ -162,14 +193,14 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
                 continue
             admitted[entry] = admitted.get(entry, 0) | match_class.bit
             if not walk.found(entry):
-                match_class.frontier = entry.sequence + 1
+                match_class.frontiers[level] = entry.sequence + 1
                 asking.remove(walk)
         if not asking:
             break
     for walk in asking:
-        walk.match_class.frontier = end
+        walk.match_class.frontiers[level] = end
     if admitted:
-        stock.take_out(list(admitted))
+        area.take_out(list(admitted))
         for entry, bits in admitted.items():
             lanes.bring(entry, bits)
     return bool(admitted) or any(lanes.waits(low, walk.match_class) for walk in asking)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.entry import level_of
 from annulet.core.identifiers import ANNOTATION_PREFIX, HEADER_IDENTIFIERS, lookup_for
 
 if TYPE_CHECKING:
@@ -31,15 +32,15 @@ FOUND_MESSAGES: Final = 256
 class MatchClass:
     """One question about messages: what selector, connection and since, as far as there are any, say together.
 
-    ``frontier``: of what a deep queue keeps behind its lanes (:attr:`annulet.core.lanes.Lanes.stock`) nothing with a
-    lower sequence is for this class.
+    ``frontiers``: of what a deep queue keeps behind its lanes (:attr:`annulet.core.deep_lanes.DeepLanes.stock`) nothing
+    with a lower sequence than that of its level (0 where none is named) is for this class.
     """
 
     __slots__ = (
         "bit",
         "connection",
         "first_sequence",
-        "frontier",
+        "frontiers",
         "left_at",
         "looked",
         "needles",
@@ -56,9 +57,13 @@ class MatchClass:
         self.first_sequence = 0  # ... nor those below this sequence
         self.users = 0  # consumers that ask
         self.left_at = 0  # when the last of them went, milliseconds since 1970
-        self.frontier = 0
+        self.frontiers: dict[int, int] = {}
         self.looked = 0  # which of the looks of the queue's walks was its last
         self.needles = needles_of(selector)
+
+    def frontier_on(self, level: int) -> int:
+        """Return the lowest sequence it was not asked about on a level, which is 0 without priorities."""
+        return self.frontiers.get(level, 0)
 
     def admits(self, entry: QueueEntry) -> bool:
         """Answer for one entry."""
@@ -153,11 +158,12 @@ class Matchers:
         """Return the class that has a bit."""
         return self._by_bit[bit]
 
-    def blocked_below(self, sequence: int) -> int:
-        """Return the bits of the classes whose frontier is above ``sequence``: what stands there is not for them."""
+    def blocked_behind(self, entry: QueueEntry) -> int:
+        """Return the bits of the classes whose frontier is above an entry of the stock: it is not for them."""
         bits = 0
+        level, sequence = level_of(entry), entry.sequence
         for bit, match_class in self._by_bit.items():
-            if match_class.frontier > sequence:
+            if match_class.frontier_on(level) > sequence:
                 bits |= bit
         return bits
 

@@ -6,12 +6,13 @@ FIFO keeps arrivals in a deque; every other order is a heap by rank (:mod:`annul
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED
+from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
@@ -108,6 +109,18 @@ class Order:
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""
         return self.snapshot()
+
+    def lists(self) -> list[FifoOrder]:
+        """Return the lists in which its entries stand by sequence, the most important first; what else it has is
+        :meth:`aside`."""
+        return []
+
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that are objects and that :meth:`FifoOrder.standing` of none of its lists returns."""
+        return self.in_memory()
+
+    def recount(self) -> None:
+        """Count anew after one of its lists changed, which may lose what is damaged at any look."""
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
         """Return those of :meth:`in_memory` with a higher sequence, for who has seen the others."""
@@ -251,6 +264,35 @@ class FifoOrder(Order):
                 break
         return found
 
+    def lists(self) -> list[FifoOrder]:
+        """Return itself."""
+        return [self]
+
+    def has_row(self, sequence: int) -> bool:
+        """Say whether the message of a sequence is a row."""
+        del sequence
+        return False
+
+    def standing(self, sequence: int) -> QueueEntry | None:
+        """Return the pending entry of a sequence if it neither came back nor stands among rows. O(log n)."""
+        return entry_with(self._tail, sequence)
+
+    def aside(self) -> list[QueueEntry]:
+        """Return the entries that came back."""
+        return list(self._returned)
+
+    def detach_returned(self) -> list[QueueEntry]:
+        """Take out and return the entries that came back, in no order."""
+        back = [entry for entry in self._returned if entry.state == PENDING]
+        self._removed -= len(self._returned) - len(back)
+        self._returned = []
+        self.count -= len(back)
+        return back
+
+    def take_out(self, entries: list[QueueEntry]) -> None:
+        """Take out rows that were read: their entries are the queue's from now on."""
+        raise NotImplementedError
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries of both structures by place; of a paged order those of its front."""
         tail = [entry for entry in islice(self._tail, count) if entry.state == PENDING]
@@ -271,6 +313,14 @@ class FifoOrder(Order):
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
         self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
         self._removed = 0
+
+
+def entry_with(entries: deque[QueueEntry], sequence: int) -> QueueEntry | None:
+    """Return the pending entry with a sequence among entries by sequence."""
+    place = bisect_left(entries, sequence, key=sequence_of)
+    if place == len(entries) or entries[place].sequence != sequence or entries[place].state != PENDING:
+        return None
+    return entries[place]
 
 
 def first_of_heap(heap: list[QueueEntry], count: int) -> list[QueueEntry]:

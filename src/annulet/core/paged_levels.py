@@ -19,6 +19,7 @@ from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.order import Order
     from annulet.core.queue import Queue
 
 LEVEL_MESSAGES_LEAST: Final = 64
@@ -40,7 +41,7 @@ class PagedLevels(LevelledOrder):
         self.count = order.count
         self._upto = order._upto
         self._queue = queue
-        self._pages = pages
+        self.pages = pages
 
     # ------------------------------------------------------------------ to disk
 
@@ -59,7 +60,7 @@ class PagedLevels(LevelledOrder):
             level.keep_messages = messages
             level.keep_bytes = size
             moved += level.page_out(durable_record, limit - moved)
-            if moved < limit and level.front_count >= messages + self.level_least:  # what was kept when it was first
+            if moved < limit and level.watermark >= messages + self.level_least:  # what was kept when it was first
                 moved += self._fold_front(level, durable_record, limit - moved)
         return moved
 
@@ -123,8 +124,9 @@ class PagedLevels(LevelledOrder):
         level = self.levels[number]
         if isinstance(level, TargetList):
             return level
-        paged = TargetList(self._queue, self._pages.renewed(), level)
+        paged = TargetList(self._queue, self.pages.renewed(), level)
         paged.rank = (-number,)
+        paged.pages.level = number
         self.levels[number] = paged
         return paged
 
@@ -135,7 +137,24 @@ class PagedLevels(LevelledOrder):
 
     def recount(self) -> None:
         """Count anew after levels changed, which may lose what is damaged at any look."""
-        self.count = sum([level.count for level in self.levels])
+        self.count = sum([level.count for level in self.levels[: self._upto]])
+
+    # ------------------------------------------------------------------ behind lanes
+
+    def areas(self) -> list[TargetList]:
+        """Return the levels that hold something, the most important first, each as one to look at; see
+        :meth:`TargetList.look`."""
+        occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
+        return [self.paged_level(number) for number in occupied]
+
+    def detach_front(self) -> list[QueueEntry]:
+        """Take out and return the entries that came back, in no order.
+
+        No others: the front of a level may be all of it, where only less important levels page.
+        """
+        back = [entry for level in self._occupied() for entry in level.detach_returned()]
+        self.recount()
+        return back
 
     # ------------------------------------------------------------------ everything at once
 
@@ -213,13 +232,17 @@ class PagedLevels(LevelledOrder):
 
     def reading_refusal(self) -> str:
         """Compare what the rows of all levels would take with the memory that is left."""
-        return refusal_for(self.paged_count(), self.paged_bytes(), self._pages.room())
+        return refusal_for(self.paged_count(), self.paged_bytes(), self.pages.room())
 
     # ------------------------------------------------------------------ figures
 
     def page_parts(self) -> list[QueueArea]:
         """Return the pages of all levels."""
         return [pages for level in self.levels for pages in level.page_parts()]
+
+    def pages_behind(self) -> QueueArea | None:
+        """Return the pages of a level that has rows."""
+        return next((pages for pages in self.page_parts() if pages.rows), None)
 
     def paged_count(self) -> int:
         """Return how many rows there are."""
@@ -234,20 +257,8 @@ class PagedLevels(LevelledOrder):
         return max([level.redelivered_upto() for level in self._occupied()], default=0)
 
 
-def paged_levels_of(queue: Queue, pages: QueueArea) -> PagedLevels | None:
-    """Return the order of a queue with strict priorities that may page, made of its own with ``pages`` if need be."""
-    order = queue.order
-    if isinstance(order, PagedLevels):
-        return order if pageable(queue) else None
-    if not isinstance(order, LevelledOrder) or not pageable(queue):
-        return None
-    paged = PagedLevels(queue, pages, order)
-    queue.order = paged
-    return paged
-
-
-def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | None:
-    """Return the order of a queue that may page, made of its plain one with ``pages`` if need be; else ``None``.
+def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
+    """Return the order of a queue that may page, made of its own with ``pages`` if need be; else ``None``.
 
     Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
     """
@@ -256,10 +267,16 @@ def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | None:
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
     order = queue.order
-    if isinstance(order, TargetList):
+    if isinstance(order, (TargetList, PagedLevels)):
         return order
-    if not isinstance(order, FifoOrder):
-        return None
-    paged = TargetList(queue, pages, order)
-    queue.order = paged
+    paged = deep_order(queue, pages, order)
+    if paged is not None:
+        queue.order = paged
     return paged
+
+
+def deep_order(queue: Queue, pages: QueueArea, order: Order) -> TargetList | PagedLevels | None:
+    """Return an order with the entries of another whose middle may be on disk; ``None`` where there is none such."""
+    if isinstance(order, LevelledOrder):
+        return PagedLevels(queue, pages, order)
+    return TargetList(queue, pages, order) if isinstance(order, FifoOrder) else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.reasons import RemovalReason
 
@@ -87,6 +87,10 @@ class TargetList(FifoOrder):
                 return head
             if not self._advance(insist=False):
                 return None
+
+    def areas(self) -> list[TargetList]:
+        """Return itself if there is something: the only one of what is in the order."""
+        return [self] if self.count else []
 
     def place_behind_front(self) -> int:
         """Return the place of the first row or of what follows it; some are on disk."""
@@ -192,12 +196,19 @@ class TargetList(FifoOrder):
 
     def detach_front(self) -> list[QueueEntry]:
         """Take out and return all entries that stand before the rows or came back, in no order."""
-        front = [entry for entry in [*self._returned, *self._tail] if entry.state == PENDING]
-        self._removed -= len(self._returned) + len(self._tail) - len(front)
-        self._returned = []
+        front = [entry for entry in self._tail if entry.state == PENDING]
+        self._removed -= len(self._tail) - len(front)
         self._tail = deque()
         self.count -= len(front)
-        return front
+        return [*front, *self.detach_returned()]
+
+    def last_sequence(self) -> int:
+        """Return a sequence that nothing here is above, but for what came back; something is there."""
+        if self._pending_cache:
+            return self._pending_cache[-1].sequence
+        if self.pages.items:
+            return self.pages.last_sequence()
+        return self._tail[-1].sequence if self._tail else 0
 
     def on_disk_from(self, sequence: int) -> bool:
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
@@ -220,6 +231,8 @@ class TargetList(FifoOrder):
             self.looked_upto = pages.looked_upto
             if found is None:
                 return None
+            for entry in found:
+                entry.rank = self.rank
             return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
         if late and sequence <= late[-1].sequence:
             return self._look_at(late, sequence)
@@ -258,11 +271,7 @@ class TargetList(FifoOrder):
 
     def standing(self, sequence: int) -> QueueEntry | None:
         """Return the pending entry of a sequence if it is at the front or late."""
-        for entries in (self._tail, self._pending_cache):
-            place = bisect_left(entries, sequence, key=sequence_of)
-            if place < len(entries) and entries[place].sequence == sequence and entries[place].state == PENDING:
-                return entries[place]
-        return None
+        return entry_with(self._tail, sequence) or entry_with(self._pending_cache, sequence)
 
     def aside(self) -> list[QueueEntry]:
         """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""
@@ -304,7 +313,7 @@ class TargetList(FifoOrder):
 
     @property
     def watermark(self) -> int:
-        """How many entries stand at the front; what comes behind them is on disk or pending."""
+        """How many entries stand at the front, removed ones among them; what comes behind is on disk or pending."""
         return len(self._tail)
 
     @property
@@ -315,11 +324,6 @@ class TargetList(FifoOrder):
     def page_parts(self) -> list[QueueArea]:
         """Return the pages."""
         return [self.pages]
-
-    @property
-    def front_count(self) -> int:
-        """How many entries stand at the front, removed ones perhaps among them."""
-        return len(self._tail)
 
     def pages_behind(self) -> QueueArea | None:
         """Return the pages when there are rows in them."""

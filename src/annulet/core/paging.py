@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.entry import PENDING
-from annulet.core.levelled_order import LevelledOrder
+from annulet.core.entry import LEVEL_SPAN, PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +31,7 @@ class RowWalk:
 
     def __init__(self) -> None:
         self.sequence = 0
+        self.base = 0  # with it a sequence is a position, see annulet.core.entry.position_of; 0 for walks by sequence
         self.passed = 0  # rows before that one, those included whose messages have left the queue
         self.damaged: list[int] = []  # sequences of those the last read found to be damaged
         self.settled: list[int] = []  # sequences of those it passed over, as the queue is done with their records
@@ -59,6 +59,13 @@ class RowView:
         """
         raise NotImplementedError
 
+    def walk_in_order(self, first: int, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk in order of dispatch over those with a sequence from ``first``; ``chosen`` as in :meth:`walk`.
+
+        The entries have their ranks.
+        """
+        return self.walk(first, -1, chosen)
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueArea:
@@ -68,6 +75,7 @@ class QueueArea:
     """
 
     def __init__(self) -> None:
+        self.level = 0  # of strict priorities: on which level all of it stands
         self.items = 0
         self.rows = 0
         self.bytes = 0
@@ -75,6 +83,11 @@ class QueueArea:
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
+
+    @property
+    def base(self) -> int:
+        """What a sequence of it is a position with; see :func:`annulet.core.entry.position_of`."""
+        return -self.level * LEVEL_SPAN
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Take in the next entries; those with a 1 in ``kept`` as objects, of the others only a row.
@@ -223,14 +236,14 @@ def pageable(queue: Queue) -> bool:
 
     That is first in, first out, or so on each level of strict priorities.
 
-    Selectors may: what is on disk of a queue that has some stands behind its lanes, see :mod:`match_classes`.
+    So may one with selectors: what is on disk stands behind its lanes, see :mod:`match_classes`.
     """
     limits = queue.limits
     return (
         queue.queue_id != 0
         and not queue.deleted
         and (queue.lanes is None or queue.lanes.plain)
-        and (not queue.ranker.ranks or (queue.lanes is None and isinstance(queue.order, LevelledOrder)))
+        and queue.ranker.in_turn
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())

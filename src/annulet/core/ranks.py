@@ -69,6 +69,7 @@ class Ranker:
 
     due_first = False  # what falls due stands before the backlog of its rank
     ranks = True  # entries have ranks
+    in_turn = False  # what arrives later stands behind all that is there, on its level where there are several
 
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:
         """Set the rank of an entry that becomes pending for the first time; ``due``: it comes from the schedule."""
@@ -90,6 +91,7 @@ class FifoRanker(Ranker):
 
     due_first = True
     ranks = False
+    in_turn = True
 
     def new_list(self) -> Order:
         """Return an empty order."""
@@ -100,6 +102,7 @@ class StrictRanker(Ranker):
     """Higher level first, FIFO inside."""
 
     due_first = True
+    in_turn = True
 
     def __init__(self, levels: PriorityLevels) -> None:
         self._ranks: list[Rank] = [(-level,) for level in range(levels.count)]  # shared by all entries of a level

@@ -11,19 +11,11 @@ from typing import TYPE_CHECKING
 from annulet.core.browsing import may_be_noted_as_row
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import REMOVED
-from annulet.core.paged_order import TargetList
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.order import FifoOrder
     from annulet.core.queue import Queue
-
-
-def line_of(queue: Queue) -> TargetList | None:
-    """Return the order of a queue whose middle may be on disk, wherever it stands; ``None`` when there is none."""
-    order = queue.order
-    if isinstance(order, DeepLanes):
-        return order.stock
-    return order if isinstance(order, TargetList) else None
 
 
 class Reach:
@@ -45,15 +37,13 @@ class Reach:
             return None
         if not may_be_noted_as_row(shown):  # it cannot have become a row
             return None if shown.state == REMOVED else shown
-        line = line_of(self._queue)
-        if line is not None and line.has_row(shown.sequence):
-            return shown
-        return self.find(shown.sequence)
+        return self.find(shown.sequence) if self._list_with_row(shown.sequence) is None else shown
 
     def find(self, sequence: int) -> QueueEntry | None:
         """Return the queue's entry with a sequence, if it is one that could have been a row and is not now."""
-        line = line_of(self._queue)
-        found = None if line is None else line.standing(sequence)
+        found = None
+        for standing in self._queue.order.lists():
+            found = found or standing.standing(sequence)
         if found is None:
             self._forget_stored()
             found = self._aside.get(sequence)
@@ -63,15 +53,19 @@ class Reach:
 
     def claim(self, entry: QueueEntry) -> None:
         """Make the queue's own what :meth:`own` returned just now, if it is a row: pending, at its place."""
-        line = line_of(self._queue)
-        if line is None or not may_be_noted_as_row(entry) or not line.has_row(entry.sequence):
+        standing = self._list_with_row(entry.sequence) if may_be_noted_as_row(entry) else None
+        if standing is None:
             return
-        line.take_out([entry])
+        standing.take_out([entry])
         order = self._queue.order
+        order.recount()
         if isinstance(order, DeepLanes):
             order.bring(entry, 0)
         else:
-            line.reinsert(entry)
+            order.reinsert(entry)
+
+    def _list_with_row(self, sequence: int) -> FifoOrder | None:
+        return next((standing for standing in self._queue.order.lists() if standing.has_row(sequence)), None)
 
     def _forget_stored(self) -> None:
         """Note nothing any more when what stood in lanes may have become rows, and those other entries."""
@@ -84,17 +78,16 @@ class Reach:
     def _is_outdated(self) -> bool:
         """Note anew what is aside, if anything may have moved there since; say whether it was done."""
         queue = self._queue
-        counters, order, line = queue.counters, queue.order, line_of(queue)
+        counters, order = queue.counters, queue.order
         at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
-        if line is not None:  # into lanes and out of them they go without a delivery
-            at += (line.count, line.front_count, len(line._returned))
+        for standing in order.lists():  # into lanes and out of them they go without a delivery
+            at += (standing.count, len(standing._tail), len(standing._returned))
         if at == self._noted_at:
             return False
         self._noted_at = at
-        aside = order.aside() if isinstance(order, (DeepLanes, TargetList)) else order.in_memory()
         self._aside = {
             entry.sequence: entry
-            for entry in [*aside, *queue.delivering, *queue.schedule.entries()]
+            for entry in [*order.aside(), *queue.delivering, *queue.schedule.entries()]
             if entry.state != REMOVED
         }
         return True

@@ -68,6 +68,17 @@ class MessageReader(Protocol):
         """Have these read ahead."""
 
 
+def read_singly(reader: MessageReader, records: Sequence[int]) -> list[StoredMessage | None]:
+    """Return the messages that can be read of some that could not be read together."""
+    found: list[StoredMessage | None] = []
+    for record in records:
+        try:
+            found.append(reader.read([record])[0])
+        except OSError:  # the caller says what is missing, and why
+            found.append(None)
+    return found
+
+
 def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None]) -> tuple[list[QueueEntry], int]:
     """Return what :func:`entries_of` does for rows that are all alike: no entry kept, every origin whole."""
     entries = [

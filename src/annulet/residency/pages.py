@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from annulet.core.entry import sequence_of
 from annulet.core.paging import QueueArea
 from annulet.core.row_expiry import NEVER
-from annulet.residency.loader import entries_of, plain_entries_of, unread_entries_of, with_needles
+from annulet.residency.loader import entries_of, plain_entries_of, read_singly, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.row_times import RowTimes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from annulet.core.paging import RowView
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
-    from annulet.residency.loader import MessageReader, StoredMessage
+    from annulet.residency.loader import MessageReader
     from annulet.residency.rows import Rows
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,6 @@ PREFETCH_LOADS: Final = 4
 
 ATTEMPTS_MAX: Final = 40
 """Times a read that the disk refuses is tried before its rows are given up: 10 s of the broker's ticks."""
-
 
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 """Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
@@ -70,6 +69,7 @@ class StoredQueueArea(QueueArea):
         self._figures = figures
         self._pages: deque[Page] = deque()
         self._times = RowTimes(queue)
+        self._ends_wait = False  # while stalled: those that expire have to be read
         self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
         self._looked_ahead = 0  # the same of looks
@@ -197,7 +197,9 @@ class StoredQueueArea(QueueArea):
 
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
-        return StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area = StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area.level = self.level
+        return area
 
     def record_bounds(self) -> tuple[int, int]:
         """Ask every page."""
@@ -221,7 +223,8 @@ class StoredQueueArea(QueueArea):
 
     def first_expiry(self, now: int) -> tuple[int, int]:
         """Ask who knows the times of all pages."""
-        return NEVER if self.stalled or not self.rows else self._times.first(now)
+        waits = self.stalled and self._ends_wait
+        return NEVER if waits or not self.rows else self._times.first(now)
 
     def retime(self) -> None:
         """Ask every page for what it knows, which is little work."""
@@ -250,9 +253,10 @@ class StoredQueueArea(QueueArea):
         return expired
 
     def _read_expired(self, page: Page, rows: Rows) -> list[QueueEntry]:
-        """Take rows with all there is to know of them; none when the disk refuses."""
+        """Take rows with all there is to know of them; none when the disk refuses, until the next retry."""
         facts = page.facts
-        found = self._read(rows, rows.records, insist=False)
+        found = None if self.stalled else self._read(rows, rows.records, insist=False)
+        self._ends_wait = found is None
         if found is None or facts is None:
             return []
         size = sum([facts.of(sequence)[1] for sequence in rows.sequences])
@@ -459,28 +463,18 @@ class StoredQueueArea(QueueArea):
             if not insist and (self._attempts < ATTEMPTS_MAX or error.errno in SCARCE):
                 self.stalled = True
                 return None
-            found = entries_of(queue, rows, self._read_singly(records, error))
+            stored = read_singly(self._reader, records)
+            logger.error(  # noqa: TRY400 - the text says it all
+                "queue %s: %d messages from %d on cannot be read and wait in the log for the next start: %s",
+                queue.name,
+                stored.count(None),
+                self.first_sequence(),
+                error,
+            )
+            found = entries_of(queue, rows, stored)
         self._attempts = 0
         self.stalled = False
         return found
-
-    def _read_singly(self, records: Sequence[int], error: OSError) -> Sequence[StoredMessage | None]:
-        """Read what can be read, and say what cannot."""
-        stored = [self._read_one(record) for record in records]
-        logger.error(
-            "queue %s: %d messages from %d on cannot be read and wait in the log for the next start: %s",
-            self._queue.name,
-            sum([found is None for found in stored]),
-            self.first_sequence(),
-            error,
-        )
-        return stored
-
-    def _read_one(self, record: int) -> StoredMessage | None:
-        try:
-            return self._reader.read([record])[0]
-        except OSError:
-            return None
 
     def _prefetch(self) -> None:
         self._asked_for = PREFETCH_LOADS

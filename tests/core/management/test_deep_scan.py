@@ -25,7 +25,7 @@ from annulet.core.management.deep_scan import DeepScan
 from annulet.core.management.operation import DISK_REFUSES, REFUSED_MILLISECONDS, STOPPED
 from annulet.core.message import Message
 from annulet.core.order import COMPACTION_MINIMUM
-from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.revision import revise_delivering
@@ -57,9 +57,10 @@ class StoringEffects(AuditingEffects):
 
 
 class Site:
-    """A durable queue with another beside it. ``deep``: nearly all of it is on disk only."""
+    """A durable queue with another beside it. ``deep``: nearly all of it is on disk only; ``levels``: of three."""
 
-    def __init__(self, *, deep: bool, keep: int = 2) -> None:
+    def __init__(self, *, deep: bool, keep: int = 2, levels: bool = False) -> None:
+        self.levels = levels
         self.effects = StoringEffects()
         self.disk = self.effects.disk
         self.host = VirtualHost("/", self.effects)
@@ -71,12 +72,14 @@ class Site:
         self.held: list[QueueEntry] = []
 
     def _declare(self, name: str, queue_id: int) -> Queue:
-        return self.host.declare_queue(name, durable=True, auto_delete=False, owner=None, now=NOW, queue_id=queue_id)
+        arguments = {"x-priorities": 10} if self.levels else {}
+        return self.host.declare_queue(name, durable=True, now=NOW, queue_id=queue_id, arguments=arguments)
 
     def send(self, count: int, *, durable: bool = True, **options: Any) -> None:
         for _ in range(count):
             number = self.queue.next_sequence
-            message = make_message(b"%03d" % number, durable=durable, n=number % 3, **options)
+            priority = (4, 7, 2)[number // 2 % 3]
+            message = make_message(b"%03d" % number, durable=durable, priority=priority, n=number % 3, **options)
             self.host.publish(message, self.host.route("", "q"), NOW)
 
     def page_out(self) -> None:
@@ -84,6 +87,8 @@ class Site:
             order = paged_order_of(self.queue, self.pages)
             assert order is not None
             order.keep_messages = self.keep
+            if isinstance(order, PagedLevels):
+                order.level_least = 1
             order.page_out(1 << 60, 1 << 20)
 
     def take(self, count: int) -> None:
@@ -188,11 +193,12 @@ def happen(site: Site, operation: Operation | None, event: str, number: int) -> 
     SELECTIONS,
     st.lists(EVENTS, max_size=12),
     st.lists(EVENTS, max_size=12),
+    st.booleans(),
 )
 def test_depth_changes_nothing(
-    kind: str, selected: dict[str, Any], before: list[tuple[str, int]], events: list[tuple[str, int]]
+    kind: str, selected: dict[str, Any], before: list[tuple[str, int]], events: list[tuple[str, int]], levels: bool
 ) -> None:
-    sites = [Site(deep=False), Site(deep=True)]
+    sites = [Site(deep=False, levels=levels), Site(deep=True, levels=levels)]
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages_module, "LOAD_MESSAGES", 3)
@@ -235,6 +241,15 @@ def test_what_is_not_changed_stays_on_disk(kind: str) -> None:
     assert [int(entry.message.body) for entry in site.other.order.entries()] == (
         list(range(1, 41, 3)) if kind == "copy" else []
     )
+
+
+def test_levels_are_met_in_order_of_dispatch_and_what_is_not_changed_stays_on_disk() -> None:
+    site = deep_site(levels=True)
+    operation = began(site, "move", select(selector="n = 1", limit=5))
+    run(operation, budget=7)
+    by_rank = sorted(range(1, 41, 3), key=lambda number: (-(4, 7, 2)[number // 2 % 3], number))
+    assert list(operation.ids) == by_rank[:5]
+    assert (site.queue.order.count, site.queue.order.paged_count()) == (35, 35 - site.keep)
 
 
 def test_only_the_rows_of_the_ids_that_were_named_are_read() -> None:

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from annulet.core.levelled_order import LevelledOrder
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.message import Message, Origin
-from annulet.core.order import FifoOrder
-from annulet.core.paged_levels import paged_levels_of, paged_order_of
-from annulet.core.paged_order import TargetList
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
@@ -108,20 +106,15 @@ class PagedRunner(Runner):
             self.asking = self.asking or more
         super().compare()
         order = self.queue.order
-        plain = order.levels if isinstance(order, LevelledOrder) else [order]
-        if not all(isinstance(level, FifoOrder) for level in plain):
-            return
-        for level in plain:
-            level.pinned = 0  # the comparison keeps none of the entries it was given
-        pages = (
-            order.pages if isinstance(order, TargetList) else pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
-        )
-        levels = paged_levels_of(self.queue, pages)
-        paged = paged_order_of(self.queue, pages) if levels is None else levels
+        for standing in order.lists():
+            standing.pinned = 0  # the comparison keeps none of the entries it was given
+        if isinstance(order, DeepLanes):
+            order._pinned = order._kept = 0
+        paged = paged_order_of(self.queue, pages_of(self.queue, self.disk, ask_turn=self.ask_turn))
         if paged is not None:
             paged.keep_messages = 0
-            if levels is not None:
-                levels.level_least = 1
+            if isinstance(paged, PagedLevels):
+                paged.level_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 

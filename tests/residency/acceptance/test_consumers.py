@@ -85,6 +85,33 @@ async def some_come_and_some_go(
     await consumer.refuse(back)
 
 
+async def test_a5_a8_selectors_and_browsers_find_all_on_levels_that_are_on_disk(deep: Deep) -> None:
+    """Most important first, and nothing but what matches comes into memory."""
+    await deep.declare("levels", x_max_priority=9)
+    order = []
+    for priority in (5, 1, 8):
+        numbers = range(len(order), len(order) + 700)
+        await deep.publish(numbers[:-3], "levels", priority=priority, shard="other")
+        await deep.publish(numbers[-3:], "levels", priority=priority, shard="match")
+        order += [(-priority, number) for number in numbers]
+    expected = [number for _, number in sorted(order)]
+    matching = [number for number in expected if number % 700 >= 697]
+    paged = deep.queue("levels").order.paged_count()
+    assert paged > 1000
+    browser = await deep.consumer("levels", 3000, x_browse="snapshot")
+    assert await browser.all(2100) == expected
+    await browser.leave()
+    consumer = await deep.consumer("levels", 3000, x_selector="shard = 'match'")
+    assert await consumer.all(9) == matching
+    assert deep.queue("levels").order.paged_count() >= paged - 9
+    await deep.publish([2100], "levels", priority=9, shard="match")
+    assert await consumer.all(1) == [2100]
+    await deep.settled()
+    await consumer.acknowledge_all()
+    await consumer.leave()
+    assert await deep.drained("levels") == [number for number in expected if number not in set(matching)]
+
+
 async def test_a7_what_a_killed_consumer_held_comes_again_in_order_and_marked(deep: Deep) -> None:
     await deep.publish(range(COUNT))
     held = COUNT - 500

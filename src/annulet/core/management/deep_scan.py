@@ -10,11 +10,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.browsing import may_be_noted_as_row
-from annulet.core.entry import PENDING, sequence_of
+from annulet.core.entry import PENDING, position_of, sequence_of
 from annulet.core.management.scan import Scan
-from annulet.core.reaching import Reach, line_of
+from annulet.core.reaching import Reach
+from annulet.core.row_views import view_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.entry import QueueEntry
     from annulet.core.paging import QueueArea, RowWalk
     from annulet.core.queue import Queue
@@ -36,7 +39,7 @@ class DeepView:
         # what is not in the log yet is arriving: it would be lost from sight if it became a row
         lasting = [entry for entry in there if not entry.message.durable or entry.message.record]
         self.objects = [entry for entry in lasting if not may_be_noted_as_row(entry)]
-        self.rows = pages.snapshot([entry for entry in lasting if may_be_noted_as_row(entry)])
+        self.rows = view_of(queue, pages, [entry for entry in lasting if may_be_noted_as_row(entry)])
 
     def first_sequence(self) -> int:
         """Return the lowest sequence of what it shows, 0 when that is nothing."""
@@ -50,27 +53,33 @@ class DeepView:
         ``chosen``: no others are met than those with these sequences; ``None`` for all.
         """
         objects = [entry for entry in self.objects if chosen is None or entry.sequence in chosen]
-        walk = self.rows.walk(0, -1, None if chosen is None else sorted(chosen))
-        return DeepScan(self, deque((entry.place, entry) for entry in sorted(objects)), walk, scheduled=scheduled)
+        walk = self.rows.walk_in_order(0, None if chosen is None else sorted(chosen))
+        return DeepScan(self, objects, walk, position_of, scheduled=scheduled)
 
     def by_sequence(self, after: int, upto: int) -> DeepScan:
         """Walk over those with a sequence above ``after`` up to ``upto``."""
-        objects = sorted([entry for entry in self.objects if after < entry.sequence <= upto], key=sequence_of)
-        walk = self.rows.walk(after + 1, upto)
-        return DeepScan(self, deque((entry.sequence, entry) for entry in objects), walk, scheduled=False)
+        objects = [entry for entry in self.objects if after < entry.sequence <= upto]
+        return DeepScan(self, objects, self.rows.walk(after + 1, upto), sequence_of, scheduled=False)
 
 
 class DeepScan(Scan):
-    """The ``objects``, each with its place among the rows, and the rows, made entries for the look; then the scheduled
+    """The ``objects`` among the rows, both by ``place_of``, and the rows made entries for the look; then the scheduled
     ones by time. Nothing of it is in memory longer than a slice."""
 
     def __init__(
-        self, view: DeepView, objects: deque[tuple[int, QueueEntry]], walk: RowWalk, *, scheduled: bool
+        self,
+        view: DeepView,
+        objects: list[QueueEntry],
+        walk: RowWalk,
+        place_of: Callable[[QueueEntry], int],
+        *,
+        scheduled: bool,
     ) -> None:
         super().__init__(view.queue, pending=False, scheduled=scheduled)
         self.size += view.size
         self._reach = Reach(view.queue)
-        self._objects = objects
+        self._objects = deque(sorted(objects, key=place_of))
+        self._place_of = place_of
         self._rows = walk
         self._accounted = 0  # rows it passed that were met or counted as gone; not those before a read that failed
         self._read: deque[QueueEntry] = deque()
@@ -104,14 +113,15 @@ class DeepScan(Scan):
         """What follows is a row that has to be read first."""
         if self._read or not self._rows.sequence or self._released:
             return False
-        return not self._objects or self._objects[0][0] > self._rows.sequence
+        return not self._objects or self._place_of(self._objects[0]) > self._rows.base + self._rows.sequence
 
     def following(self) -> QueueEntry | None:
         """Return the next entry; ask :meth:`own` what became of it meanwhile."""
-        if self._read and (not self._objects or self._read[0].sequence < self._objects[0][0]):
+        place_of = self._place_of
+        if self._read and (not self._objects or place_of(self._read[0]) < place_of(self._objects[0])):
             return self._read.popleft()
         if self._objects:
-            return self._objects.popleft()[1]
+            return self._objects.popleft()
         return super().following()
 
     def own(self, entry: QueueEntry) -> QueueEntry | None:
@@ -136,9 +146,9 @@ def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[i
 
     Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits.
     """
-    line = line_of(queue)
-    if pending and line is not None and line.pages.rows:
-        return DeepView(queue, line.pages).by_place(scheduled=scheduled, chosen=chosen)
+    pages = queue.order.pages_behind()
+    if pending and pages is not None:
+        return DeepView(queue, pages).by_place(scheduled=scheduled, chosen=chosen)
     if pending:
         queue.require_in_memory(reader)
     return Scan(queue, pending=pending, scheduled=scheduled)

@@ -1,0 +1,140 @@
+"""Rows of a queue as one view, by sequence or in order of dispatch, where every level of strict priorities has its own.
+
+A queue of first in, first out has one area of rows, and its view is that of the area.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from annulet.core.entry import LEVEL_SPAN, level_of
+from annulet.core.paging import RowView, RowWalk
+
+if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
+    from annulet.core.paging import QueueArea
+    from annulet.core.queue import Queue
+
+
+def view_of(queue: Queue, pages: QueueArea, entries: list[QueueEntry]) -> RowView:
+    """Return a view of all rows of a queue and of the stored messages of ``entries``; see :meth:`QueueArea.snapshot`.
+
+    ``pages``: any of the queue, now or before: ``entries`` where it has no rows get their like.
+    """
+    parts = {part.level: part for part in queue.order.page_parts()}
+    noted: dict[int, list[QueueEntry]] = {level: [] for level, part in parts.items() if part.items}
+    for entry in entries:
+        noted.setdefault(level_of(entry), []).append(entry)
+    views: list[tuple[int, RowView]] = []
+    for level in sorted(noted, reverse=True):
+        part = parts.get(level)
+        views.append((level, (pages.renewed() if part is None else part).snapshot(noted[level])))
+    if queue.ranker.ranks:
+        return LevelsView(views)
+    return views[0][1] if views else pages.renewed().snapshot([])
+
+
+class LevelsView(RowView):
+    """The views of several levels, each with its number, the most important first."""
+
+    def __init__(self, views: list[tuple[int, RowView]]) -> None:
+        self._views = views
+
+    def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk over all levels by sequence."""
+        return MergedWalk([view.walk(first, last, chosen) for _, view in self._views])
+
+    def walk_in_order(self, first: int, chosen: list[int] | None = None) -> RowWalk:
+        """Return a walk over one level after the other."""
+        return LevelsWalk([(level, view.walk(first, -1, chosen)) for level, view in self._views])
+
+
+class LevelsWalk(RowWalk):
+    """The walks of several levels, each with its number, one after the other."""
+
+    def __init__(self, walks: list[tuple[int, RowWalk]]) -> None:
+        super().__init__()
+        self._walks = deque(walks)
+        self._last: RowWalk | None = None  # what was read last is from here
+        self._passed_before = 0  # of levels that are done
+        self._tell()
+
+    def following(self) -> list[QueueEntry] | None:
+        """Read of the first level that has some left."""
+        level, walk = self._walks[0]
+        found = walk.following()
+        self._last = walk
+        self.passed = self._passed_before + walk.passed
+        if found is not None:
+            self.damaged, self.settled = walk.damaged, walk.settled
+            for entry in found:
+                entry.rank = (-level,)
+        self._tell()
+        return found
+
+    def holds(self, entry: QueueEntry) -> bool:
+        """Ask the walk that was read last: all ask the same log."""
+        return self._last is not None and self._last.holds(entry)
+
+    def _tell(self) -> None:
+        """Say which is the next."""
+        walks = self._walks
+        while walks and not walks[0][1].sequence:
+            self._passed_before += walks.popleft()[1].passed
+        self.sequence = self.base = 0
+        if walks:
+            level, walk = walks[0]
+            self.sequence, self.base = walk.sequence, -level * LEVEL_SPAN
+
+
+class MergedWalk(RowWalk):
+    """Several walks as one, by ascending sequence."""
+
+    def __init__(self, walks: list[RowWalk]) -> None:
+        super().__init__()
+        self._walks = walks
+        self._settled: list[int] = []  # what the walks passed over behind what was returned
+        self._parts: list[tuple[RowWalk, deque[QueueEntry]]] = [(walk, deque()) for walk in walks]
+        self._tell()
+
+    def following(self) -> list[QueueEntry] | None:
+        """Read of the walk that is behind the others, if need be, and return what comes before the next to be read."""
+        self.damaged = []
+        walk, read = min(self._parts, key=_next_of)
+        if not read:
+            rows = walk.following()
+            if rows is None:
+                self._tell()
+                return None
+            self.damaged = walk.damaged
+            self._settled += walk.settled
+            read.extend(rows)
+        found: list[QueueEntry] = []
+        while True:
+            self._parts = [part for part in self._parts if part[1] or part[0].sequence]
+            if not self._parts:
+                break
+            _, read = min(self._parts, key=_next_of)
+            if not read:
+                break
+            found.append(read.popleft())
+        self._tell()
+        self.settled = [sequence for sequence in self._settled if not 0 < self.sequence < sequence]
+        self._settled = [sequence for sequence in self._settled if 0 < self.sequence < sequence]
+        return found
+
+    def holds(self, entry: QueueEntry) -> bool:
+        """Ask any: all ask the same log."""
+        return self._walks[0].holds(entry)
+
+    def _tell(self) -> None:
+        """Say which is the next."""
+        self._parts = [part for part in self._parts if part[1] or part[0].sequence]
+        self.sequence = min([_next_of(part) for part in self._parts], default=0)
+        self.passed = sum([walk.passed for walk in self._walks]) - sum([len(read) for _, read in self._parts])
+
+
+def _next_of(part: tuple[RowWalk, deque[QueueEntry]]) -> int:
+    walk, read = part
+    return read[0].sequence if read else walk.sequence
