@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from annulet.core.matching import MatchClass
     from annulet.core.queue import Queue
 
+LOOK_MESSAGES: Final = 256
+"""Messages of one look at most: what one read of rows brings."""
+
 FOUND_BYTES: Final = 512 << 10
 """Body bytes of these, but for the last look: with all 64 classes a queue remembers, 32 MiB (design S6)."""
 
@@ -52,21 +55,23 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     near = [walk for walk in walks if not stock.on_disk_from(walk.match_class.frontier)]
     found = False
     if near:  # who is this far does not wait for those who are behind
-        found = _look(queue, lanes, near)
+        found = _look(queue, lanes, near, LOOK_MESSAGES)
         walks = _walks(queue, lanes)
     if walks:
         stock.pages.ask_turn()
     return found
 
 
-def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
-    """Look at the next few messages for one class and all that are as far. Returns whether somebody may have something
-    now, and whether there is more to look at now."""
+def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
+    """Look at the next few ``messages``, at most, for one class and all that are as far.
+
+    Returns whether somebody may have something now, and whether there is more to look at now.
+    """
     walks = _walks(queue, lanes)
     if not walks:
         return False, False
     frontiers = [walk.match_class.frontier for walk in walks]
-    found = _look(queue, lanes, _in_turn(queue, walks))
+    found = _look(queue, lanes, _in_turn(queue, walks), messages)
     moved = frontiers != [walk.match_class.frontier for walk in walks]
     return found, moved
 
@@ -132,7 +137,7 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
     return walks
 
 
-def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
+def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
     """Look once, for those of these classes that are furthest behind, as far as the next one.
 
     Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
@@ -145,7 +150,7 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
-    entries = stock.look(low, needles if all(needles) else [])
+    entries = stock.look(low, needles if all(needles) else [], messages)
     lanes.recount()
     if entries is None:
         return False

@@ -203,8 +203,10 @@ class TargetList(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
+
+        At most so many ``messages``.
 
         With ``needles`` those may be missing that are on disk and lack something of each of them.
 
@@ -213,22 +215,22 @@ class TargetList(FifoOrder):
         """
         tail, late, pages = self._tail, self._pending_cache, self.pages
         if tail and sequence <= tail[-1].sequence:
-            return self._look_at(tail, sequence)
+            return self._look_at(tail, sequence, messages)
         if pages.items and sequence <= pages.last_sequence():
-            found = pages.look(sequence, needles)
+            found = pages.look(sequence, needles, messages)
             self._note_lost()
             self.looked_upto = pages.looked_upto
             if found is None:
                 return None
             return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
         if late and sequence <= late[-1].sequence:
-            return self._look_at(late, sequence)
+            return self._look_at(late, sequence, messages)
         self.looked_upto = self._queue.next_sequence
         return []
 
-    def _look_at(self, entries: deque[QueueEntry], sequence: int) -> list[QueueEntry]:
+    def _look_at(self, entries: deque[QueueEntry], sequence: int, messages: int) -> list[QueueEntry]:
         start = bisect_left(entries, sequence, key=sequence_of)
-        end = min(start + self.look_entries, len(entries))
+        end = min(start + min(messages, self.look_entries), len(entries))
         found = [entries[index] for index in range(start, end)]  # an arrival is found from its end, among many
         self.looked_upto = found[-1].sequence + 1
         return [entry for entry in found if entry.state == PENDING]

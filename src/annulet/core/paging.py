@@ -169,10 +169,10 @@ class QueueArea:
         """Return the highest sequence an item ever had; there is one."""
         raise NotImplementedError
 
-    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
         """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
 
-        Left out may be rows whose header lacks something of each of the ``needles``, where its texts are verbatim.
+        At most so many ``messages``. Left out may be rows whose header lacks something of each of the ``needles``, where its texts are verbatim.
 
         What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
         nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.
