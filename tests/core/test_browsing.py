@@ -60,7 +60,7 @@ class Browsing(RuleBasedStateMachine):
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
         self.patch.setattr(walk_module, "WALK_MESSAGES", 4)
         self.deep = deep_queue(keep=1)
-        self.deep.pages.at_once = at_once
+        self.deep.pages.at_once = self.deep.queue.matchers.lanes_max = at_once
         self.queue = self.deep.queue
         self.deep.publish(30)
         self.deep.page_out(20)

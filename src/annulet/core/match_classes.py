@@ -43,8 +43,8 @@ class Walk:
         return self.messages > 0 and self.bytes > 0
 
 
-def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
-    """Look on for who waits, a little and as far as that needs no disk, and ask for a turn for the rest.
+def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
+    """Look on for who has nearly come to the end, as far as that needs no disk, and ask for a turn for the rest.
 
     Returns whether somebody may have something now.
     """
@@ -52,13 +52,18 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     if stock is None or not stock.count or not _classes_waiting(queue):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
-    near = [walk for walk in walks if not stock.on_disk_from(walk.match_class.frontier)]
+    behind = queue.next_sequence - LOOK_MESSAGES
+    near = [
+        walk
+        for walk in walks
+        if walk.match_class.frontier >= behind and not stock.on_disk_from(walk.match_class.frontier)
+    ]
     found = False
     if near:  # who is this far does not wait for those who are behind
         found = _look(queue, lanes, near, LOOK_MESSAGES)
         walks = _walks(queue, lanes)
     if walks:
-        stock.pages.ask_turn()
+        lanes.ask_turn(now)
     return found
 
 
@@ -68,12 +73,13 @@ def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
     Returns whether somebody may have something now, and whether there is more to look at now.
     """
     walks = _walks(queue, lanes)
+    waiting, lanes.unasked = lanes.unasked, False
     if not walks:
-        return False, False
+        return waiting, waiting
     frontiers = [walk.match_class.frontier for walk in walks]
     found = _look(queue, lanes, _in_turn(queue, walks), messages)
     moved = frontiers != [walk.match_class.frontier for walk in walks]
-    return found, moved
+    return found or waiting, moved or waiting
 
 
 def remaining(queue: Queue) -> int:

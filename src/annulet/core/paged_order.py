@@ -190,12 +190,14 @@ class TargetList(FifoOrder):
 
     # ------------------------------------------------------------------ looking behind the front
 
-    def detach_front(self) -> list[QueueEntry]:
-        """Take out and return all entries that stand before the rows or came back, in no order."""
-        front = [entry for entry in [*self._returned, *self._tail] if entry.state == PENDING]
-        self._removed -= len(self._returned) + len(self._tail) - len(front)
+    def detach_front(self, most: int) -> list[QueueEntry]:
+        """Take out and return what came back, and the front unless it has more than ``most`` entries; in no order."""
+        tail: deque[QueueEntry] = self._tail if len(self._tail) <= most else deque()
+        front = [entry for entry in [*self._returned, *tail] if entry.state == PENDING]
+        self._removed -= len(self._returned) + len(tail) - len(front)
         self._returned = []
-        self._tail = deque()
+        if tail is self._tail:
+            self._tail = deque()
         self.count -= len(front)
         return front
 
