@@ -7,8 +7,9 @@ import pytest
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.match_classes import LOOK_MESSAGES
 from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import LOOK_ENTRIES
 from annulet.core.queue import Queue
-from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.core.unpaged import NoArea
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of
@@ -114,8 +115,8 @@ def test_what_came_back_is_asked_about_in_turns_too() -> None:
     deep.queue.return_entries(deep.queue.acquire(AT_ONCE_MAX, -1, NOW), NOW)
     session = RecordingSession()
     session.consume(deep.queue, selector="seven = 2", messages=MANY)
-    assert evaluations_of(deep.queue) <= SLICE_MESSAGES + LOOK_MESSAGES
-    assert take_turns(deep, effects) <= SLICE_MESSAGES + 2 * LOOK_MESSAGES
+    assert evaluations_of(deep.queue) <= LOOK_ENTRIES + LOOK_MESSAGES
+    assert take_turns(deep, effects) <= LOOK_ENTRIES + LOOK_MESSAGES
     assert numbers(session) == list(range(2, MANY + 1, 7))
 
 

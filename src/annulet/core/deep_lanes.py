@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from annulet.core.entry import PENDING
 from annulet.core.lanes import Lanes
 from annulet.core.order import FifoOrder, highest_redelivered
-from annulet.core.paged_order import TargetList
+from annulet.core.paged_order import LOOK_ENTRIES, TargetList
 from annulet.core.row_expiry import NEVER
-from annulet.core.sliced import SLICE_MESSAGES
 from annulet.core.unpaged import Looks, NoArea
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ class DeepLanes(Lanes):
 
         They came back, as a rule, and a selector is new: what arrives goes to the stock before there are so many.
         """
-        if self.asked < SLICE_MESSAGES:
+        if self.asked < LOOK_ENTRIES:
             return True
         self.unasked = True
         self.ask_turn(now)

@@ -72,14 +72,16 @@ def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
 
     Returns whether somebody may have something now, and whether there is more to look at now.
     """
+    if lanes.unasked:  # dispatch goes on, which is enough for one turn
+        lanes.unasked = False
+        return True, True
     walks = _walks(queue, lanes)
-    waiting, lanes.unasked = lanes.unasked, False
     if not walks:
-        return waiting, waiting
+        return False, False
     frontiers = [walk.match_class.frontier for walk in walks]
     found = _look(queue, lanes, _in_turn(queue, walks), messages)
     moved = frontiers != [walk.match_class.frontier for walk in walks]
-    return found or waiting, moved or waiting
+    return found, moved
 
 
 def remaining(queue: Queue) -> int:
