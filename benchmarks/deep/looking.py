@@ -110,6 +110,7 @@ def run_browser(run: Run) -> None:
     """
     with run.site("browser") as (site, sampler):
         alone_count = min(ALONE_MOST, run.count)
+        alone = grown_alone = 0.0
         for queue in ("first-", "quiet-"):
             run.fill(site, queue, alone_count)
             since, resident = sampler.now(), site.resident()
