@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from annulet.core.deep_lanes import DeepLanes
@@ -9,10 +11,12 @@ from annulet.core.match_classes import LOOK_MESSAGES
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import LOOK_ENTRIES
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.row_expiry import NEVER
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.core.unpaged import NoArea
 from annulet.residency.budget import drift_of
-from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
 from tests.core.test_match_classes import ALL, Deep, numbers
 
 MANY = 2 * AT_ONCE_MAX
@@ -165,11 +169,26 @@ def test_a_defect_that_meets_a_look_lets_the_next_dispatch_begin_anew() -> None:
     assert numbers(session) == list(range(2, 700, 7))
 
 
+def test_what_waits_behind_lanes_in_memory_expires_at_a_time_the_queue_gets_later() -> None:
+    deep, effects = many()
+    session = RecordingSession()
+    session.consume(deep.queue, selector="seven = 2", messages=1)
+    deep.queue.update(replace(deep.queue.settings, message_ttl=1000), NOW)
+    deep.queue.tick(NOW + 2000)
+    effects.turns(NOW + 2000)
+    assert deep.queue.order.count == 0
+    assert removed(deep.queue, RemovalReason.EXPIRED) == MANY - len(session.unacknowledged)
+
+
 def test_no_area_holds_nothing() -> None:
     area = NoArea()
     area.sweep()
     area.clear()
     assert (area.rows, area.items, area.room(), area.redelivered_upto()) == (0, 0, 0, 0)
+    area.retime()
+    assert area.timed()
+    assert area.first_expiry(NOW) == NEVER
+    assert area.take_expired((NOW, 0), 10, read=True) == []
     assert (area.origins(), area.entries_kept(), area.has_row(1)) == ([], [], False)
     assert isinstance(area.renewed(), NoArea)
     queue = queue_of()

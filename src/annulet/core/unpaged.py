@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.paging import QueueArea
+from annulet.core.row_expiry import NEVER
 from annulet.core.sliced import SlicedWork
 
 if TYPE_CHECKING:
@@ -29,6 +30,23 @@ class NoArea(QueueArea):
         """Say no."""
         del sequence
         return False
+
+    def timed(self) -> bool:
+        """Say yes: it is known of all."""
+        return True
+
+    def first_expiry(self, now: int) -> tuple[int, int]:
+        """Return that none expires."""
+        del now
+        return NEVER
+
+    def retime(self) -> None:
+        """Nothing is there."""
+
+    def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
+        """Return none."""
+        del before, limit, read
+        return []
 
     def origins(self) -> list[Origin]:
         """Return none."""

@@ -388,9 +388,7 @@ class StoredQueueArea(QueueArea):
         for page in self._pages:
             page.share()
         stretches = [(page, page.first_sequence, page.last_sequence) for page in self._pages]
-        view = PageView(self._queue, self._reader, stretches)
-        view.note(sorted(entries, key=sequence_of))
-        return view
+        return PageView(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
 
     def _own(self, index: int) -> Page:
         """Return a page that may be changed."""

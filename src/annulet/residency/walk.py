@@ -35,10 +35,13 @@ WALK_BYTES: Final = 256 << 10
 class PageView(RowView):
     """The rows of some pages, each with the first and last sequence of it, and what is noted besides."""
 
-    def __init__(self, queue: Queue, reader: MessageReader, stretches: list[Stretch]) -> None:
+    def __init__(
+        self, queue: Queue, reader: MessageReader, stretches: list[Stretch], entries: list[QueueEntry]
+    ) -> None:
         self._queue = queue
         self._reader = reader
         self._lines = [stretches]  # each ascends
+        self.note(entries)
 
     def note(self, entries: list[QueueEntry]) -> None:
         """Make pages of them, in the first line that goes on with them."""
