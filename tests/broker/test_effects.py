@@ -12,6 +12,7 @@ import structlog
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
+from annulet.broker.pager import Pager
 from annulet.core.audit import AuditEntry
 from annulet.core.bodies import BodySource, QueueBodies
 from annulet.core.entry import QueueEntry
@@ -370,3 +371,15 @@ async def test_bindings_the_core_makes_are_written_down_where_both_ends_last(hou
         house.effects.binding_created(house.host.attach_queue(queue, "dead"))
     written = [(binding.source, binding.destination) for binding in house.catalogue.bindings("/")]
     assert written == [("dead", "lasting")]
+
+
+async def test_turns_are_those_of_deep_queues_where_there_is_a_disk(house: House) -> None:
+    queue = house.declare("t")
+    assert not house.effects.turns_for(queue)
+    loop = asyncio.get_running_loop()
+    pager = Pager(house.log, loop, 1 << 20, lambda: 1 << 30, lambda: NOW)
+    house.effects.pager = pager
+    assert house.effects.turns_for(queue)
+    await asyncio.sleep(0)
+    assert pager.scanning.turns == 1
+    await pager.close()

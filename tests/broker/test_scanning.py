@@ -6,21 +6,25 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from annulet.broker.scanning import IDLE_SECONDS, SHARE, TURN_SECONDS, Scanning
+from annulet.broker.scanning import IDLE_SECONDS, LOOK_SECONDS, SHARE, TURN_SECONDS, Scanning
+from annulet.core.match_classes import LOOK_MESSAGES
 
 
 class Looker:
-    """A queue that has so many looks to take, of 1 ms each."""
+    """A queue that has so many looks to take, of 1 ms each or of ``each`` seconds a message."""
 
     name = "q"
 
-    def __init__(self, world: World, looks: int) -> None:
+    def __init__(self, world: World, looks: int, each: float = 0.0) -> None:
         self.world = world
         self.looks = looks
+        self.each = each
+        self.asked: list[int] = []
 
-    def scan(self, now: int) -> bool:
+    def scan(self, now: int, messages: int) -> bool:
         assert now == 42
-        self.world.seconds += 0.001
+        self.asked.append(messages)
+        self.world.seconds += self.each * messages if self.each else 0.001
         self.world.log.append(self)
         self.looks -= 1
         return self.looks > 0
@@ -64,10 +68,50 @@ def test_a_turn_ends_after_five_milliseconds_and_queues_take_turns() -> None:
     one, two = Looker(world, 8), Looker(world, 3)
     world.scanning.ask(one)  # type: ignore[arg-type]
     world.scanning.ask(two)  # type: ignore[arg-type]
-    looks = round(TURN_SECONDS / 0.001)
+    looks = round((TURN_SECONDS - LOOK_SECONDS) / 0.001)
     while world.called:
         assert world.step() == 0.0, "nobody else has work"
     assert world.log == [one] * looks + [two] * 3 + [one] * (8 - looks)
+
+
+def test_a_turn_ends_in_time_however_long_a_message_takes() -> None:
+    for each in (0.000_05, 0.000_3, 0.002):
+        world = World()
+        looker = Looker(world, 60, each)
+        world.scanning.ask(looker)  # type: ignore[arg-type]
+        world.step()
+        assert looker.asked[0] == LOOK_MESSAGES, "the first look finds out how long one takes"
+        while world.called:
+            start = world.seconds
+            world.step()
+            assert world.seconds - start < TURN_SECONDS + 1e-9
+        assert looker.looks == 0
+
+
+def test_looks_become_longer_again_where_messages_take_less() -> None:
+    world = World()
+    slow, quick = Looker(world, 10, 0.001), Looker(world, 20, 0.000_001)
+    for looker in (slow, quick):
+        world.scanning.ask(looker)  # type: ignore[arg-type]
+        while world.called:
+            world.step()
+    assert slow.asked[-1] == 1
+    assert quick.asked[-1] == LOOK_MESSAGES
+
+
+def test_who_became_ready_during_a_turn_is_served_before_it_is_asked_whether_others_have_work() -> None:
+    world = World()
+    world.scanning.ask(Looker(world, 100))  # type: ignore[arg-type]
+    world.step()
+    looks = len(world.log)
+    assert world.step() == 0.0, "the round in which they run, behind this call"
+    assert len(world.log) == looks
+    world.others += 2 * IDLE_SECONDS
+    assert world.step() == 0.0
+    assert len(world.log) == looks, "they have"
+    rest = world.step()
+    assert rest > 0
+    assert len(world.log) == 2 * looks
 
 
 def test_others_who_have_work_get_their_share_of_the_time() -> None:
@@ -75,12 +119,14 @@ def test_others_who_have_work_get_their_share_of_the_time() -> None:
     world.scanning.ask(Looker(world, 100))  # type: ignore[arg-type]
     world.step()
     start = world.seconds
+    looks = len(world.log)
     world.others += 2 * IDLE_SECONDS
-    assert world.step() == 0.0
+    assert [world.step(), world.step()] == [0.0, 0.0]
+    assert len(world.log) == looks
     rest = world.step()
-    assert abs(TURN_SECONDS / (TURN_SECONDS + rest) - SHARE) < 0.01
+    assert abs(start / (start + rest) - SHARE) < 0.01
     assert world.seconds >= start + rest
-    assert len(world.log) == 2 * round(TURN_SECONDS / 0.001)
+    assert len(world.log) == 2 * looks
 
 
 def test_a_closed_one_gives_no_turn() -> None:

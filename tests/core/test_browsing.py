@@ -9,7 +9,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from annulet.core.browsing import ARRIVALS_MAX, BrowseOrder
+from annulet.core.browsing import ARRIVALS_MAX, NOTED_PER_TURN, BrowseOrder
 from annulet.core.entry import QueueEntry
 from annulet.core.matching import RETIRED_MILLISECONDS
 from annulet.core.message import Message
@@ -17,6 +17,7 @@ from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.residency import pages as pages_module
 from annulet.residency import walk as walk_module
 from tests.core.deep_doubles import ALL, Deep, numbers
@@ -55,12 +56,13 @@ class Browsing(RuleBasedStateMachine):
 
     levels = False
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(at_once=st.sampled_from([2, 1000]))
+    def start(self, at_once: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
         self.patch.setattr(walk_module, "WALK_MESSAGES", 4)
         self.deep = deep_queue(keep=1, levels=self.levels)
+        self.deep.pages.at_once = self.deep.queue.matchers.lanes_max = at_once
         self.queue = self.deep.queue
         self.deep.publish(30)
         self.deep.page_out(20)
@@ -181,6 +183,92 @@ def test_a_browser_of_a_deep_queue_brings_nothing_into_memory() -> None:
     assert deep.in_memory() == before
     assert consumer.cancelled, "it was closed when it had seen everything"
     assert deep.queue.copies is None
+
+
+ROWS = 1500
+
+
+def in_memory_and_on_disk(count: int) -> Deep:
+    """A few rows and very many messages in memory, waiting and in delivery."""
+    deep = deep_queue(ROWS)
+    deep.publish(count)
+    return deep
+
+
+@pytest.mark.parametrize("kind", [BROWSE_SNAPSHOT, BROWSE_FOLLOW])
+def test_attaching_looks_at_few_messages_in_memory_a_turn(kind: str) -> None:
+    deep, session = in_memory_and_on_disk(5 * AT_ONCE_MAX), RecordingSession()
+    held = deep.queue.acquire(600, -1, NOW)
+    consumer = session.consume(deep.queue, browse=kind)
+    unseen = consumer.unseen
+    assert isinstance(unseen, BrowseOrder)
+    there = deep.in_memory() + len(held)
+    assert unseen.to_note == there, "none was looked at when it attached"
+    turns = 0
+    while unseen.to_note:
+        before = unseen.to_note
+        deep.queue.scan(NOW)
+        turns += 1
+        assert 0 < before - unseen.to_note <= NOTED_PER_TURN
+        assert session.received == [], "an older one may come yet"
+    assert turns >= there // NOTED_PER_TURN
+    deep.take_turns()
+    assert numbers(session) == list(range(1, ROWS + 1 + 5 * AT_ONCE_MAX))
+
+
+def test_what_happens_while_a_browser_finds_out_what_is_there() -> None:
+    deep = in_memory_and_on_disk(3 * AT_ONCE_MAX)
+    queue, last = deep.queue, ROWS + 3 * AT_ONCE_MAX
+    held = queue.acquire(600, -1, NOW)
+    readers = [RecordingSession(kind) for kind in (BROWSE_SNAPSHOT, BROWSE_FOLLOW)]
+    for reader in readers:
+        reader.consume(queue, browse=reader.name, messages=0)
+    queue.scan(NOW)
+    for entry in held[:100]:
+        queue.acknowledge(entry)
+    queue.return_entries(held[100:300], NOW)
+    assert deep.page_out(AT_ONCE_MAX) == AT_ONCE_MAX
+    queue.scan(NOW)
+    queue.remove(next(entry for entry in queue.order.in_memory() if entry.sequence == last), RemovalReason.DELETED, NOW)
+    deep.publish(10)
+    deep.take_turns()
+    for reader in readers:
+        (consumer,) = reader.consumers.values()
+        assert isinstance(consumer.unseen, BrowseOrder)
+        assert consumer.unseen.to_note == 0, "also without credit, as it refers to messages until then"
+        consumer.window.messages_max = 10_000
+    queue.wake(NOW)
+    deep.take_turns()
+    there = [number for number in range(1, last) if not held[0].sequence <= number <= held[99].sequence]
+    assert numbers(readers[0]) == there
+    assert numbers(readers[1]) == [*there, *range(last + 1, last + 11)]
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_a_purge_while_a_browser_finds_out_what_is_there_leaves_what_is_in_delivery(turns: int) -> None:
+    deep, session = in_memory_and_on_disk(3 * AT_ONCE_MAX), RecordingSession()
+    queue = deep.queue
+    queue.effects = LogEffects(knows=True)
+    held = queue.acquire(600, -1, NOW)
+    consumer = session.consume(queue, browse=BROWSE_SNAPSHOT)
+    for _ in range(turns):
+        queue.scan(NOW)
+    assert isinstance(consumer.unseen, BrowseOrder)
+    assert consumer.unseen.to_note > 0
+    queue.purge(NOW)
+    deep.asking = True
+    deep.take_turns()
+    assert numbers(session) == [entry.sequence for entry in held]
+
+
+def test_who_goes_while_it_finds_out_what_is_there_leaves_nothing_behind() -> None:
+    deep, session = in_memory_and_on_disk(3 * AT_ONCE_MAX), RecordingSession()
+    session.consume(deep.queue, browse=BROWSE_SNAPSHOT)
+    deep.queue.scan(NOW)
+    session.close(NOW)
+    assert deep.take_turns() <= 1
+    assert deep.queue.copies is None
+    assert session.received == []
 
 
 def test_what_was_settled_before_its_turn_is_not_shown() -> None:

@@ -30,12 +30,13 @@ class Histories(RuleBasedStateMachine):
 
     levels = False
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(lanes_max=st.sampled_from([3, 1000]))
+    def start(self, lanes_max: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
         self.deep = Deep(keep=1, levels=self.levels)
         self.queue = self.deep.queue
+        self.queue.matchers.lanes_max = lanes_max
         self.queue.matchers.found_messages = 3
         self.sessions: list[tuple[RecordingSession, str]] = []
         self.out: list[tuple[RecordingSession, int, int]] = []  # session, tag, number

@@ -30,7 +30,7 @@ def test_looks_count_beside_loads():
     entries = stored_entries(queue, disk, 10)
     pages.add(entries, bytearray(10))
     disk.damaged.add(entries[3].message.record)
-    looked = pages.look(entries[2].sequence, [])
+    looked = pages.look(entries[2].sequence, [], 256)
     assert looked is not None
     assert [entry.sequence for entry in looked] == [entry.sequence for entry in entries[2:3] + entries[4:]]
     assert (pages.lost, pages.rows) == (1, 9)

@@ -194,7 +194,7 @@ def test_looks_have_the_disk_read_ahead_once_for_several():
     pages.add(stored_entries(queue, disk, count), bytearray(count))
     sequence = 1
     for _ in range(PREFETCH_LOADS):
-        looked = pages.look(sequence, [])
+        looked = pages.look(sequence, [], LOAD_MESSAGES)
         assert looked is not None
         assert [entry.sequence for entry in looked] == list(range(sequence, sequence + LOAD_MESSAGES))
         sequence = pages.looked_upto

@@ -28,7 +28,7 @@ def test_it_shows_what_is_taken_selected_or_added_meanwhile_as_it_was(monkeypatc
     assert isinstance(found, PageWalk)
     assert found.sequence == 1
     pages.load(insist=False)
-    looked = pages.look(3000, [])
+    looked = pages.look(3000, [], 256)
     assert looked is not None
     pages.take_out(looked[::2])
     pages.add(later, bytearray(10))

@@ -165,6 +165,13 @@ class HostEffects(Effects):
         else:
             self.worker.add(work)
 
+    def turns_for(self, queue: Queue) -> bool:
+        """Ask for the turns of deep queues, where there are some."""
+        if self.pager is None:
+            return False
+        self.pager.scanning.ask(queue)
+        return True
+
     def events_of(self, queue: Queue) -> QueueEvents | None:
         """Let the event log listen, where there is one."""
         return None if self.event_log is None else self.event_log.events_of(queue)

@@ -1,8 +1,11 @@
-"""Turns of the event loop for those who look at a deep backlog: consumers with selectors.
+"""Turns of the event loop for those who look at a deep backlog: consumers with selectors, and browsers.
 
 A queue that has something to look at asks for a turn. Turns last 5 ms, queues take them one after the other, and
 between two of them everybody else is served. While others have work the scans take 20 % of the time at most; on an idle
 broker they take all of it.
+
+Between two turns the loop goes round once for everybody else: what is ready when a turn ends runs behind it, and before
+that it cannot be told whether others have work.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
+
+from annulet.core.match_classes import LOOK_MESSAGES
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,7 +26,11 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 TURN_SECONDS: Final = 0.005
-"""Length of a turn (design S3), but for the look under way: what others wait at most."""
+"""Length of a turn (design S3): what others wait at most, but for a single message that takes longer than a look."""
+
+LOOK_SECONDS: Final = 0.0015
+"""Length of one look: a turn ends in time when it does not begin a look that would end too late. How many messages that
+are depends on the selector, from some hundred that lack the text of a comparison to a few with a long pattern."""
 
 SHARE: Final = 0.2
 """Of the loop's time that scans take while others have work: with what lanes cost beside a plain order, consumers that
@@ -51,6 +60,7 @@ class Scanning:
         self._turn_ended = 0.0
         self._worked_then = 0.0
         self._owed = 0.0  # seconds that belong to others after the last turn, if they have work
+        self._messages = LOOK_MESSAGES  # of the next look
         self.turns = 0
 
     def ask(self, queue: Queue) -> None:
@@ -68,7 +78,6 @@ class Scanning:
 
     def _next(self) -> None:
         """Take a turn now, or later when others have work."""
-        self._handle = None
         rest = self._turn_ended + self._owed - self._seconds()
         if rest > 0 and self._worked() - self._worked_then > IDLE_SECONDS:
             self._owed = 0.0  # once is enough: they had their time when the handle comes
@@ -77,8 +86,11 @@ class Scanning:
         try:
             self._turn()
         finally:
-            if self._asking and self._handle is None:
-                self._handle = self._loop.call_soon(self._next)
+            self._handle = self._loop.call_soon(self._go_round) if self._asking else None
+
+    def _go_round(self) -> None:
+        """Let the loop serve what became ready during the turn: in this round it comes behind this call."""
+        self._handle = self._loop.call_soon(self._next)
 
     def _turn(self) -> None:
         """Let the queue that has waited longest look until its time is up."""
@@ -89,8 +101,12 @@ class Scanning:
         now = self._clock()
         more = True
         try:
-            while more and self._seconds() - start < TURN_SECONDS:
-                more = queue.scan(now)
+            end = start
+            while more and end - start + LOOK_SECONDS <= TURN_SECONDS:
+                began = end
+                more = queue.scan(now, self._messages)
+                end = self._seconds()
+                self._suit(end - began)
         except Exception:  # a defect that meets one queue must not end the turns of the others
             logger.exception("defect in a look at a deep backlog", queue=queue.name)
             more = False
@@ -99,3 +115,10 @@ class Scanning:
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()
         self._owed = (self._turn_ended - start) * (1 - SHARE) / SHARE
+
+    def _suit(self, took: float) -> None:
+        """Have the next look take the time of one, by the ``took`` seconds of the last."""
+        if took > LOOK_SECONDS:
+            self._messages = max(1, min(self._messages // 2, int(self._messages * LOOK_SECONDS / took)))
+        elif took < LOOK_SECONDS / 2:
+            self._messages = min(LOOK_MESSAGES, 2 * self._messages)

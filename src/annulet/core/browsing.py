@@ -12,21 +12,29 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED, position_of
+from annulet.core.entry import BEHIND_ALL, REMOVED, position_of, sequence_of
 from annulet.core.order import Order, first_of_heap
 from annulet.core.row_views import view_of
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import QueueArea, RowWalk
+    from annulet.core.paging import QueueArea, RowView, RowWalk
     from annulet.core.queue import Queue
 
 ARRIVALS_MAX: Final = 256
 """Arrivals a browser that follows remembers one by one; if more wait for it, it looks for them again in the queue."""
 
+NOTED_PER_TURN: Final = 1024
+"""Messages in memory of which one turn finds out how to note them: some 1 ms. What changes until it comes to one is
+seen then: what left is not noted, and neither is where it stands; the number of its record is, which stays."""
+
 
 class BrowseOrder(Order):
-    """Entries and rows by position. ``count`` is not kept: what has left the queue is found when reached."""
+    """Entries and rows by position. ``count`` is not kept: what has left the queue is found when reached.
+
+    A browser of very many messages in memory is *noting* first: it has references to them and looks at some each turn.
+    It shows nothing until that is done, as the oldest of all may be the last one it comes to.
+    """
 
     def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool) -> None:
         super().__init__()
@@ -41,6 +49,9 @@ class BrowseOrder(Order):
         self._end = 0  # what the walk shows has lower sequences
         self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
+        self._start = 0  # what is noted now has no lower sequences
+        self._view: RowView | None = None  # where rows are noted
+        self._unsifted: list[QueueEntry] = []  # to be noted, the next ones last; perhaps rows or gone by now
         self._note(0)
 
     def append(self, entry: QueueEntry) -> None:
@@ -88,32 +99,46 @@ class BrowseOrder(Order):
 
     def emptied(self) -> None:
         """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
+        noting = bool(self._unsifted)
+        known = set(self._entries) if noting else set()
         for entry in self._queue.delivering:
-            if self._is_to_come(entry) and may_be_noted_as_row(entry):
+            if self._is_to_come(entry) and (entry not in known if noting else may_be_noted_as_row(entry)):
                 heappush(self._entries, entry)
         self._read.clear()
-        self._walk = None
+        self._unsifted = []
+        self._view = self._walk = None
         self._waiting = False
 
     def has_read(self, entry: QueueEntry) -> bool:
         """Say whether the next entry is nobody's, made of a row for this browser."""
         return bool(self._read) and self._read[0] is entry
 
+    @property
+    def to_note(self) -> int:
+        """How many that were in memory have not been looked at yet."""
+        return len(self._unsifted)
+
     def next_sequence(self) -> int:
-        """Return the sequence of the next row, 0 when there is none."""
+        """Return the sequence of the next row, or a lower one while it is noting; 0 when there is none."""
+        if self._unsifted:
+            return max(1, self._start)
         if self._read:
             return self._read[0].sequence
         return 0 if self._walk is None else self._walk.sequence
 
     def _next_position(self) -> int:
-        """Return the position of the next row; there is one."""
+        """Return the position of the next row, or one before all while it is noting; there is one."""
+        if self._unsifted:
+            return -BEHIND_ALL
         if self._read:
             return position_of(self._read[0])
         return 0 if self._walk is None else self._walk.base + self._walk.sequence
 
     def _is_to_come(self, entry: QueueEntry) -> bool:
         """Say whether an entry is among the rows that are still to be shown, if it was noted as one."""
-        return self.next_sequence() > 0 and self._next_position() <= position_of(entry) and entry.sequence < self._end
+        if not self.next_sequence() or not self._start <= entry.sequence < self._end:
+            return False
+        return self._next_position() <= position_of(entry)
 
     def first(self) -> QueueEntry | None:
         """Return the next entry. ``None`` when there is none, and when the next is a row that has to be read first."""
@@ -156,16 +181,29 @@ class BrowseOrder(Order):
         """Return the entries that are objects."""
         return [*self._entries, *self._read]
 
-    def due(self) -> bool:
-        """Say whether the next rows are to be read: none are left of the last."""
-        return self._walk is not None and not self._read
+    def due(self, *, ready: bool) -> bool:
+        """Say whether there is something to do: to note, or, for who is ``ready`` for it, to read the next rows."""
+        return bool(self._unsifted) or (ready and self._walk is not None and not self._read)
 
     def ask_turn(self) -> None:
         """Have :meth:`read_on` called soon."""
         self._pages.ask_turn()
 
     def read_on(self) -> bool:
-        """Read the next rows if none are left of the last. Returns whether the disk gave what was asked of it."""
+        """Note some, or read the next rows if none are left of the last.
+
+        Returns whether the disk gave what was asked of it.
+        """
+        if self._unsifted:
+            count = min(NOTED_PER_TURN, self._pages.at_once)
+            some = self._unsifted[-count:]
+            del self._unsifted[-count:]
+            self._sift(some)
+            if self._unsifted:
+                self._pages.ask_turn()
+            else:
+                self._begin()
+            return True
         walk = self._walk
         if walk is None or self._read:
             return True
@@ -199,27 +237,54 @@ class BrowseOrder(Order):
             self._note(self._unnoted)
 
     def _note(self, sequence: int) -> None:
-        """Note what is pending or in delivery from a sequence on; on later looks what waits for redelivery too."""
+        """Note what is pending or in delivery from a sequence on; on later looks what waits for redelivery too.
+
+        Of very many in memory only the references are copied here; :meth:`read_on` looks at them.
+        """
         queue = self._queue
-        there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
-        there += list(queue.delivering)
+        there = queue.order.in_memory()
+        there += queue.delivering
         if sequence:  # what fell due meanwhile was noted when it did
-            there += [entry for entry in queue.schedule.entries() if entry.delivery_count]
-            there = [entry for entry in there if entry.sequence >= sequence and not _fell_due(entry)]
+            waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
+            there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not _fell_due(entry)]
         end = queue.next_sequence
-        arriving = [entry.sequence for entry in there if entry.message.durable and not entry.message.record]
-        bound = min(arriving, default=end)
-        there = [entry for entry in there if entry.sequence < bound]
-        self._entries += [entry for entry in there if not may_be_noted_as_row(entry)]
-        heapify(self._entries)
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:
             pages = self._pages.renewed()
-        noted = [entry for entry in there if may_be_noted_as_row(entry)]
-        walk = view_of(queue, pages, noted).walk_in_order(sequence)
-        self._walk = walk if walk.sequence else None
-        self._end = bound
-        self._unnoted = bound if self._follow and (self._walk is not None or bound < end) else 0
+        self._start = sequence
+        self._view = view_of(queue, pages, [])
+        if len(there) > self._pages.at_once:
+            there.reverse()  # slices are taken from the end
+            self._unsifted = there
+            self._end = end
+            self._unnoted = end if self._follow else 0
+            return
+        arriving = [entry.sequence for entry in there if entry.message.durable and not entry.message.record]
+        self._end = min(arriving, default=end)
+        self._sift([entry for entry in there if entry.sequence < self._end])
+        self._begin()
+        self._unnoted = self._end if self._follow and (self._walk is not None or self._end < end) else 0
+
+    def _sift(self, some: list[QueueEntry]) -> None:
+        """Note entries that have not left the queue: as rows, what cannot become one as itself."""
+        rows: list[QueueEntry] = []
+        for entry in some:
+            if entry.state == REMOVED:
+                continue
+            if may_be_noted_as_row(entry):
+                rows.append(entry)
+            else:
+                heappush(self._entries, entry)
+        if rows and self._view is not None:
+            rows.sort(key=sequence_of)
+            self._view.note(rows)
+
+    def _begin(self) -> None:
+        """Walk over what is noted."""
+        view = self._view
+        walk = None if view is None else view.walk_in_order(self._start)
+        self._walk = walk if walk is not None and walk.sequence else None
+        self._view = None
 
 
 def _fell_due(entry: QueueEntry) -> bool:

@@ -42,7 +42,10 @@ class Copies:
         queue = self._queue
         pages = queue.order.pages_behind()
         if pages is not None and consumer.settings.browse:
-            consumer.unseen = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
+            unseen_rows = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
+            consumer.unseen = unseen_rows
+            if unseen_rows.to_note:  # also without credit: what it refers to is to be let go of
+                pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
         for entry in sorted([*queue.order.entries(), *queue.delivering]):
@@ -99,7 +102,7 @@ class Copies:
         due: list[BrowseOrder] = []
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
-            if isinstance(unseen, BrowseOrder) and consumer.ready and unseen.due():
+            if isinstance(unseen, BrowseOrder) and unseen.due(ready=consumer.ready):
                 due.append(unseen)
         if due:
             self._turn += 1

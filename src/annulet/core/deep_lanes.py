@@ -1,42 +1,42 @@
 """Lanes over a deep backlog: what selectors chose or came back, in lanes, and behind them everything else.
 
-Most of a deep queue stands in the *stock*: an order whose entries have neither lane nor answers, and whose middle is on
-disk. What arrives goes there as long as it holds something. Whoever takes everything gets the stock's first when its
-turn has come; what a selector looks for :mod:`match_classes` brings to the lanes. What the stock forgets of an answer
-the frontiers of the match classes know: nothing of the stock below its frontier is for a class.
+Most of a deep queue stands in the *stock*: an order whose entries have neither lane nor answers, and whose middle may
+be on disk. A queue in memory has one too once it holds very many messages: nobody asks about all of them in one turn of
+the loop. What arrives goes there as long as it holds something. Whoever takes everything gets the stock's first when
+its turn has come; what a selector looks for :mod:`match_classes` brings to the lanes. What the stock forgets of an
+answer the frontiers of the match classes know: nothing of the stock below its frontier is for a class.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from annulet.core.entry import PENDING, level_of, position_of
+from annulet.core.entry import BEHIND_ALL, PENDING, level_of, position_of
 from annulet.core.lanes import Lanes
 from annulet.core.order import highest_redelivered
 from annulet.core.paged_levels import PagedLevels, deep_order
-from annulet.core.paged_order import TargetList
+from annulet.core.paged_order import LOOK_ENTRIES, TargetList
 from annulet.core.row_expiry import NEVER
+from annulet.core.unpaged import Looks, NoArea
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
-    from annulet.core.matching import MatchClass, Matchers
+    from annulet.core.matching import MatchClass
     from annulet.core.order import FifoOrder, Order
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
-    from annulet.core.ranks import Ranker
-
-
-BEHIND_ALL: Final = 1 << 60
-"""A position that nothing has."""
 
 
 class DeepLanes(Lanes):
     """Lanes of a queue where only selectors and refusals decide who may have what, with a stock behind them."""
 
-    def __init__(self, ranker: Ranker, matchers: Matchers) -> None:
-        super().__init__(ranker, None, None)
-        self._matchers = matchers
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue.ranker, None, None)
+        self._queue = queue
+        self._matchers = queue.matchers
+        self.unasked = False  # dispatch left some that nobody was asked about to the next turn
+        self.looking = False  # sliced work is under way that looks at what is in memory
         self.stock: TargetList | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
@@ -48,7 +48,11 @@ class DeepLanes(Lanes):
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival to the stock where there is one, else to its lane; so one that somebody has refused before."""
         stock = self.stock
-        if stock is not None and stock.count and not entry.blocked:
+        if self.count >= self._matchers.lanes_max and not self._in_stock and not entry.blocked:
+            stock = self._begin_stock()
+            stock.append(entry)
+            self.recount()
+        elif stock is not None and stock.count and not entry.blocked:
             stock.append(entry)
             self.recount()
         else:
@@ -142,13 +146,17 @@ class DeepLanes(Lanes):
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
 
-        Only its front when it is one whose middle may be on disk: the rest becomes the stock.
+        Only its front when it is one whose middle may be on disk: the rest becomes the stock. Of very many in memory
+        only what came back: they would all be asked about in one turn.
         """
         if not isinstance(order, (TargetList, PagedLevels)):
             self._pinned = max([self._pinned, *[standing.pinned for standing in order.lists()]])
+            if order.count > self._matchers.lanes_max:
+                order = deep_order(self._queue, NoArea(), order) or order
+        if not isinstance(order, (TargetList, PagedLevels)):
             super().adopt(order)
             return
-        for entry in sorted(order.detach_front()):
+        for entry in sorted(order.detach_front(self._matchers.lanes_max)):
             entry.lane = None
             self._put(entry, arrival=False)
         self.stock = order
@@ -245,10 +253,42 @@ class DeepLanes(Lanes):
         """Return the stock; most of what stands in the lanes goes there when it is empty."""
         if self.stock is None:
             self.stock = deep_order(queue, pages, self._ranker.new_order())
+        elif isinstance(self.stock.pages, NoArea):
+            self.stock.use_pages(pages)
         assert self.stock is not None
         if not self.stock.count:
             self.store(queue.next_sequence, self.stock.keep_messages)
         return self.stock
+
+    def _begin_stock(self) -> TargetList | PagedLevels:
+        """Return the stock, which holds nothing, for what arrives from now on: nobody was asked about that."""
+        if self.stock is None:
+            self.stock = deep_order(self._queue, NoArea(), self._ranker.new_order())
+        assert self.stock is not None
+        self.stock.clear()
+        for match_class in self._matchers.classes():
+            match_class.frontiers = {}
+        return self.stock
+
+    def may_ask(self, now: int) -> bool:
+        """Ask for a turn when it were too many for this one.
+
+        They came back, as a rule, and a selector is new: what arrives goes to the stock before there are so many.
+        """
+        if self.asked < LOOK_ENTRIES:
+            return True
+        self.unasked = True
+        self.ask_turn(now)
+        return False
+
+    def ask_turn(self, now: int) -> None:
+        """Have :meth:`annulet.core.queue.Queue.scan` called soon, when others had their turn."""
+        stock, queue = self.stock, self._queue
+        if stock is not None and not isinstance(stock.pages, NoArea):
+            stock.pages.ask_turn()
+        elif not self.looking and not queue.effects.turns_for(queue):
+            self.looking = True
+            queue.effects.later(Looks(queue, self), now)
 
     def store(self, next_sequence: int, keep: int) -> None:
         """Put all but the first ``keep`` entries into the stock, which is empty, where its rules allow that.

@@ -37,9 +37,9 @@ def dispatch(queue: Queue, now: int) -> None:
     else:
         deep = lanes if isinstance(lanes, DeepLanes) else None
         if deep is not None:  # before those who take everything, so that turns are kept where nothing has to be read
-            match_classes.serve_arrivals(queue, deep)
+            match_classes.serve_arrivals(queue, deep, now)
         dispatch_lanes(queue, lanes, now)
-        while deep is not None and match_classes.serve_arrivals(queue, deep):
+        while deep is not None and match_classes.serve_arrivals(queue, deep, now):
             dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # what a browser had no room for may be gone, and the one behind it fit
         queue.copies.serve(now, consumers_too=False)
@@ -73,8 +73,8 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
     served = False  # something was handed over since the first of them began to wait
     deep = lanes if isinstance(lanes, DeepLanes) else None
-    expired = 0  # first messages that were removed
-    while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
+    expired = lanes.asked = 0  # first messages that were removed, or asked about and not taken
+    while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
         if deep is not None and consumers:
             consumers = _serve_stock(queue, deep, consumers, now)

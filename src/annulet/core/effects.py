@@ -49,6 +49,14 @@ class Effects:
         while work.step(now):
             pass
 
+    def turns_for(self, queue: Queue) -> bool:
+        """Give a queue turns, soon: call ``Queue.scan`` until it returns False, others being served in between.
+
+        Returns whether somebody will; else that is :meth:`later` work.
+        """
+        del queue
+        return False
+
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""
 

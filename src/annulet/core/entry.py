@@ -102,6 +102,10 @@ class QueueEntry:
         return f"<QueueEntry {self.queue.name}#{self.sequence} {STATE_NAMES[self.state]}>"
 
 
+BEHIND_ALL: Final = 1 << 60
+"""A position that nothing has; nor has any one as much below 0."""
+
+
 def level_of(entry: QueueEntry) -> int:
     """Return the level of strict priorities on which an entry stands, 0 where there are none."""
     rank = entry.rank

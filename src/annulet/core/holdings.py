@@ -6,7 +6,7 @@ bytes and indexes true; they decide nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, leaves_delivery, let_go
 from annulet.core.copies import Copies
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
     from annulet.core.events import QueueEvents
+    from annulet.core.queue import Queue
     from annulet.core.returning import Returning
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
@@ -386,7 +387,7 @@ class Holdings:
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on: not everybody may have everything any more."""
         if groups is None and fairness is None and self.ranker.in_turn:
-            lanes: Lanes = DeepLanes(self.ranker, self.matchers)
+            lanes: Lanes = DeepLanes(cast("Queue", self))
         else:
             lanes = Lanes(self.ranker, groups, fairness)
         if self.order.count:

@@ -37,6 +37,7 @@ class Lanes(Order):
         self.groups = groups
         self.fairness = fairness
         self.plain = groups is None and fairness is None  # only selectors and refusals decide who may have what
+        self.asked = 0  # heads that were asked about and went to another lane, since somebody set it to 0
         self._ranker = ranker
         self._lanes: dict[LaneKey, Lane] = {}
         self._shelves: dict[ShelfKey, Shelf] = {}
@@ -178,8 +179,14 @@ class Lanes(Order):
                 best = head
         return best
 
+    def may_ask(self, now: int) -> bool:
+        """Say whether dispatch may ask about more entries in this turn; if not, it will go on in another one."""
+        del now
+        return True
+
     def resort(self, entry: QueueEntry) -> None:
         """Move the head of a lane to the lane of the answers it has got meanwhile; its fair key keeps its turn."""
+        self.asked += 1
         lane = entry.lane
         assert lane is not None
         key = lane.fair

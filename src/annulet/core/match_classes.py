@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deep_lanes import BEHIND_ALL, DeepLanes
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.entry import BEHIND_ALL
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from annulet.core.matching import MatchClass
     from annulet.core.paged_order import TargetList
     from annulet.core.queue import Queue
+
+LOOK_MESSAGES: Final = 256
+"""Messages of one look at most: what one read of rows brings."""
 
 FOUND_BYTES: Final = 512 << 10
 """Body bytes of these, but for the last look: with all 64 classes a queue remembers, 32 MiB (design S6)."""
@@ -46,8 +50,8 @@ class Walk:
         return self.messages > 0 and self.bytes > 0
 
 
-def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
-    """Look on for who waits, a little and as far as that needs no disk, and ask for a turn for the rest.
+def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
+    """Look on for who has nearly come to the end, as far as that needs no disk, and ask for a turn for the rest.
 
     Returns whether somebody may have something now.
     """
@@ -55,24 +59,35 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes) -> bool:
     if stock is None or not stock.count or not _classes_waiting(queue, lanes):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
-    near = [walk for walk in walks if not walk.area.on_disk_from(walk.position - walk.area.pages.base)]
+    behind = queue.next_sequence - LOOK_MESSAGES
+    near = []
+    for walk in walks:
+        frontier = walk.position - walk.area.pages.base
+        if frontier >= behind and not walk.area.on_disk_from(frontier):
+            near.append(walk)
     found = False
     if near:  # who is this far does not wait for those who are behind
-        found = _look(queue, lanes, near)
+        found = _look(queue, lanes, near, LOOK_MESSAGES)
         walks = _walks(queue, lanes)
     if walks:
-        stock.pages.ask_turn()
+        lanes.ask_turn(now)
     return found
 
 
-def scan(queue: Queue, lanes: DeepLanes) -> tuple[bool, bool]:
-    """Look at the next few messages for one class and all that are as far. Returns whether somebody may have something
-    now, and whether there is more to look at now."""
+def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
+    """Look at the next few ``messages``, at most, for one class and all that are as far.
+
+    Returns whether somebody may have something now, and whether there is more to look at now.
+    """
+    if lanes.unasked:  # dispatch goes on, which is enough for one turn
+        lanes.unasked = False
+        return True, True
     walks = _walks(queue, lanes)
     if not walks:
         return False, False
-    found = _look(queue, lanes, _in_turn(queue, walks))
-    return found, any(walk.position != lanes.frontier_of(walk.match_class) for walk in walks)
+    found = _look(queue, lanes, _in_turn(queue, walks), messages)
+    moved = any(walk.position != lanes.frontier_of(walk.match_class) for walk in walks)
+    return found, moved
 
 
 def remaining(queue: Queue) -> int:
@@ -163,7 +178,7 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
     return walks
 
 
-def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
+def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
     """Look once, for those of these classes that are furthest behind, as far as the next one.
 
     Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
@@ -176,7 +191,7 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk]) -> bool:
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
-    entries = area.look(low - area.pages.base, needles if all(needles) else [])
+    entries = area.look(low - area.pages.base, needles if all(needles) else [], messages)
     lanes.recount()
     if entries is None:
         return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import level_of
 from annulet.core.identifiers import ANNOTATION_PREFIX, HEADER_IDENTIFIERS, lookup_for
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -90,7 +91,17 @@ def needles_of(selector: Selector | None) -> list[bytes]:
 class Matchers:
     """All match classes of one queue."""
 
-    __slots__ = ("_by_bit", "_free", "_highest", "_shared", "browsed", "evaluations", "found_messages", "looks")
+    __slots__ = (
+        "_by_bit",
+        "_free",
+        "_highest",
+        "_shared",
+        "browsed",
+        "evaluations",
+        "found_messages",
+        "lanes_max",
+        "looks",
+    )
 
     def __init__(self) -> None:
         self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
@@ -98,6 +109,7 @@ class Matchers:
         self._free: list[int] = []
         self._highest = 1
         self.found_messages = FOUND_MESSAGES
+        self.lanes_max = AT_ONCE_MAX  # entries of lanes beyond which others wait behind them to be looked at in turns
         self.evaluations = 0  # questions asked so far: what the cost tests count
         self.browsed = 0  # bits of classes whose answers to readers may be noted with any entry
         self.looks = 0  # looks of walks over what is on disk

@@ -147,11 +147,19 @@ class PagedLevels(LevelledOrder):
         occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
         return [self.paged_level(number) for number in occupied]
 
-    def detach_front(self) -> list[QueueEntry]:
+    def use_pages(self, pages: QueueArea) -> None:
+        """Have levels with the like of these instead of those they have, in which there is nothing."""
+        self.pages = pages
+        for level in self.levels:
+            if isinstance(level, TargetList):
+                level.use_pages(pages.renewed())
+
+    def detach_front(self, most: int) -> list[QueueEntry]:
         """Take out and return the entries that came back, in no order.
 
-        No others: the front of a level may be all of it, where only less important levels page.
+        No others, whatever ``most`` says: the front of a level may be all of it, where only less important levels page.
         """
+        del most
         back = [entry for level in self._occupied() for entry in level.detach_returned()]
         self.recount()
         return back

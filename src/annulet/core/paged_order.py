@@ -194,11 +194,18 @@ class TargetList(FifoOrder):
 
     # ------------------------------------------------------------------ looking behind the front
 
-    def detach_front(self) -> list[QueueEntry]:
-        """Take out and return all entries that stand before the rows or came back, in no order."""
-        front = [entry for entry in self._tail if entry.state == PENDING]
-        self._removed -= len(self._tail) - len(front)
-        self._tail = deque()
+    def use_pages(self, pages: QueueArea) -> None:
+        """Have these instead of those it has, in which there is nothing."""
+        pages.level = self.pages.level
+        self.pages = pages
+
+    def detach_front(self, most: int) -> list[QueueEntry]:
+        """Take out and return what came back, and the front unless it has more than ``most`` entries; in no order."""
+        tail: deque[QueueEntry] = self._tail if len(self._tail) <= most else deque()
+        front = [entry for entry in tail if entry.state == PENDING]
+        self._removed -= len(tail) - len(front)
+        if tail is self._tail:
+            self._tail = deque()
         self.count -= len(front)
         return [*front, *self.detach_returned()]
 
@@ -214,8 +221,10 @@ class TargetList(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
+
+        At most so many ``messages``.
 
         With ``needles`` those may be missing that are on disk and lack something of each of them.
 
@@ -224,9 +233,9 @@ class TargetList(FifoOrder):
         """
         tail, late, pages = self._tail, self._pending_cache, self.pages
         if tail and sequence <= tail[-1].sequence:
-            return self._look_at(tail, sequence)
+            return self._look_at(tail, sequence, messages)
         if pages.items and sequence <= pages.last_sequence():
-            found = pages.look(sequence, needles)
+            found = pages.look(sequence, needles, messages)
             self._note_lost()
             self.looked_upto = pages.looked_upto
             if found is None:
@@ -235,13 +244,13 @@ class TargetList(FifoOrder):
                 entry.rank = self.rank
             return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
         if late and sequence <= late[-1].sequence:
-            return self._look_at(late, sequence)
+            return self._look_at(late, sequence, messages)
         self.looked_upto = self._queue.next_sequence
         return []
 
-    def _look_at(self, entries: deque[QueueEntry], sequence: int) -> list[QueueEntry]:
+    def _look_at(self, entries: deque[QueueEntry], sequence: int, messages: int) -> list[QueueEntry]:
         start = bisect_left(entries, sequence, key=sequence_of)
-        end = min(start + self.look_entries, len(entries))
+        end = min(start + min(messages, self.look_entries), len(entries))
         found = [entries[index] for index in range(start, end)]  # an arrival is found from its end, among many
         self.looked_upto = found[-1].sequence + 1
         return [entry for entry in found if entry.state == PENDING]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import LEVEL_SPAN, PENDING
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,10 @@ class RowWalk:
 class RowView:
     """Rows of one moment, to be walked over as often as somebody likes."""
 
+    def note(self, entries: list[QueueEntry]) -> None:
+        """Show these as well, which are by sequence: their records are in the log, whoever has them now."""
+        raise NotImplementedError
+
     def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
         """Return a walk over those with a sequence from ``first`` to ``last`` (-1: all behind).
 
@@ -79,6 +84,7 @@ class QueueArea:
         self.items = 0
         self.rows = 0
         self.bytes = 0
+        self.at_once = AT_ONCE_MAX  # entries that are looked at in the call that asks for it; of more some each turn
         self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
@@ -182,10 +188,11 @@ class QueueArea:
         """Return the highest sequence an item ever had; there is one."""
         raise NotImplementedError
 
-    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
+    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
         """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
 
-        Left out may be rows whose header lacks something of each of the ``needles``, where its texts are verbatim.
+        At most so many ``messages``. Left out may be rows whose header lacks something of each of the ``needles``,
+        where its texts are verbatim.
 
         What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
         nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.

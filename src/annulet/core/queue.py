@@ -178,17 +178,17 @@ class Queue(Holdings):
         """Hand messages to consumers until one side runs out."""
         delivery.dispatch(self, now)
 
-    def scan(self, now: int) -> bool:
+    def scan(self, now: int, messages: int = match_classes.LOOK_MESSAGES) -> bool:
         """Look at a few messages of a deep backlog for browsers and for consumers with selectors, and hand them out.
 
-        Returns whether there is more to look at for selectors. Some 2 ms of work.
+        Returns whether there is more to look at for selectors, of which it asks about so many ``messages`` at most.
         """
         lanes = self.lanes
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
         if self.deleted or not isinstance(lanes, DeepLanes):
             return False
-        served, more = match_classes.scan(self, lanes)
+        served, more = match_classes.scan(self, lanes, messages)
         if served:
             self.wake(now)
         return more

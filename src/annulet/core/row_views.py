@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import LEVEL_SPAN, level_of
+from annulet.core.entry import LEVEL_SPAN, level_of, sequence_of
 from annulet.core.paging import RowView, RowWalk
 
 if TYPE_CHECKING:
@@ -22,32 +22,39 @@ def view_of(queue: Queue, pages: QueueArea, entries: list[QueueEntry]) -> RowVie
 
     ``pages``: any of the queue, now or before: ``entries`` where it has no rows get their like.
     """
-    parts = {part.level: part for part in queue.order.page_parts()}
-    noted: dict[int, list[QueueEntry]] = {level: [] for level, part in parts.items() if part.items}
-    for entry in entries:
-        noted.setdefault(level_of(entry), []).append(entry)
-    views: list[tuple[int, RowView]] = []
-    for level in sorted(noted, reverse=True):
-        part = parts.get(level)
-        views.append((level, (pages.renewed() if part is None else part).snapshot(noted[level])))
-    if queue.ranker.ranks:
-        return LevelsView(views)
-    return views[0][1] if views else pages.renewed().snapshot([])
+    parts = [part for part in queue.order.page_parts() if part.items]
+    if not queue.ranker.ranks:
+        return (parts[0] if parts else pages.renewed()).snapshot(entries)
+    view = LevelsView({part.level: part.snapshot([]) for part in parts}, pages.renewed())
+    view.note(entries)
+    return view
 
 
 class LevelsView(RowView):
-    """The views of several levels, each with its number, the most important first."""
+    """The views of several levels, by their numbers. What is noted of others gets the like of ``pages``, empty ones."""
 
-    def __init__(self, views: list[tuple[int, RowView]]) -> None:
+    def __init__(self, views: dict[int, RowView], pages: QueueArea) -> None:
         self._views = views
+        self._pages = pages
+
+    def note(self, entries: list[QueueEntry]) -> None:
+        """Show these as well, on their levels."""
+        by_level: dict[int, list[QueueEntry]] = {}
+        for entry in sorted(entries, key=sequence_of):
+            by_level.setdefault(level_of(entry), []).append(entry)
+        for level, noted in by_level.items():
+            if level not in self._views:
+                self._views[level] = self._pages.snapshot([])
+            self._views[level].note(noted)
 
     def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
         """Return a walk over all levels by sequence."""
-        return MergedWalk([view.walk(first, last, chosen) for _, view in self._views])
+        return MergedWalk([view.walk(first, last, chosen) for view in self._views.values()])
 
     def walk_in_order(self, first: int, chosen: list[int] | None = None) -> RowWalk:
         """Return a walk over one level after the other."""
-        return LevelsWalk([(level, view.walk(first, -1, chosen)) for level, view in self._views])
+        levels = sorted(self._views, reverse=True)
+        return LevelsWalk([(level, self._views[level].walk(first, -1, chosen)) for level in levels])
 
 
 class LevelsWalk(RowWalk):

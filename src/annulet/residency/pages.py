@@ -72,7 +72,7 @@ class StoredQueueArea(QueueArea):
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
-        self._looked_ahead = 0  # the same of looks
+        self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
@@ -311,16 +311,17 @@ class StoredQueueArea(QueueArea):
         """Return the sequence of the last item."""
         return self._pages[-1].last_sequence
 
-    def look(self, sequence: int, needles: list[list[bytes]]) -> list[QueueEntry] | None:
-        """Read rows from ``sequence`` on, as many as a load does, or all that a page has left."""
+    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
+        """Read rows from ``sequence`` on, as many as a load does or ``messages``, or all that a page has left."""
         self.lost = self.lost_bytes = 0
         if self.stalled:
             return None
         index = bisect_left(self._pages, sequence, key=_last_sequence_of)
         page = self._pages[index]
-        rows = page.peek_from(sequence, _items_to_load(page))
+        rows = page.peek_from(sequence, min(messages, _items_to_load(page)))
         records = [record for record in rows.records if record]
         upto = rows.sequences[-1] + 1
+        count = len(rows)
         try:
             stored = self._reader.read(records)
         except OSError:
@@ -333,7 +334,7 @@ class StoredQueueArea(QueueArea):
                 rows, stored = with_needles(rows, stored, needles)
             entries = entries_of(self._queue, rows, stored)[0]
         self.looked_upto = upto
-        self._prefetch_look(page)
+        self._prefetch_look(page, count)
         figures = self._figures
         figures.scans += 1
         figures.scanned += len(records)
@@ -341,13 +342,13 @@ class StoredQueueArea(QueueArea):
             self._remove_damaged(self._own(index), rows, {entry.sequence for entry in entries})
         return entries
 
-    def _prefetch_look(self, page: Page) -> None:
-        """Have the disk read what the next looks will come to, as far as this page has it."""
-        self._looked_ahead -= 1
+    def _prefetch_look(self, page: Page, rows: int) -> None:
+        """Have the disk read what the next looks will come to, as far as this page has it; one came to ``rows``."""
+        self._looked_ahead -= rows
         if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
             return
-        self._looked_ahead = PREFETCH_LOADS
-        ahead = page.peek_from(self.looked_upto, _items_to_load(page) * PREFETCH_LOADS)
+        self._looked_ahead = _items_to_load(page) * PREFETCH_LOADS
+        ahead = page.peek_from(self.looked_upto, self._looked_ahead)
         records = [record for record in ahead.records if record]
         if records:
             self._reader.prefetch(records)

@@ -33,27 +33,36 @@ WALK_BYTES: Final = 256 << 10
 
 
 class PageView(RowView):
-    """The rows of some pages, each with the first and last sequence of it, and of stored ``entries`` (by sequence)."""
+    """The rows of some pages, each with the first and last sequence of it, and what is noted besides."""
 
     def __init__(
         self, queue: Queue, reader: MessageReader, stretches: list[Stretch], entries: list[QueueEntry]
     ) -> None:
         self._queue = queue
         self._reader = reader
-        self._stretches = stretches
-        self._noted: list[Stretch] = []
+        self._lines = [stretches]  # each ascends
+        self.note(entries)
+
+    def note(self, entries: list[QueueEntry]) -> None:
+        """Make pages of them, in the first line that goes on with them."""
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             some = entries[start : start + PAGE_ITEMS_MAX]
-            self._noted.append((Page.of(some, bytearray(len(some))), some[0].sequence, some[-1].sequence))
-        pages = [page for page, _, _ in [*stretches, *self._noted]]
-        average = max([page.bytes // page.rows for page in pages if page.rows], default=1)
-        self._slice = max(1, min(WALK_MESSAGES, WALK_BYTES // max(1, average)))
+            first = some[0].sequence
+            stretch = (Page.of(some, bytearray(len(some))), first, some[-1].sequence)
+            line = next((line for line in self._lines[1:] if line[-1][2] < first), None)
+            if line is None:
+                self._lines.append([stretch])
+            else:
+                line.append(stretch)
 
     def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
         """Return a walk that lets go of each page it has passed."""
-        parts = [_within(stretches, first, last) for stretches in (self._noted, self._stretches)]
+        pages = [page for stretches in self._lines for page, _, _ in stretches]
+        average = max([page.bytes // page.rows for page in pages if page.rows], default=1)
+        messages = max(1, min(WALK_MESSAGES, WALK_BYTES // max(1, average)))
+        parts = [_within(stretches, first, last) for stretches in self._lines]
         rows = [_rows_of(part) if chosen is None else _rows_with(part, chosen) for part in parts]
-        return PageWalk(self._queue, self._reader, merge(*rows, key=_sequence_of), self._slice)
+        return PageWalk(self._queue, self._reader, merge(*rows, key=_sequence_of), messages)
 
 
 class PageWalk(RowWalk):

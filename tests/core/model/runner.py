@@ -86,6 +86,7 @@ class Runner:
         targets = {reason.value: self.oracle.target_of(reason.value) for reason in RemovalReason}
         self.forwarder = ModelForwarder(targets)
         self.queue = Queue("q", settings, self.effects, forwarder=self.forwarder)
+        self.queue.matchers.lanes_max = 3  # so that selectors walk, which here they do at once
         self.host.declare_queue("q", now=self.now)
         self.host.queues["q"] = self.queue
         self.sessions: list[SessionPair] = []

@@ -30,6 +30,7 @@ from annulet.core.limits import Limits
 from annulet.core.matching import MatchClass, Matchers
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.order import FifoOrder, RankedOrder
+from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
 from annulet.core.reasons import RemovalReason
@@ -37,6 +38,7 @@ from annulet.core.retention import KeyRecord, KeyTable
 from annulet.core.schedule import Appointment, ScheduleIndex
 from annulet.core.session import Session
 from annulet.core.settings import QueueSettings
+from annulet.core.unpaged import NoArea
 
 _SETTINGS: Final = QueueSettings()
 _ORIGIN: Final = Origin("", "", "", ContentView())
@@ -62,6 +64,7 @@ BLANKS: Final = _makers(
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
+    NoArea,
     RankedOrder,
     ScheduleIndex,
     partial(AgeingRanker, _LEVELS, 0),
@@ -69,7 +72,7 @@ BLANKS: Final = _makers(
     partial(Consumer, Session(""), _QUEUE, ""),
     partial(Copies, _QUEUE),
     partial(DeliveryCopy, _ENTRY),
-    partial(DeepLanes, FifoRanker(), Matchers()),
+    partial(DeepLanes, _QUEUE),
     partial(EvictionIndex, ""),
     partial(FairKey, None),
     partial(Fairness, _SETTINGS),
@@ -95,6 +98,7 @@ BLANKS: Final = _makers(
     partial(Shelf, None, 0, 0, parked=False),
     partial(SortedRanker, ""),
     partial(StrictRanker, _LEVELS),
+    partial(TargetList, _QUEUE, NoArea(), FifoOrder()),
     partial(WeightedRanker, _LEVELS, ()),
 )  # fmt: skip
 """By class, as images name it. Interpreted classes, and those with interpreted subclasses, need none."""
