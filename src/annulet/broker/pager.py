@@ -43,8 +43,8 @@ SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop."""
 
 DEEP_SHARES: Final = 4
-"""A queue with so many times its share on disk keeps no more than a chunk of late messages. Who takes them has read far
-more by then, and memory that is used again at once is in the processor's caches: 1.4 us a message less of 11.3."""
+"""A queue with so many times its share on disk keeps no more than a chunk of late messages: who takes them has read far
+more by then, and the memory is worth more to everybody else."""
 
 GIVEN_BACK: Final = 2048
 """Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from annulet.core.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging import may_be_row, pageable
+from annulet.core.paging import pageable
 from annulet.residency.candidates import BodyCandidates
 from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS, SCARCE
 from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES
@@ -65,16 +65,8 @@ class StoredBodies(BodyCandidates):
         queue = self.queue
         self.rows = pageable(queue) and not whole
         scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
-        entries = [*queue.order.in_memory(), *scheduled, *queue.delivering]
-        rows = self.rows
-        self.waiting = [
-            entry
-            for entry in entries
-            if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
-        ]
-        self.scanning = []
+        self.adopt_from([*queue.order.in_memory(), *scheduled, *queue.delivering])
         self._adopted = self.in_memory
-        self.grown = len(self.waiting)
 
     # ------------------------------------------------------------------ out
 

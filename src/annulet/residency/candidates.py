@@ -65,6 +65,17 @@ class BodyCandidates(QueueBodies):
             if stays and not entry.away:
                 self.add(entry)
 
+    def adopt_from(self, entries: list[QueueEntry]) -> None:
+        """Begin anew with those of all entries in memory that are candidates: there may be some hundred thousand."""
+        rows = self.rows
+        self.waiting = [
+            entry
+            for entry in entries
+            if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
+        ]
+        self.scanning = []
+        self.grown = len(self.waiting)
+
     def add(self, entry: QueueEntry) -> None:
         """Take in a candidate."""
         self.waiting.append(entry)
