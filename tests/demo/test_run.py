@@ -37,6 +37,7 @@ def test_three_thousand_departures_are_accounted_for(tmp_path: Path) -> None:
     assert document["fits"] is True
     books = {queue["name"]: queue for queue in document["queues"]}
     assert books["archive"]["acknowledged"] == 3000
+    assert sum(trial["arrived"] for trial in document["what_if"][:3]) == 3000
     assert books["board.JFK"]["kept"] == 100
     assert books["aircraft"]["kept"] + books["aircraft"]["dropped"]["replaced-key"] == 3000
     assert len(list((kept / "plots").glob("*.png"))) == 5
