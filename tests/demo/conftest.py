@@ -80,6 +80,7 @@ def empty_queues(broker: BrokerProcess) -> BrokerProcess:
     channel = connection.channel()
     for declaration in declarations():
         channel.queue_delete(declaration.name)
+    channel.queue_delete("amq.events")
     connection.close()
     declare(broker.address)
     return broker

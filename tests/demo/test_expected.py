@@ -9,6 +9,8 @@ def test_a_board_shows_the_last_departures_oldest_first(frame: pd.DataFrame) -> 
     assert expected.board_rows(frame, "EWR", 2) == [2, 4]
     assert expected.board_rows(frame, "EWR", 100) == [0, 2, 4]
     assert expected.departures_from(frame, "EWR") == 3
+    assert expected.destinations_of(frame, "EWR") == 1
+    assert expected.destinations_of(frame.assign(dest=list("ABCDAA")), "EWR") == 2
 
 
 def test_aircraft_keeps_the_last_of_each_and_all_without_tail_number(frame: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ from annulet.demo import expected
 from annulet.demo.consuming import Taken
 from annulet.demo.reconciliation import Observed, account_of, differing_columns, kinds, reconcile
 from annulet.demo.topology import ORIGINS, board
+from annulet.demo.what_if import AS_IT_IS, BY_DESTINATION, OTHER_RING, Trial
 
 DELAY_MESSAGES = 5
 
@@ -46,6 +47,11 @@ def seen(frame: pd.DataFrame) -> Observed:
         late=[2, 0],
         schedule=[0, 2],
         legs=[Taken(0, 1, "N2"), Taken(1, 5, "N1"), Taken(0, 4, None)],
+        trials=[
+            *[Trial(board(origin), AS_IT_IS, count, count) for origin, count in {"EWR": 3, "JFK": 2, "LGA": 1}.items()],
+            Trial("board.LGA", OTHER_RING, 1, 1),
+            Trial("board.LGA", BY_DESTINATION, 1, 1),
+        ],
     )
 
 
@@ -82,6 +88,8 @@ def test_every_queue_has_its_books(seen: Observed) -> None:
             "legs: aircraft that had more than one consumer",
         ),
         ("legs", [Taken(0, 1, "N2"), Taken(0, 5, "N1")], "legs: consumers that got flights"),
+        ("trials", [], "board.LGA replayed: last of each destination"),
+        ("trials", [Trial("board.LGA", OTHER_RING, 1, 0, {"expired": 1})], "board.LGA replayed: ring of 1,000"),
     ],
 )
 def test_each_defect_is_found(frame: pd.DataFrame, seen: Observed, field: str, value: object, subject: str) -> None:

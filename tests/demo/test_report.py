@@ -8,7 +8,9 @@ from rich.console import Console
 
 from annulet.demo import report
 from annulet.demo.reconciliation import Check, QueueAccount
+from annulet.demo.what_if import AS_IT_IS, Trial
 
+TRIAL = Trial("board.EWR", "ring of 1,000", 1234, 1000, {"replaced-ring": 234})
 ACCOUNT = QueueAccount("aircraft", "last value", 1000, 40, 0, 0, {"replaced-key": 950}, 7)
 
 
@@ -36,6 +38,14 @@ def test_books_fit_a_terminal_of_80_columns() -> None:
     assert Console(width=200).measure(table).maximum <= 80
 
 
+def test_trials_show_what_a_rule_would_have_kept() -> None:
+    line = next(line for line in printed(report.trials_table([TRIAL])).splitlines() if "EWR" in line)
+
+    assert line.split() == ["board.EWR", "ring", "of", "1,000", "1,234", "1,000", "234", "replaced-ring"]
+    longest = Trial("board.EWR", AS_IT_IS, 120_835, 120_835, {"replaced-ring": 120_735})
+    assert Console(width=200).measure(report.trials_table([longest])).maximum <= 80
+
+
 def test_a_mismatch_stands_out_with_its_detail() -> None:
     text = printed(report.checks_table([Check("rows", 3, 2, "missing: 1"), Check("more", 1, 1)]))
 
@@ -48,7 +58,7 @@ def test_counters_of_the_books_are_listed_only_when_they_do_not_fit() -> None:
 
     text = printed(report.checks_table(checks))
 
-    assert "(and 1 counters" in text
+    assert "(and 1 figures" in text
     assert "a: added" not in text
     assert "b: added" in text
 
@@ -89,8 +99,8 @@ def test_shown() -> None:
 def test_json_fits_only_when_every_check_does() -> None:
     good, bad = Check("a", 1, 1), Check("b", 1, 2)
 
-    assert report.as_json([ACCOUNT], [good], {"total": 1.234}, ["x.png"], 3)["fits"] is True
-    document = report.as_json([ACCOUNT], [good, bad], {"total": 1.234}, ["x.png"], 3)
+    assert report.as_json([ACCOUNT], [], [good], {"total": 1.234}, ["x.png"], 3)["fits"] is True
+    document = report.as_json([ACCOUNT], [TRIAL], [good, bad], {"total": 1.234}, ["x.png"], 3)
     assert document["fits"] is False
     assert document["seconds"] == {"total": 1.23}
     assert document["queues"][0]["unaccounted"] == 10

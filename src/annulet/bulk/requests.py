@@ -61,9 +61,8 @@ class RequestHandler:
         user = await self._broker.authenticator.login(name, password, peer=peer, mechanism="Flight Basic")
         if user is None:
             raise AuthenticationError(
-                f"login refused for user {name!r}: user name or password is wrong, or the user may connect from "
-                "the broker's "
-                "own machine only (loopback_users)"
+                f"login refused for user {name!r}: user name or password is wrong or was changed, or the user may "
+                "connect from the broker's own machine only (loopback_users); correct them in option url, start again"
             )
         return user.name
 

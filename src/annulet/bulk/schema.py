@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
-import structlog
 
 from annulet.bulk.errors import InvalidRequestError
 from annulet.core.message import PropertyValue, StandardProperties
 
 if TYPE_CHECKING:
     from annulet.core.message import Message
-
-logger = structlog.get_logger(__name__)
 
 BATCH_ROWS_MAX: Final = 5000
 """Rows of one Arrow batch: 1000 to 5000 amortise the cost per batch (spark-notes §7)."""
@@ -172,7 +169,9 @@ def _properties(row: Row, queue: str) -> StandardProperties:
     """Decode; a header that cannot be decoded as a whole becomes a marked row with what could be."""
     properties = row.message.origin.view.properties(row.message)
     if properties.malformed:
-        logger.warning(
+        import structlog  # noqa: PLC0415 - a sixth of the start of Spark's workers, which read this module and log nothing
+
+        structlog.get_logger(__name__).warning(
             "message header cannot be decoded", queue=queue, position=row.position, error=properties.malformed
         )
         properties.application = {**properties.application, MALFORMED: properties.malformed}

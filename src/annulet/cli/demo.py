@@ -67,10 +67,11 @@ def show(outcome: Outcome, console: Console) -> None:
     """Print boards, books, comparisons, times and the verdict."""
     from rich.columns import Columns  # noqa: PLC0415
 
-    from annulet.demo.report import accounts_table, board_table, checks_table  # noqa: PLC0415
+    from annulet.demo.report import accounts_table, board_table, checks_table, trials_table  # noqa: PLC0415
 
     console.print(Columns([board_table(origin, flights) for origin, flights in outcome.boards.items()]))
     console.print(accounts_table(outcome.accounts, outcome.parquet_rows))
+    console.print(trials_table(outcome.trials))
     console.print(checks_table(outcome.checks))
     times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in outcome.phases.items())
     console.print(f"Seconds by phase (some run side by side): {times}", highlight=False)
@@ -91,7 +92,7 @@ def write_json(outcome: Outcome, limit: int | None, file: Path) -> None:
     from annulet.demo.report import as_json  # noqa: PLC0415
 
     pictures = [str(path) for path in outcome.pictures]
-    document = as_json(outcome.accounts, outcome.checks, outcome.phases, pictures, limit)
+    document = as_json(outcome.accounts, outcome.trials, outcome.checks, outcome.phases, pictures, limit)
     file.write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -23,6 +23,8 @@ from typing import Any, Final, Self
 
 import pika
 
+from annulet.demo.topology import board
+
 LOOPBACK: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 """How long the broker may take until it is ready; an empty one takes about a second."""
@@ -32,6 +34,10 @@ LOOK_SECONDS: Final = 0.05
 REQUEST_SECONDS: Final = 30.0
 """How long one HTTP request may take; the broker is busy with everything else at the same time."""
 LOG_LINES_SHOWN: Final = 15
+CONFIGURATION: Final = f"""event_queues = ["{board("*")}"]
+event_queue_bytes = "256MiB"
+"""
+"""The event log of the boards is kept: two events a departure, some 50 MB in all, so that none is pushed out."""
 INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 COMMAND: Final = "import sys; from annulet.cli.main import main; sys.exit(main())"
@@ -113,10 +119,13 @@ class BrokerProcess:
 
     def __enter__(self) -> Self:
         address = self.address
-        command = [sys.executable, "-c", COMMAND, "serve", "--data", str(self.data), "--stomp", "off"]
+        configuration = self.log.with_name("broker.toml")
+        command = [sys.executable, "-c", COMMAND, "serve", "--config", str(configuration), "--data", str(self.data)]
+        command += ["--stomp", "off"]
         for name, port in (("amqp", address.amqp), ("http", address.http), ("bulk", address.bulk)):
             command += [f"--{name}", f"{address.host}:{port}"]
         try:
+            configuration.write_text(CONFIGURATION)
             with self.log.open("wb") as log, interrupts_deferred():
                 # A session of its own: Ctrl-C reaches this process only, which then stops the broker in its turn.
                 self._process = subprocess.Popen(  # noqa: S603

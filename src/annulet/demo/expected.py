@@ -27,6 +27,11 @@ def departures_from(frame: pd.DataFrame, origin: str) -> int:
     return int((frame["origin"] == origin).sum())
 
 
+def destinations_of(frame: pd.DataFrame, origin: str) -> int:
+    """Return how many destinations an origin has."""
+    return int(frame.loc[frame["origin"] == origin, "dest"].nunique())
+
+
 def aircraft_rows(frame: pd.DataFrame) -> list[int]:
     """Return the rows of the last departure of each aircraft, and of every departure without a tail number."""
     without = frame["tailnum"].isna()

@@ -22,6 +22,7 @@ from annulet.demo.topology import (
     board,
     declarations,
 )
+from annulet.demo.what_if import AS_IT_IS, BY_DESTINATION, LARGER_RING, OTHER_RING, Trial, rules_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ class Check:
     expected: Any
     actual: Any
     detail: str = ""
-    of_books: bool = False  # a counter of one queue: the table of the books already shows what was found
+    of_books: bool = False  # of one queue, really or replayed: the tables of both already show what was found
 
     @property
     def fits(self) -> bool:
@@ -90,6 +91,7 @@ class Observed:
     schedule: list[int] = field(default_factory=list)
     legs: list[Taken] = field(default_factory=list)
     partitions: dict[tuple[int, str], int] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
 
 
 def account_of(queue: Mapping[str, Any], kind: str, in_ledger: int) -> QueueAccount:
@@ -116,6 +118,7 @@ def reconcile(frame: pd.DataFrame, seen: Observed) -> list[Check]:
         *_contents(frame, seen),
         *_files(frame, seen),
         *_losses(seen),
+        *_trials(frame, seen),
     ]
 
 
@@ -214,6 +217,29 @@ def _files(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
 def _losses(seen: Observed) -> Iterable[Check]:
     dropped = sum(sum(account.dropped.values()) for account in seen.accounts.values())
     yield Check("loss ledger: losses recorded", dropped, seen.losses)
+
+
+def _trials(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
+    """Compare the replayed boards: under their own rule with the broker's books, under others with the table."""
+    found = {(trial.board, trial.rule): trial for trial in seen.trials}
+    for origin in ORIGINS:
+        name, count = board(origin), expected.departures_from(frame, origin)
+        account = seen.accounts.get(name)
+        destinations = expected.destinations_of(frame, origin)
+        larger = min(count, LARGER_RING)
+        wanted = {
+            AS_IT_IS: (account.added, account.kept, account.dropped) if account else (0, 0, {}),
+            OTHER_RING: (count, larger, {REPLACED_RING: count - larger}),
+            BY_DESTINATION: (count, destinations, {REPLACED_KEY: count - destinations}),
+        }
+        for rule in rules_of(origin):
+            trial = found.get((name, rule), Trial(name, rule, 0, 0))
+            replayed = _as_dict(trial.arrived, trial.kept, trial.dropped)
+            yield Check(f"{name} replayed: {rule}", _as_dict(*wanted[rule]), replayed, of_books=True)
+
+
+def _as_dict(arrived: int, kept: int, dropped: Mapping[str, int]) -> dict[str, int]:
+    return {"arrived": arrived, "kept": kept, **{reason: count for reason, count in dropped.items() if count}}
 
 
 def differing_columns(frame: pd.DataFrame, archive: pd.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from annulet.demo.reconciliation import Check, QueueAccount
+    from annulet.demo.what_if import Trial
 
 BOARD_LINES: Final = 8
 """Departures of a board shown in the terminal; the picture shows more."""
@@ -38,11 +40,25 @@ def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, 
     return table
 
 
+def trials_table(trials: Sequence[Trial]) -> Table:
+    """Return what the boards would have kept under other rules. Fits 80 columns."""
+    table = Table(title="What if: the boards' recorded event log, replayed", title_style="bold")
+    table.box, table.header_style = None, "bold cyan"
+    table.add_column("board", style="bold")
+    table.add_column("rule")
+    for title in ("arrived", "kept", "dropped"):
+        table.add_column(title, justify="right")
+    for trial in trials:
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(trial.dropped.items())) or "-"
+        table.add_row(trial.board, trial.rule, f"{trial.arrived:,}", f"{trial.kept:,}", dropped)
+    return table
+
+
 def checks_table(checks: Sequence[Check]) -> Table:
-    """Return the comparisons with their verdicts; counters of the books that fit are summed up in the title."""
+    """Return the comparisons with their verdicts; figures of the tables above that fit are summed up in the title."""
     quiet = sum(check.of_books and check.fits for check in checks)
     table = Table(
-        title=f"Against the source table (and {quiet} counters above, which fit)",
+        title=f"Against the source table (and {quiet} figures above, which fit)",
         title_style="bold",
         header_style="bold cyan",
     )
@@ -107,6 +123,7 @@ def shown(value: object) -> str:
 
 def as_json(
     accounts: Sequence[QueueAccount],
+    trials: Sequence[Trial],
     checks: Sequence[Check],
     phases: Mapping[str, float],
     pictures: Sequence[str],
@@ -130,6 +147,7 @@ def as_json(
             }
             for account in accounts
         ],
+        "what_if": [asdict(trial) for trial in trials],
         "checks": [check.as_dict() for check in checks],
         "seconds": {name: round(seconds, 2) for name, seconds in phases.items()},
         "plots": list(pictures),

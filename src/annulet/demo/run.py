@@ -32,6 +32,7 @@ from annulet.demo.topology import (
     board,
     declare,
 )
+from annulet.demo.what_if import Trial, try_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,7 @@ class Outcome:
     pictures: list[Path]
     phases: dict[str, float]
     parquet_rows: dict[str, int] = field(default_factory=dict)  # by the queue they came from
+    trials: list[Trial] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
@@ -131,6 +133,8 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
     """Run everything. On return or error nothing is left running; the workspace is the caller's to close."""
     phases = Phases()
     with phases.measure("total"), ExitStack() as cleanup:
+        consumer = ThreadPoolExecutor(1, "consumer")
+        cleanup.callback(consumer.shutdown)  # behind the broker's end, which ends what still consumes
         broker = cleanup.enter_context(BrokerProcess(workspace.broker, workspace.broker_log))
         production = Production(broker, limit, phases)
         cleanup.callback(production.stop)
@@ -142,13 +146,17 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
             queries = Queries(spark, broker.address.bulk_url, workspace)
             cleanup.callback(queries.stop)
             _follow(broker, production, queries, len(frame), console)
-        with phases.measure("consume in order"):
-            deliveries = _consume(broker)
+        with phases.measure("consume in order, and what if"):
+            consumed = consumer.submit(_consume, broker)
+            with phases.measure("what if"):
+                trials = try_rules(spark, broker.address.bulk_url, workspace.parquet)
+            deliveries = consumed.result()
         with phases.measure("browse"):
             seen, boards = _observe(spark, broker, workspace, production.confirmed, queries.delay_messages())
             seen.late = [taken.row for taken in deliveries[LATE]]
             seen.schedule = [taken.row for taken in deliveries[SCHEDULE]]
             seen.legs = deliveries[LEGS]
+            seen.trials = trials
         with phases.measure("reconcile"):
             checks = reconcile(frame, seen)
         accounts = list(seen.accounts.values())
@@ -156,7 +164,7 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
             pictures = plots.save_all(workspace.plots, boards, seen.delays, seen.archive, accounts)
         with phases.measure("stop"):
             cleanup.close()
-    return Outcome(accounts, checks, boards, pictures, phases.seconds, {ARCHIVE: len(seen.archive)})
+    return Outcome(accounts, checks, boards, pictures, phases.seconds, {ARCHIVE: len(seen.archive)}, seen.trials)
 
 
 def _follow(broker: BrokerProcess, production: Production, queries: Queries, total: int, console: Console) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
 from annulet.spark.schema import columns_of, read_schema
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FORMAT = "annulet"
 
 
+@told_first
 class AnnuletDataSource(DataSource):
     """Reads and writes queues of an Annulet broker. Options: ``docs/spark-source.md`` and ``docs/spark-sink.md``."""
 

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from annulet.bulk import protocol
 from annulet.bulk.client import connect
+from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, WriteOptions
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class PositionsMessage(WriterCommitMessage):
         self.positions = positions
 
 
+@told_first
 class AnnuletRejecter(DataSourceArrowWriter):
     """Rejects the positions of its rows when all tasks are done: all of a request or none."""
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from annulet.bulk import protocol
 from annulet.bulk.client import connect
 from annulet.bulk.errors import InvalidRequestError
+from annulet.spark.first_line import told_first
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import OptionError, ReadOptions
 
@@ -54,6 +55,7 @@ class SequencePartition(InputPartition):
         self.shares = shares
 
 
+@told_first
 class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read by sequence number.
 

@@ -15,6 +15,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import UnavailableError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
+from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, WriteOptions
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class _Writer:
             )
 
 
+@told_first
 class AnnuletWriter(_Writer, DataSourceArrowWriter):
     """A batch write: visible at once or not at all. With option ``writeId`` a repeated write publishes nothing."""
 
@@ -130,6 +132,7 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
         self._abort(messages)
 
 
+@told_first
 class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """A streaming write: exactly once for a checkpoint."""
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
+from annulet.spark.first_line import told_first
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import ReadOptions
 from annulet.spark.pushdown import Pushed, push
@@ -65,6 +66,7 @@ def split(after: int, upto: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
+@told_first
 class AnnuletReader(DataSourceReader):
     """A batch read: everything that was in the queue when the read was planned, without taking anything."""
 
@@ -103,6 +105,7 @@ class AnnuletReader(DataSourceReader):
         yield from _client(self._options).get(ticket)
 
 
+@told_first
 class AnnuletFilteringReader(AnnuletReader):
     """A batch read that asks the broker for what Spark filters. Spark refuses it unless its setting allows that."""
 
@@ -112,6 +115,7 @@ class AnnuletFilteringReader(AnnuletReader):
         return filters
 
 
+@told_first
 class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read.
 

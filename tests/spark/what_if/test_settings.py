@@ -35,9 +35,10 @@ def test_a_grid_is_ordered_from_the_smallest_by_the_first_name() -> None:
     [
         ({"ring-sise": 5}, "ring-sise=5: .*x-ring-size"),
         ({"ring-size": "many"}, "ring-size=many: "),
-        ({"consumers": 0}, "consumers: 0 is no number above 0"),
+        ({"consumers": -1}, "consumers: -1 is no number, 0 or above"),
+        ({"prefetch": 0}, "prefetch: 0 is no number above 0"),
         ({"prefetch": 1.5}, "prefetch: 1.5 is no number above 0"),
-        ({"consumers": 2.0}, "consumers: 2.0 is no number above 0"),
+        ({"consumers": 2.0}, "consumers: 2.0 is no number, 0 or above"),
         ({"rate": float("nan")}, "rate: nan is no rate above 0"),
         ({"rate": float("inf")}, "rate: inf is no rate above 0"),
         ({"rate": "fast"}, "rate: 'fast' is no rate above 0"),

@@ -48,6 +48,13 @@ def test_a_ring_loses_what_waits_beyond_its_size() -> None:
     assert (result.delivered, result.losses, result.loss, result.depth_max) == (5, {"replaced-ring": 5}, 0.5, 4)
 
 
+def test_without_consumers_what_waits_is_what_the_queue_keeps() -> None:
+    result = run(BURST, consumers=0, ring_size=4)
+
+    assert (result.delivered, result.waiting, result.losses, result.busy) == (0, 4, {"replaced-ring": 6}, 0.0)
+    assert run([*BURST, Arrival(at=9000)], consumers=0).waiting == 11
+
+
 def test_priority_spares_the_important_and_the_others_wait() -> None:
     result = run(BURST, rate=10, max_priority=10, ring_size=5)
 

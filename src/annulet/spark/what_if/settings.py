@@ -31,7 +31,10 @@ class WhatIfError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing to try: a queue's arguments, and who consumes. ``rate`` is of one consumer, in messages a second."""
+    """One thing to try: a queue's arguments, and who consumes: ``consumers`` of 0 leave what the queue keeps.
+
+    ``rate`` is of one consumer, in messages a second.
+    """
 
     arguments: dict[str, Value] = field(default_factory=dict)
     consumers: int = 1
@@ -78,8 +81,10 @@ def setting_of(values: Mapping[str, Value]) -> Setting:
         raise WhatIfError(f"{_text(values)}: {error}") from error
     for name, value in consumer.items():
         kinds = (int, float) if name == "rate" else (int,)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
-            raise WhatIfError(f"{name}: {value!r} is no {'rate' if name == 'rate' else 'number'} above 0")
+        nobody = name == "consumers" and value == 0
+        if isinstance(value, bool) or not isinstance(value, kinds) or not (nobody or 0 < value < math.inf):
+            wanted = {"rate": "rate above 0", "prefetch": "number above 0"}.get(name, "number, 0 or above")
+            raise WhatIfError(f"{name}: {value!r} is no {wanted}")
     known: dict[str, Any] = consumer
     return Setting(arguments=arguments, **known)
 

@@ -249,6 +249,7 @@ class _Run:
         result.depth_max = max(self._depth.values(), default=0)
         result.depth = [(self._start + point * self._step, depth) for point, depth in sorted(self._depth.items())]
         span = self._exact - self._start
-        result.busy = min(1.0, self._busy / (span * self._setting.consumers)) if span > 0 else 0.0
+        work_time = span * self._setting.consumers
+        result.busy = min(1.0, self._busy / work_time) if work_time > 0 else 0.0
         result.priorities = [self._priorities[level] for level in sorted(self._priorities)]
         return result
