@@ -18,7 +18,7 @@ from annulet.core.queue import Queue
 from tests.broker.amqp091.peer import Peer, publish
 
 QUEUE, BASIC = commands.Queue, commands.Basic
-ORIGIN = Origin("", "q", "guest@test", ContentView())
+ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 
 def lose(broker: Broker, count: int = 1, host: str = "/") -> None:

@@ -54,6 +54,7 @@ MESSAGE_TYPE: Final = "events"
 ACCEPTED: Final = "accepted"
 DELIVERED: Final = "delivered"
 RETURNED: Final = "returned"
+REPRIORITISED: Final = "reprioritised"
 """What an event may be, beside the reasons for which a message leaves its queue."""
 
 
@@ -68,6 +69,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     expires_at: int = 0  # of what was accepted, by its own time to live; 0: never
     consumer: str = ""  # who it was delivered to: session and tag; empty: fetched, or by lease
     count: int = 1  # how many messages left at once
+    successor: int = 0  # of what was reprioritised: the sequence under which it goes on
 
 
 class EventBatch(msgspec.Struct):
@@ -102,6 +104,11 @@ class QueueNotes(QueueEvents):
     def returned(self, entry: QueueEntry, now: int) -> None:
         """Note it."""
         self._note(Event(RETURNED, entry.sequence, now))
+
+    def reprioritised(self, entry: QueueEntry, replacement: QueueEntry, now: int) -> None:
+        """Note that the one number ends, and as which it goes on."""
+        priority = replacement.message.priority
+        self._note(Event(REPRIORITISED, entry.sequence, now, priority=priority, successor=replacement.sequence))
 
     def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         """Note it under its reason. An acknowledgement comes without a time."""

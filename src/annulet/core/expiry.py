@@ -175,8 +175,8 @@ def next_at(queue: Queue) -> int:
 class Expiring(SlicedWork):
     """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone.
 
-    The ledger keeps the newest losses only, so those of which it would keep nothing are counted and that is all: writing
-    each of them down for the next to push it out costs more than the expiry itself.
+    The ledger keeps the newest losses only, so those of which it would keep nothing are counted, and that is all: to
+    write each down for the next to push it out costs more than the expiry itself.
     """
 
     def __init__(self, queue: Queue, now: int) -> None:
@@ -186,7 +186,7 @@ class Expiring(SlicedWork):
         self._counting = True  # there may be some the ledger would not keep
 
     def _count(self, now: int) -> None:
-        """Note of how many of the next the ledger would keep nothing. Never more than that: what is in delivery stays."""
+        """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
         queue, index = self._queue, self._queue.expiry
         if self._counting and not queue.unrecorded and index is not None:
             due = due_rows(queue, now) + max(0, index.live_due(now) - len(queue.delivering))

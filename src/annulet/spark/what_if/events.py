@@ -17,11 +17,12 @@ EVENT_QUEUE: Final = "amq.events"
 
 BATCH: Final = (
     "vhost STRING, queue STRING, waiting BIGINT, delivering BIGINT, events ARRAY<STRUCT<event: STRING, "
-    "sequence: BIGINT, at: BIGINT, size: BIGINT, priority: INT, expires_at: BIGINT, consumer: STRING, count: BIGINT>>"
+    "sequence: BIGINT, at: BIGINT, size: BIGINT, priority: INT, expires_at: BIGINT, consumer: STRING, count: BIGINT, "
+    "successor: BIGINT>>"
 )
 """Body of a message of the event log (docs/event-log.md)."""
 
-NO_LOSSES: Final = ("accepted", "delivered", "returned", "acknowledged", "moved", "dead-lettered")
+NO_LOSSES: Final = ("accepted", "delivered", "returned", "reprioritised", "acknowledged", "moved", "dead-lettered")
 """Events after which somebody has the message, or may get it."""
 
 WORK_QUANTILES: Final = 101
