@@ -11,17 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import structlog
 
 from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.fed_queue import FedQueue
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.address_settings.patterns import AddressPattern
-from annulet.core.errors import CoreError
 from annulet.core.events import QueueEvents
 from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message, Origin
-from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from annulet.core.reasons import RemovalReason
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
-
-logger = structlog.get_logger(__name__)
 
 EVENT_QUEUE: Final = "amq.events"
 """A reserved name: no client can have declared it for something else."""
@@ -146,8 +142,8 @@ class EventLog:
         self._queue_bytes = queue_bytes
         self._origin = Origin("", EVENT_QUEUE, "", VIEW)
         self._noted: list[QueueNotes] = []
-        self._declarations: DurableDeclarations | None = None
-        self._queue: Queue | None = None
+        self._host_name = ""
+        self._fed: FedQueue | None = None  # not opened yet
 
     def events_of(self, queue: Queue) -> QueueNotes | None:
         """Return who takes the notes of a queue that was chosen; never of those the broker feeds itself."""
@@ -157,35 +153,32 @@ class EventLog:
 
     def open(self, host: VirtualHost, catalogue: Catalogue) -> None:
         """Declare the queue, or take up that of an earlier run. Call it when definitions are restored."""
-        self._declarations = DurableDeclarations(host, catalogue)
-        self._queue = self._declare(self._declarations)
+        declarations = DurableDeclarations(host, catalogue)
+        self._host_name = host.name
+        self._fed = FedQueue(host.name, "events are lost", lambda: self._declare(declarations))
+        self._fed.open()
         if self._noted:
             self._loop.call_soon(self._flush)
 
     def wants_turn(self, notes: QueueNotes) -> None:
         """A queue has its first note: put it into the queue soon."""
-        if not self._noted and self._declarations is not None:
+        if not self._noted and self._fed is not None:
             self._loop.call_soon(self._flush)
         self._noted.append(notes)
 
     def _flush(self) -> None:
         noted, self._noted = self._noted, []
-        declarations = self._declarations
-        if declarations is None:
+        if self._fed is None:
             return
         taken = [(notes.queue, notes.take()) for notes in noted]  # first: what is left would never ask for a turn again
-        if self._queue is None or self._queue.deleted:  # the configuration says that there is one
-            try:
-                self._queue = self._declare(declarations)
-            except (CatalogueError, CoreError) as error:
-                lost = sum(len(events) for _, events in taken)
-                logger.warning("events are lost", vhost=declarations.host.name, events=lost, error=str(error))
-                return
+        target = self._fed.queue_for(sum([len(events) for _, events in taken]))
+        if target is None:
+            return
         now = self._clock()
         for queue, events in taken:
             for start in range(0, len(events), EVENTS_MAX):
-                message = self._message(declarations.host.name, queue, events[start : start + EVENTS_MAX], now)
-                self._queue.enqueue(message, now)
+                message = self._message(self._host_name, queue, events[start : start + EVENTS_MAX], now)
+                target.enqueue(message, now)
 
     def _declare(self, declarations: DurableDeclarations) -> Queue:
         queue = declarations.host.queues.get(EVENT_QUEUE)
