@@ -118,7 +118,7 @@ class SequenceStore:
     async def plan(self, request: protocol.PlanSequences) -> dict[str, Any]:
         """Choose the next batch. Everything in it is durable when this returns, as far as it is to be durable at all.
 
-        Raises :class:`UnavailableError` where the disk gives nothing and the stream would end for it (``last_sequence``).
+        Raises :class:`UnavailableError` where the disk gives nothing and the stream would end for it.
         Returns ``sequence`` (the end; ``start`` when there is nothing), ``after`` (where the batch begins), ``rows``,
         ``missing`` (numbers in between whose messages are gone), and incarnation, boot and safe. Raises
         :class:`LeaseGoneError` for missing messages unless ``fail_on_data_loss`` is false.
