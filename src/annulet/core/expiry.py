@@ -183,15 +183,16 @@ class Expiring(SlicedWork):
         super().__init__()
         self._queue = queue
         self._begun_at = now
+        self.unrecorded = 0  # so many of the next are counted in the ledger, and that is all
         self._counting = True  # there may be some the ledger would not keep
 
     def _count(self, now: int) -> None:
         """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
         queue, index = self._queue, self._queue.expiry
-        if self._counting and not queue.unrecorded and index is not None:
+        if self._counting and not self.unrecorded and index is not None:
             due = due_rows(queue, now) + max(0, index.live_due(now) - len(queue.delivering))
-            queue.unrecorded = max(0, due - queue.ledger.records_max)
-            self._counting = queue.unrecorded > 0
+            self.unrecorded = max(0, due - queue.ledger.records_max)
+            self._counting = self.unrecorded > 0
 
     def step(self, now: int) -> bool:
         """Remove the next few, then serve the consumers."""
@@ -217,5 +218,4 @@ class Expiring(SlicedWork):
         """Let dispatch go on."""
         if self._queue.expiring is self:
             self._queue.expiring = None
-            self._queue.unrecorded = 0
             self._queue.update_gate(now)

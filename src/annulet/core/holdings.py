@@ -106,7 +106,6 @@ class Holdings:
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
         self.expiring: Expiring | None = None  # very many are being removed whose time has passed
-        self.unrecorded = 0  # so many of the next to expire are counted in the ledger, and that is all
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
         if settings.group_mode and settings.group_buckets != 0:
@@ -451,8 +450,9 @@ class Holdings:
     def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Write a record of a removed entry into the ledger."""
         message = entry.message
-        if self.unrecorded and reason is RemovalReason.EXPIRED:
-            self.unrecorded -= 1
+        expiring = self.expiring
+        if expiring is not None and expiring.unrecorded and reason is RemovalReason.EXPIRED:
+            expiring.unrecorded -= 1
             self.ledger.skip(1, int(message.durable and self.queue_id != 0))
             return
         self.ledger.add(
