@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_expiry import NEVER, due_rows, expire, next_expiry, time_of
+from annulet.core.row_expiry import NEVER, expire, next_expiry, time_of
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Expiring(SlicedWork):
         """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
         queue, index = self._queue, self._queue.expiry
         if self._counting and not self.unrecorded and index is not None:
-            due = due_rows(queue, now) + max(0, index.live_due(now) - len(queue.delivering))
+            due = index.live_due(now) - len(queue.delivering)  # rows are not counted: they are recorded one by one
             self.unrecorded = max(0, due - queue.ledger.records_max)
             self._counting = self.unrecorded > 0
 

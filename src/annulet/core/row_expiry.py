@@ -46,15 +46,6 @@ def next_expiry(queue: Queue, now: int) -> int:
     return 0 if first == NEVER else first[0]
 
 
-def due_rows(queue: Queue, now: int) -> int:
-    """Return how many rows have expired, counting only those of parts of the order of which the last one has."""
-    life = life_of(queue.settings)
-    if life < 0 or not queue.ages:
-        return 0
-    lasts = [(pages.rows, pages.accepted_between()[1]) for pages in queue.order.page_parts() if pages.rows]
-    return sum([rows for rows, last in lasts if 0 < last <= now - life])
-
-
 def expire(queue: Queue, index: ExpiryIndex, now: int, most: int) -> None:
     """Remove up to ``most`` (-1: all) messages of a queue whose time has passed, the earliest first."""
     counts = queue.counters.removed
