@@ -36,7 +36,7 @@ async def measure(patterns: tuple[str, ...], messages: int) -> tuple[float, floa
         queue = broker.hosts["/"].declare_queue("measured", now=broker.clock())
         session = Silent("session")
         session.attach(Consumer(session, queue, "consumer", window=CreditWindow(A_TURN, -1)), broker.clock())
-        origin = Origin("", "measured", "guest", ContentView())
+        origin = Origin("", "measured", "guest", ContentView("none"))
         began = time.process_time()
         for number in range(1, messages + 1):
             now = broker.clock()

@@ -19,7 +19,7 @@ from annulet.core.queue import Queue
 from annulet.testing import VirtualClock, broker
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
-ORIGIN = Origin("", "q", "guest@test", ContentView())
+ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 LOCAL = ("127.0.0.1", 40_000)
 REMOTE = ("192.0.2.7", 40_000)
 

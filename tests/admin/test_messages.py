@@ -86,7 +86,9 @@ class UnreadableView(ContentView):
 async def test_expired_messages_are_not_there_and_unreadable_ones_are_counted(site: Site) -> None:
     queue = site.queue("shop")
     queue.enqueue(Message(b"", b"", ORIGIN, accepted_at=site.clock(), expires_at=site.clock() + 5), site.clock())
-    unreadable = Message(b"", b"", Origin("", "shop", "guest@test", UnreadableView()), accepted_at=site.clock())
+    unreadable = Message(
+        b"", b"", Origin("", "shop", "guest@test", UnreadableView("unreadable")), accepted_at=site.clock()
+    )
     queue.enqueue(unreadable, site.clock())
     site.clock.advance(5)
     answer = (await site.get(f"{PATH}?selector=colour%20IS%20NULL")).json()

@@ -27,7 +27,7 @@ from annulet.store.history_batch import EntryState, HistoryBatch
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 
-ORIGIN = Origin("e", "k", "guest@test", ContentView())
+ORIGIN = Origin("e", "k", "guest@test", ContentView("none"))
 NOW = 1_000_000
 
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker import event_log as module
 from annulet.broker.broker import Broker
-from annulet.broker.event_log import EVENT_QUEUE, EVENT_QUEUE_BYTES_LEAST
+from annulet.broker.event_log import EVENT_QUEUE, EVENT_QUEUE_BYTES_LEAST, REPRIORITISED
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
@@ -22,7 +22,7 @@ from annulet.core.sliced import AT_ONCE_MAX
 from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
 
-ORIGIN = Origin("", "q", "guest@test", ContentView())
+ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 
 def declare(broker: Broker, name: str = "q", host: str = "/", **arguments: Any) -> Queue:
@@ -86,6 +86,22 @@ async def test_returns_losses_and_purges_are_events() -> None:
         first, *_, last = (batch["events"] for batch in batches(broker))
         assert [event["event"] for event in first[2:]] == ["replaced-ring", "delivered", "returned", "purged"]
         assert (last[-1]["event"], last[-1]["sequence"], last[-1]["count"]) == ("purged", 0, AT_ONCE_MAX + 1)
+
+
+async def test_a_changed_priority_ends_the_one_number_and_names_the_other() -> None:
+    async with testing.broker(http=False, event_queues=("q",)) as running:
+        broker = running.broker
+        queue = declare(broker)
+        publish(broker, queue)
+        (entry,) = queue.browse()
+        queue.reprioritise(entry, 7, broker.clock())
+        await asyncio.sleep(0)
+        (batch,) = batches(broker)
+        assert [(event["event"], event["sequence"]) for event in batch["events"]] == [
+            ("accepted", 1),
+            (REPRIORITISED, 1),
+        ]
+        assert (batch["events"][1]["successor"], batch["events"][1]["priority"], batch["waiting"]) == (2, 7, 1)
 
 
 async def test_only_chosen_queues_and_none_of_its_own() -> None:
@@ -153,7 +169,7 @@ async def test_a_disk_that_refuses_the_queue_costs_the_events_of_a_turn(monkeypa
             patch.setattr(broker.catalogue, "add_queue", refuse)
             publish(broker, queue, 2)
             await asyncio.sleep(0)
-        assert [(line["event"], line["events"]) for line in logs] == [("events are lost", 2)]
+        assert [(line["event"], line["count"]) for line in logs] == [("events are lost", 2)]
         publish(broker, queue)
         await asyncio.sleep(0)
         assert [[event["sequence"] for event in batch["events"]] for batch in batches(broker)] == [[3]]

@@ -16,7 +16,7 @@ from annulet.store.history import History
 from annulet.store.history_batch import EntryState
 
 NOW = 1_000_000
-ORIGIN = Origin("", "q", "guest@test", ContentView())
+ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 
 @pytest.fixture

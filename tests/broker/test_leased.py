@@ -43,7 +43,7 @@ def test_what_a_lease_holds_is_in_delivery_again_and_what_it_acknowledged_is_not
         positions = [11, 12, 13 | REDELIVERED_FLAG, 14 | 3 << DELIVERY_COUNT_SHIFT]
         catalogue.add_lease_range("/", name, LeaseRange(1, 4, array("Q", positions).tobytes()))
     expect_leased(catalogue, {queue_id: queue})
-    message = Message(b"", b"", Origin("", "q", "", ContentView()), durable=True)
+    message = Message(b"", b"", Origin("", "q", "", ContentView("none")), durable=True)
     for sequence in range(11, 16):
         queue.restore(message, sequence, redelivered=False)
     assert [entry.sequence for entry in queue.leased_entries()] == [13, 14]

@@ -12,13 +12,14 @@ from annulet import testing
 from annulet.broker import ledger_queue as module
 from annulet.broker.broker import Broker
 from annulet.broker.ledger_queue import LEDGER_QUEUE
+from annulet.core.errors import PreconditionFailed
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from tests.broker.amqp091.peer import Peer, publish
 
 QUEUE, BASIC = commands.Queue, commands.Basic
-ORIGIN = Origin("", "q", "guest@test", ContentView())
+ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 
 def lose(broker: Broker, count: int = 1, host: str = "/") -> None:
@@ -94,6 +95,27 @@ async def test_it_is_bounded_and_gives_others_a_turn(monkeypatch: pytest.MonkeyP
             await asyncio.sleep(0)
             counts.append(queue.order.count)
         assert counts == [2, 4, 5, 5]
+
+
+async def test_losses_go_on_where_the_queue_cannot_be_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker(http=False, ledger_queue=True) as running:
+        broker = running.broker
+        host = broker.hosts["/"]
+
+        def refuse() -> Queue:
+            raise PreconditionFailed("no more queues")
+
+        (feeding,) = (listener for listener in host.ledger.listeners if isinstance(listener, module.LedgerQueue))
+        with monkeypatch.context() as patched:
+            patched.setattr(feeding._fed, "_declare", refuse)
+            host.delete_queue(ledger_queue(broker), broker.clock())
+            lose(broker, 2)
+            await asyncio.sleep(0)
+            assert LEDGER_QUEUE not in host.queues
+        lose(broker)
+        await asyncio.sleep(0)
+        assert ledger_queue(broker).order.count == 1
+        assert host.ledger.total == 3
 
 
 async def test_each_virtual_host_has_its_own_and_a_deleted_one_comes_back() -> None:

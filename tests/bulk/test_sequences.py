@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from annulet.bulk import sequences
-from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, NotFoundError
+from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, NotFoundError, UnavailableError
 from annulet.bulk.protocol import PlanSequences, SequenceTicket, SplitSequences
 from annulet.bulk.sequences import READER_IDLE_MAX, SequenceStore
+from annulet.bulk.stretches import Stretch
 from tests.bulk.helpers import Bench, bench, crash_image
 
 
@@ -252,6 +253,25 @@ async def test_what_idle_streams_keep_is_let_go(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(sequences, "READERS_MAX", 1)
         await stream(here, reader="two").plan()
         assert len(here.service.sequences) == 1
+
+
+async def test_a_run_that_is_to_end_does_not_end_because_the_disk_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await here.publish("q", numbered(2))
+
+        async def refused(queue: Any, after: int, *arguments: Any, **limits: Any) -> Stretch:
+            return Stretch(scanned=after, refused=True)
+
+        reading = stream(here)
+        with monkeypatch.context() as patched:
+            patched.setattr(sequences, "read_stretch", refused)
+            assert await reading.plan() == 0, "a stream without an end asks again"
+            with pytest.raises(UnavailableError, match="behind number 0 now; check the disk"):
+                await reading.plan(last_sequence=2)
+        assert await reading.plan(last_sequence=2) == 2
 
 
 async def test_impossible_starts_are_refused() -> None:

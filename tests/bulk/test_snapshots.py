@@ -86,7 +86,7 @@ class UnreadableView(ContentView):
 def test_what_a_selector_cannot_read_does_not_match() -> None:
     store = SnapshotStore(lambda: 0)
     source = queue(b"a")
-    source.enqueue(Message(b"", b"broken", Origin("", "q", "", UnreadableView())), 0)
+    source.enqueue(Message(b"", b"broken", Origin("", "q", "", UnreadableView("unreadable"))), 0)
 
     assert store.take("/", source, "x IS NULL")[1] == 1
     assert store.take("/", source)[1] == 2

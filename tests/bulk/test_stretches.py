@@ -44,6 +44,7 @@ async def test_rows_on_disk_and_messages_in_memory_are_one_stretch(monkeypatch: 
     stopped = await read_stretch(queue, 0, 100, EVERYTHING, NOW)
     assert numbers(stopped) == [number for number in expected if number <= stopped.scanned]
     assert stopped.scanned < 20
+    assert (stopped.refused, few.refused) == (True, False)
 
 
 async def test_rows_of_several_priorities_are_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:

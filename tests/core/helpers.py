@@ -20,9 +20,8 @@ NOW = 1_000_000
 class TableView(ContentView):
     """Application properties by message identity: no codec takes part in the core's tests."""
 
-    name = "table"
-
     def __init__(self, application: dict[str, PropertyValue]) -> None:
+        super().__init__("table")
         self.application = application
 
     def properties(self, message: Message) -> StandardProperties:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from annulet.core.entry import PENDING, REMOVED, QueueEntry
 from annulet.core.expiry import COMPACTION_MINIMUM, ExpiryIndex, expire_later, has_expired
 from annulet.core.invariants import check_invariants
+from annulet.core.ledger import LossLedger
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, make_queue, queue_of
@@ -66,6 +67,42 @@ def test_very_many_that_expire_at_once_go_in_slices_and_nothing_is_dispatched_me
     assert queue.counters.removed[RemovalReason.EXPIRED] == count
     assert queue.ledger.total == count
     check_invariants(queue)
+
+
+def test_of_very_many_that_expire_the_ledger_gets_what_it_keeps_and_counts_all():
+    queues = [queue_of(SlicingEffects()), queue_of()]
+    for queue in queues:
+        queue.ledger = LossLedger(SLICE_MESSAGES // 2)
+        for number in range(3 * SLICE_MESSAGES):
+            queue.enqueue(make_message("old", expires_at=NOW + 1 + number % 3), NOW)
+        held = queue.acquire(SLICE_MESSAGES, -1, NOW)  # in delivery: none of these expires
+        assert len(held) == SLICE_MESSAGES
+    queues[0].effects.works.clear()
+    expire_later(queues[0], NOW + 3)
+    assert queues[0].effects.turns(NOW + 3) == 2
+    queues[1].tick(NOW + 3)
+    found = [[(record.sequence, record.reason) for record in queue.ledger.query()] for queue in queues]
+    assert found[0] == found[1]
+    assert len(found[0]) == SLICE_MESSAGES // 2
+    assert [queue.ledger.total for queue in queues] == [2 * SLICE_MESSAGES] * 2
+
+
+def test_another_loss_between_the_slices_of_an_expiry_is_recorded():
+    effects = SlicingEffects()
+    queue = queue_of(effects, max_length=4 * SLICE_MESSAGES)
+    queue.ledger = LossLedger(10)
+    for _ in range(3 * SLICE_MESSAGES):
+        queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
+    last = queue.enqueue(make_message("lives"), NOW)
+    expire_later(queue, NOW + 1)
+    effects.turn(NOW + 1)
+    assert queue.expiring is not None
+    assert queue.expiring.unrecorded == 2 * SLICE_MESSAGES - 10
+    queue.remove(last, RemovalReason.OVERFLOW, NOW + 1)
+    assert [record.sequence for record in queue.ledger.query()] == [last.sequence]
+    queue.purge(NOW + 1)
+    effects.turns(NOW + 1)
+    assert queue.expiring is None
 
 
 def test_a_consumer_that_comes_before_the_tick_waits_for_the_slices_too():

@@ -23,6 +23,7 @@ class CountingView(ContentView):
     """Knows what it is asked to decode."""
 
     def __init__(self, properties=None, **application):
+        super().__init__("counting")
         self.standard = StandardProperties(**(properties or {}))
         self.application = application
         self.calls = []

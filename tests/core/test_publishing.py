@@ -166,7 +166,7 @@ def test_the_static_way_asks_neither_the_message_nor_settings(host, monkeypatch)
     route = host.route("amq.fanout", "")
     monkeypatch.setattr(host.address_settings, "resolve", None)  # asking fails
     message = make_message("A")
-    message.origin.view = ContentView()  # the same
+    message.origin.view = ContentView("none")  # the same
     assert host.publish(message, route, NOW) == 2
     assert [pending(queue) for queue in (first, second)] == [["A"], ["A"]]
 

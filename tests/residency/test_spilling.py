@@ -342,6 +342,22 @@ def test_upkeep_is_one_piece_at_a_time_and_rests_while_the_disk_refuses():
     assert ([work.finished for work in works], site.spilling.works) == ([2, 2], 0)
 
 
+def test_a_full_store_goes_on_with_upkeep_and_takes_more_as_soon_as_there_is_room():
+    """With a rest of a tick after each file, a compaction at the limit would take minutes."""
+    site, later = slow_site(4, limit=2 * SIZE)
+    site.run_pass()
+    site.bodies.keep_messages = 0
+    later.do()
+    site.run_pass()
+    later.do()
+    assert site.spilling.refusing
+    site.spill.upkeeps = [SpillWorkWithSequel(), SpillWorkWithSequel()]
+    works = list(site.spill.upkeeps)
+    site.spilling.reclaim(100)
+    later.do()
+    assert ([work.finished for work in works], site.spilling.refusing) == ([2, 2], False)
+
+
 class SpillWorkWithSequel:
     def __init__(self) -> None:
         self.error: OSError | None = None

@@ -18,8 +18,7 @@ SEGMENT = 16 << 10
 
 class View(ContentView):
     def __init__(self) -> None:
-        super().__init__()
-        self.name = "amqp-0-9-1"  # an attribute of the object: compiled code does not look at the class
+        super().__init__("amqp-0-9-1")
 
 
 ORIGIN = Origin("exchange", "key", "guest@127.0.0.1:1", View())

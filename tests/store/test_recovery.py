@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 import random
 
 import pytest
 
+from annulet.store import checkpoint as checkpoint_module
 from annulet.store.checkpoint import checkpoint_name, checkpoint_number
+from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name
 from tests.store.log_tools import SEGMENT, flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
@@ -321,6 +324,49 @@ def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool,
     files = SimulatedFiles()
     log = opened(files)
     kept = {b"%d" % number + bytes(500) for number in range(100) if others and number % 10 == 0}
+    records = _alternating(log, kept)
+    if purged:
+        log.discard(1, [(records[0], records[-1])])
+    else:
+        log.forget_queue(1)
+    flush(log)
+    assert ("CompactTask" if others else "RemoveTask") in upkeep(log)
+    _assert_nothing_is_lost(files, kept, damaged=damaged)
+
+
+@pytest.mark.parametrize("purged", [True, False], ids=["purged", "deleted"])
+@pytest.mark.parametrize("others", [False, True], ids=["removed", "compacted"])
+def test_what_a_full_disk_lets_go_before_a_checkpoint_knows_is_not_reported_as_lost(
+    others: bool, purged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint fails, so what was swept goes without; then the newest one turns out to be damaged."""
+    files = SimulatedFiles()
+    log = opened(files)
+    kept = {b"%d" % number + bytes(500) for number in range(100) if others and number % 10 == 0}
+    records = _alternating(log, kept)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if purged:
+        log.discard(1, [(records[0], records[-1])])
+    else:
+        log.forget_queue(1)
+    flush(log)
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint_module, "write_durably", refuse)
+        upkeep(log)
+    for _ in range(20):
+        task = log.maintenance()
+        assert task is not None
+        task.run()
+        log.finish(task)
+        if type(task).__name__ == ("CompactTask" if others else "RemoveTask"):
+            break
+    _assert_nothing_is_lost(files, kept, damaged=True)
+
+
+def _alternating(log: MessageLog, kept: set[bytes]) -> list[int]:
     records = []
     for number in range(100):
         body = b"%d" % number + bytes(500)
@@ -330,12 +376,10 @@ def test_what_a_sweep_freed_before_a_crash_is_not_reported_as_lost(others: bool,
         log.append(message(body), [(2, 1000)])
         flush(log)
         upkeep(log, checkpoint=True)
-    if purged:
-        log.discard(1, [(records[0], records[-1])])
-    else:
-        log.forget_queue(1)
-    flush(log)
-    assert ("CompactTask" if others else "RemoveTask") in upkeep(log)
+    return records
+
+
+def _assert_nothing_is_lost(files: SimulatedFiles, kept: set[bytes], *, damaged: bool) -> None:
     copy = files.copied()
     if damaged:
         copy.names_now[max(name for name in copy.names_now if checkpoint_number(name))].data[20] ^= 1

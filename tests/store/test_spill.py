@@ -17,6 +17,7 @@ from annulet.store.spill import (
     LIVE_SHARE,
     MOVE_BODIES,
     OPEN_FILES_MAX,
+    REFUSALS_BETWEEN_WARNINGS,
     SpillMove,
     SpillStore,
     SpillWork,
@@ -376,6 +377,31 @@ def test_a_file_that_cannot_be_removed_is_tried_again() -> None:
     assert store.used > 0
     tidied(store)
     assert (store.used, files.names_now) == (0, {})
+
+
+def test_a_file_that_cannot_be_removed_for_long_is_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    files = SimulatedFiles()
+    store = store_of(files)
+    spilled(store, [b"x"])
+    store.reclaim(MANY)
+    for _ in range(REFUSALS_BETWEEN_WARNINGS + 1):
+        files.fail_at = files.operations + 1
+        assert done(store.upkeep()).error is not None
+    assert caplog.text.count("cannot remove") == 2
+    tidied(store)
+
+
+class Defect(SpillWork):
+    def work(self) -> None:
+        raise ValueError("not of the disk")
+
+
+def test_a_defect_in_a_work_is_an_error_of_it_and_nobody_waits_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    work = Defect()
+    work.run()
+    assert work.error is not None
+    assert "not of the disk" in str(work.error)
+    assert "defect in the spill store" in caplog.text
 
 
 def test_damage_is_noticed_and_meets_one_body(caplog: pytest.LogCaptureFixture) -> None:

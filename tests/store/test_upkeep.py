@@ -1,13 +1,53 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from annulet.store.checkpoint import BALLAST_FILE
-from annulet.store.upkeep import BALLAST_BYTES, RemoveTask, SpareTask, allocate_file, ensure_ballast
-from tests.store.log_tools import DIRECTORY
-from tests.store.simulated_files import SimulatedFiles
+from annulet.store.log import MessageLog
+from annulet.store.quarantine import Quarantine
+from annulet.store.records import HEADER
+from annulet.store.scanning import read_record
+from annulet.store.upkeep import (
+    BALLAST_BYTES,
+    COPY_BYTES,
+    CompactTask,
+    RecordPieces,
+    RemoveTask,
+    SpareTask,
+    allocate_file,
+    ensure_ballast,
+)
+from tests.store.log_tools import DIRECTORY, flush, message
+from tests.store.simulated_files import SimulatedFile, SimulatedFiles
+
+
+class WatchedFile(SimulatedFile):
+    """Notes how much is read and written at once."""
+
+    def __init__(self, file: SimulatedFile, most: list[int]) -> None:
+        super().__init__(file.node, file.files)
+        self.most = most
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.most.append(length)
+        return super().read(offset, length)
+
+    def write(self, buffers: Sequence[bytes], offset: int) -> None:
+        self.most.append(sum(map(len, buffers)))
+        super().write(buffers, offset)
+
+
+class WatchedFiles(SimulatedFiles):
+    def __init__(self) -> None:
+        super().__init__()
+        self.most: list[int] = []
+
+    def open(self, path: Path, *, create: bool = False) -> SimulatedFile:
+        return WatchedFile(super().open(path, create=create), self.most)
 
 
 def test_a_spare_that_does_not_fit_leaves_nothing() -> None:
@@ -44,3 +84,45 @@ def test_allocation_reserves_the_whole_size() -> None:
     with pytest.raises(OSError, match="No space"):
         allocate_file(DIRECTORY / "a", 101, files)
     assert allocate_file(DIRECTORY / "a", 100, files).size() == 100
+
+
+def test_a_compaction_has_no_more_of_a_segment_in_memory_than_a_piece_or_one_large_record() -> None:
+    files = WatchedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=8 * COPY_BYTES)
+    bodies = [bytes([number]) * 100_000 for number in range(25)]
+    bodies[7] = b"large" * (COPY_BYTES // 4)
+    records = [log.append(message(body), [(1, number + 1)]) for number, body in enumerate(bodies)]
+    flush(log)
+    segment = log._segments[1]
+    live = [(record & 0xFFFFFF, segment.offsets[record & 0xFFFFFF]) for record in records if record % 5]
+    files.most.clear()
+    task = CompactTask(segment, live, files, Quarantine(DIRECTORY / "quarantine", files))
+    task.run()
+    assert task.error is None
+    large = len(bodies[7]) + 1000
+    assert max(files.most) <= COPY_BYTES + large, "what is waiting to be written, and the large record"
+    assert sorted(files.most)[-3] <= COPY_BYTES + 101_000, "it is read once and written once"
+    assert task.unreadable == 0
+    data = bytes(files.names_now["000000000001.segment"].data)
+    assert len(data) == task.size
+    for ordinal, _ in live:
+        record = read_record(data, task.offsets[ordinal], segment.seed)
+        assert record is not None
+        assert data[record.offset : record.end].endswith(bodies[ordinal])
+    log.close()
+
+
+def test_a_length_that_damage_made_enormous_reads_no_further_than_the_file() -> None:
+    files = WatchedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=2 * COPY_BYTES)
+    log.append(message(b"body"), [(1, 1)])
+    flush(log)
+    segment = log._segments[1]
+    place = segment.offsets[0]
+    node = files.names_now["000000000001.segment"]
+    node.data[place + 8 : place + 12] = b"\xff\xff\xff\x7f"
+    assert HEADER.unpack_from(node.data, place)[2] > 1 << 30
+    files.most.clear()
+    assert RecordPieces(files.open(segment.path), segment.seed).record_at(place) is None
+    assert max(files.most) <= len(node.data)
+    log.close()

@@ -11,17 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import structlog
 
 from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.fed_queue import FedQueue
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.address_settings.patterns import AddressPattern
-from annulet.core.errors import CoreError
 from annulet.core.events import QueueEvents
 from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message, Origin
-from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from annulet.core.reasons import RemovalReason
     from annulet.core.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
-
-logger = structlog.get_logger(__name__)
 
 EVENT_QUEUE: Final = "amq.events"
 """A reserved name: no client can have declared it for something else."""
@@ -54,6 +50,7 @@ MESSAGE_TYPE: Final = "events"
 ACCEPTED: Final = "accepted"
 DELIVERED: Final = "delivered"
 RETURNED: Final = "returned"
+REPRIORITISED: Final = "reprioritised"
 """What an event may be, beside the reasons for which a message leaves its queue."""
 
 
@@ -68,6 +65,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     expires_at: int = 0  # of what was accepted, by its own time to live; 0: never
     consumer: str = ""  # who it was delivered to: session and tag; empty: fetched, or by lease
     count: int = 1  # how many messages left at once
+    successor: int = 0  # of what was reprioritised: the sequence under which it goes on
 
 
 class EventBatch(msgspec.Struct):
@@ -102,6 +100,11 @@ class QueueNotes(QueueEvents):
     def returned(self, entry: QueueEntry, now: int) -> None:
         """Note it."""
         self._note(Event(RETURNED, entry.sequence, now))
+
+    def reprioritised(self, entry: QueueEntry, replacement: QueueEntry, now: int) -> None:
+        """Note that the one number ends, and as which it goes on."""
+        priority = replacement.message.priority
+        self._note(Event(REPRIORITISED, entry.sequence, now, priority=priority, successor=replacement.sequence))
 
     def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         """Note it under its reason. An acknowledgement comes without a time."""
@@ -139,8 +142,8 @@ class EventLog:
         self._queue_bytes = queue_bytes
         self._origin = Origin("", EVENT_QUEUE, "", VIEW)
         self._noted: list[QueueNotes] = []
-        self._declarations: DurableDeclarations | None = None
-        self._queue: Queue | None = None
+        self._host_name = ""
+        self._fed: FedQueue | None = None  # not opened yet
 
     def events_of(self, queue: Queue) -> QueueNotes | None:
         """Return who takes the notes of a queue that was chosen; never of those the broker feeds itself."""
@@ -150,35 +153,32 @@ class EventLog:
 
     def open(self, host: VirtualHost, catalogue: Catalogue) -> None:
         """Declare the queue, or take up that of an earlier run. Call it when definitions are restored."""
-        self._declarations = DurableDeclarations(host, catalogue)
-        self._queue = self._declare(self._declarations)
+        declarations = DurableDeclarations(host, catalogue)
+        self._host_name = host.name
+        self._fed = FedQueue(host.name, "events are lost", lambda: self._declare(declarations))
+        self._fed.open()
         if self._noted:
             self._loop.call_soon(self._flush)
 
     def wants_turn(self, notes: QueueNotes) -> None:
         """A queue has its first note: put it into the queue soon."""
-        if not self._noted and self._declarations is not None:
+        if not self._noted and self._fed is not None:
             self._loop.call_soon(self._flush)
         self._noted.append(notes)
 
     def _flush(self) -> None:
         noted, self._noted = self._noted, []
-        declarations = self._declarations
-        if declarations is None:
+        if self._fed is None:
             return
         taken = [(notes.queue, notes.take()) for notes in noted]  # first: what is left would never ask for a turn again
-        if self._queue is None or self._queue.deleted:  # the configuration says that there is one
-            try:
-                self._queue = self._declare(declarations)
-            except (CatalogueError, CoreError) as error:
-                lost = sum(len(events) for _, events in taken)
-                logger.warning("events are lost", vhost=declarations.host.name, events=lost, error=str(error))
-                return
+        target = self._fed.queue_for(sum([len(events) for _, events in taken]))
+        if target is None:
+            return
         now = self._clock()
         for queue, events in taken:
             for start in range(0, len(events), EVENTS_MAX):
-                message = self._message(declarations.host.name, queue, events[start : start + EVENTS_MAX], now)
-                self._queue.enqueue(message, now)
+                message = self._message(self._host_name, queue, events[start : start + EVENTS_MAX], now)
+                target.enqueue(message, now)
 
     def _declare(self, declarations: DurableDeclarations) -> Queue:
         queue = declarations.host.queues.get(EVENT_QUEUE)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from annulet.broker.fed_queue import FedQueue
 from annulet.core.ledger import LEDGER_RECORDS_MAX, LossLedger, LossListener
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
@@ -42,7 +43,8 @@ class LedgerQueue(LossListener):
         self._origin = Origin("", LEDGER_QUEUE, "", VIEW)
         self._waiting: deque[LossRecord] = deque(maxlen=LEDGER_RECORDS_MAX)
         self._scheduled = False
-        self._queue = self._declare()
+        self._fed = FedQueue(host.name, "losses are not put into amq.ledger", self._declare)
+        self._fed.open()
         host.ledger.listeners.append(self)
 
     def lost(self, record: LossRecord) -> None:
@@ -54,11 +56,13 @@ class LedgerQueue(LossListener):
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._queue.deleted:  # the configuration says that there is one
-            self._queue = self._declare()
+        queue = self._fed.queue_for(len(self._waiting))
+        if queue is None:
+            self._waiting.clear()
+            return
         now = self._clock()
         for _ in range(min(SLICE, len(self._waiting))):
-            self._queue.enqueue(self._message(self._waiting.popleft(), now), now)
+            queue.enqueue(self._message(self._waiting.popleft(), now), now)
         if self._waiting:
             self._scheduled = True
             self._loop.call_soon(self._flush)

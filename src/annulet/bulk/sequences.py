@@ -118,6 +118,7 @@ class SequenceStore:
     async def plan(self, request: protocol.PlanSequences) -> dict[str, Any]:
         """Choose the next batch. Everything in it is durable when this returns, as far as it is to be durable at all.
 
+        Raises :class:`UnavailableError` where the disk gives nothing and the stream would end for it.
         Returns ``sequence`` (the end; ``start`` when there is nothing), ``after`` (where the batch begins), ``rows``,
         ``missing`` (numbers in between whose messages are gone), and incarnation, boot and safe. Raises
         :class:`LeaseGoneError` for missing messages unless ``fail_on_data_loss`` is false.
@@ -136,6 +137,12 @@ class SequenceStore:
             if not more.rows:
                 stretch = Stretch(scanned=more.scanned, living=stretch.living + more.living)
                 reader.nothing_upto = (begin, stretch)
+                if more.refused and request.last_sequence != protocol.ANY:
+                    # A run that is to end with what is there now takes "nothing" for its end.
+                    raise UnavailableError(
+                        f"queue {queue.name!r}: the disk does not give the messages behind number {stretch.scanned} "
+                        "now; check the disk, the run goes on where it was"
+                    )
                 return {"sequence": request.start}
             end = more.rows[-1].position
             await self._keep(queue, reader, KeptRange(self._boot, begin, end, more.rows))

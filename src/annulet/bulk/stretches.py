@@ -44,6 +44,7 @@ class Stretch:
     scanned: int = 0
     living: int = 0
     living_at_rows: int = 0
+    refused: bool = False  # the disk did not give what comes behind ``scanned``
 
 
 async def read_stretch(
@@ -104,6 +105,7 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
                 break
             rows = walk.following()
             if rows is None:  # the disk does not give them now; what comes behind them waits for its turn
+                found.refused = True
                 return
             read.extend(rows)
             continue

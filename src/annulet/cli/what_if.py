@@ -43,6 +43,7 @@ def chosen_messages(command: Any) -> Any:
 @click.option("--set", "fixed", multiple=True, metavar="NAME=VALUE", help="The same in all settings, e.g. rate=50.")
 @click.option("--arrivals-of", metavar="QUEUE", help="Arrivals as the event log in FOLDER has them, not its messages.")
 @click.option("--consumers-of", metavar="QUEUE", help="Consumers that work as those of QUEUE did, by the event log.")
+@click.option("--vhost", default="", help="Virtual host of these queues, where several have one of this name.")
 @click.option("--goal", help="e.g. 'loss <= 0.1%, dwell-p99 <= 5 s'.")
 @click.option("--plots", type=FOLDER, help="Save depth.png, loss.png and dwell.png there.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything as JSON.")
@@ -75,20 +76,20 @@ def what_if(
     from annulet.spark.what_if.settings import grid, parse_goal, parse_value, with_recorded  # noqa: PLC0415
 
     cores, verbose = options.pop("cores"), options.pop("verbose")
-    arrivals_of, consumers_of = options.pop("arrivals_of"), options.pop("consumers_of")
+    arrivals_of, consumers_of, host = options.pop("arrivals_of"), options.pop("consumers_of"), options.pop("vhost")
     try:
         values = {name: [parse_value(value) for value in text.split(",")] for name, text in map(_named, vary)}
         settings = grid({name: parse_value(text) for name, text in map(_named, fixed)}, values)
         conditions = parse_goal(goal) if goal else []
         with session("annulet what-if", cores, {}, verbose=verbose) as spark:
             if consumers_of is not None:
-                recorded = event_log.consumers_of(events_of(spark, folder, options), consumers_of)
+                recorded = event_log.consumers_of(events_of(spark, folder, options), consumers_of, host)
                 named = [name for name, _ in map(_named, (*vary, *fixed))]
                 settings = with_recorded(settings, named, recorded.consumers, recorded.work)
             if arrivals_of is None:
                 messages = read_archive(spark, folder, **options)
             else:
-                messages = event_log.arrivals_of_queue(events_of(spark, folder, options), arrivals_of)
+                messages = event_log.arrivals_of_queue(events_of(spark, folder, options), arrivals_of, host)
             results = run_settings(messages, settings)
     except click.ClickException:
         raise

@@ -21,7 +21,8 @@ class QueueEvents:
     """Hears of one queue. Calls come in the order of what happened; ``now`` is in milliseconds since 1970, or 0 for
     an acknowledgement and for what is found to be damaged, which need no time themselves.
 
-    Of each message: ``accepted`` once, then ``delivered`` and ``returned`` in turn, and at most once ``removed``. A
+    Of each message: ``accepted`` once, then ``delivered`` and ``returned`` in turn, and at most once ``removed``. One
+    that is ``reprioritised`` goes on under the number of its replacement, of which there is no ``accepted``. A
     queue that is emptied at once (purged, deleted) says how many went, not which; so do records found to be damaged.
     What a restart brings back is not accepted again, browsing is no delivery, and a non-destructive queue delivers
     copies of what stays.
@@ -38,6 +39,9 @@ class QueueEvents:
 
     def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         """It left the queue, acknowledged or for another reason."""
+
+    def reprioritised(self, entry: QueueEntry, replacement: QueueEntry, now: int) -> None:
+        """An operator put it on another level: it goes on as ``replacement``, under a number of its own."""
 
     def emptied(self, count: int, reason: RemovalReason, now: int) -> None:
         """So many left at once."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 COMPACTION_MINIMUM: Final = 64
 """Entries that left the queue before their time, before the index is rebuilt without them."""
 
+DUE_LOOKED_AT: Final = 50_000
+"""Entries looked at to find out how many have expired: 1 ms. Where these are not all, it is asked again."""
+
 
 def gives_time(settings: QueueSettings) -> bool:
     """Say whether a queue limits the life of messages that have no time of their own."""
@@ -85,6 +88,10 @@ class ExpiryIndex:
             else:
                 entries.append(entry)
         return entries
+
+    def live_due(self, now: int) -> int:
+        """Return how many have expired and are not known to have left, or fewer: some are looked at, not all."""
+        return max(0, sum([item[0] <= now for item in self._heap[:DUE_LOOKED_AT]]) - self._removed)
 
     def next_at(self) -> int:
         """When the next entry may expire; 0 when nothing is indexed."""
@@ -166,12 +173,26 @@ def next_at(queue: Queue) -> int:
 
 
 class Expiring(SlicedWork):
-    """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone."""
+    """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone.
+
+    The ledger keeps the newest losses only, so those of which it would keep nothing are counted, and that is all: to
+    write each down for the next to push it out costs more than the expiry itself.
+    """
 
     def __init__(self, queue: Queue, now: int) -> None:
         super().__init__()
         self._queue = queue
         self._begun_at = now
+        self.unrecorded = 0  # so many of the next are counted in the ledger, and that is all
+        self._counting = True  # there may be some the ledger would not keep
+
+    def _count(self, now: int) -> None:
+        """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
+        queue, index = self._queue, self._queue.expiry
+        if self._counting and not self.unrecorded and index is not None:
+            due = index.live_due(now) - len(queue.delivering)  # rows are not counted: they are recorded one by one
+            self.unrecorded = max(0, due - queue.ledger.records_max)
+            self._counting = self.unrecorded > 0
 
     def step(self, now: int) -> bool:
         """Remove the next few, then serve the consumers."""
@@ -179,6 +200,7 @@ class Expiring(SlicedWork):
         if queue.expiring is not self:  # somebody could not wait
             return False
         if not queue.deleted:
+            self._count(now)
             expire_some(queue, now, SLICE_MESSAGES)
             if has_expired(queue, now):
                 return True

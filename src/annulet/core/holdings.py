@@ -451,6 +451,11 @@ class Holdings:
     def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Write a record of a removed entry into the ledger."""
         message = entry.message
+        expiring = self.expiring
+        if expiring is not None and expiring.unrecorded and reason is RemovalReason.EXPIRED:
+            expiring.unrecorded -= 1
+            self.ledger.skip(1, int(message.durable and self.queue_id != 0))
+            return
         self.ledger.add(
             LossRecord(
                 queue=self.name,

@@ -31,10 +31,11 @@ class ContentView:
     and what writes a new header may raise an error of the protocol for content that no door should have let in.
     """
 
-    name: str = ""
-
-    verbatim_texts: bool = False
-    """Whether the text of an application property can only come from its UTF-8 bytes in the header."""
+    def __init__(self, name: str, *, verbatim_texts: bool = False) -> None:
+        self.name = name  # of the protocol, as the log keeps it
+        self.verbatim_texts = (
+            verbatim_texts  # an application property's text can only come from its bytes in the header
+        )
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the properties every protocol has a notion of, as far as they can be decoded."""

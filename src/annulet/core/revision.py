@@ -91,6 +91,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.index_expiry(replacement)
     if queue.copies is not None:
         queue.copies.revised(entry, replacement)
+    if queue.events is not None:
+        queue.events.reprioritised(entry, replacement, now)
     if former.record:
         queue.effects.store(message, [replacement])
         if replacement.delivery_count or message.deliver_at:  # the record alone would count anew, and wait again

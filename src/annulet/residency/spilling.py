@@ -105,6 +105,7 @@ class Spilling:
         self.refusing = False  # the store is full, or the disk refused: nothing is asked of it until the next retry
         self.works = 0  # under way
         self._submit = submit
+        self._failing = False  # of the two it is the disk: nor are files moved or removed until the next retry
         self._warned = False
         self._upkeep = False  # one piece is under way
         self._closed = False
@@ -143,6 +144,7 @@ class Spilling:
             return
         for message in messages:
             message.spill = None
+        self._failing = True
         self._refuse(len(messages), f"{work.error}; check the disk")
 
     def _refuse(self, bodies: int, reason: str) -> None:
@@ -154,7 +156,7 @@ class Spilling:
 
     def retry(self) -> None:
         """Ask the store again, and look after its files."""
-        self.refusing = False
+        self.refusing = self._failing = False
         self.upkeep()
 
     def reclaim(self, most: int) -> bool:
@@ -164,8 +166,11 @@ class Spilling:
         return more
 
     def upkeep(self) -> None:
-        """Go on with removing and compacting files, one piece at a time, unless the disk refuses."""
-        if self._upkeep or self.refusing or self._closed:
+        """Go on with removing and compacting files, one piece at a time, unless the disk refuses.
+
+        A full store is all the more reason to: what is given back makes room at once.
+        """
+        if self._upkeep or self._failing or self._closed:
             return
         work = self.files.upkeep()
         if work is not None:
@@ -180,7 +185,9 @@ class Spilling:
         self.works -= 1
         work.finish()
         if work.error is not None:
-            self.refusing = True  # until the next retry
+            self.refusing = self._failing = True  # until the next retry
+        elif not self._failing:
+            self.refusing = False  # there may be room now
         following = work.following()
         if following is not None:
             self._do(following)

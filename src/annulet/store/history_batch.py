@@ -93,7 +93,10 @@ class HistoryBatch:
 
     def note_skipped(self, virtual_host: str, count: int) -> None:
         """Note losses that are to be counted after a restart, and have no record."""
-        self.losses.setdefault(virtual_host, LossNotes()).count += count
+        notes = self.losses.get(virtual_host)
+        if notes is None:
+            notes = self.losses[virtual_host] = LossNotes()
+        notes.count += count
 
     def note_duplicate(self, virtual_host: str, address: str, duplicate_id: str, cache_size: int) -> None:
         """Note an id of an address that remembers the last ``cache_size`` ones."""

@@ -358,7 +358,7 @@ class Maintenance:
     def _finish_checkpoint(self, task: CheckpointTask) -> None:
         former = self._newest.number
         if task.error is not None:
-            self._picturing.clear()  # better a wrong report after a crash than a disk that stays full
+            self._picturing.clear()  # else the disk stays full; recovery knows that what was swept may be gone
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
             return
         self.checkpoints += 1

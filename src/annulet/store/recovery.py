@@ -396,12 +396,37 @@ class Recovery:
                 if number <= end >> ORDINAL_BITS and segment.may_hold(queue_id):
                     count = len(segment.offsets) if number < end >> ORDINAL_BITS else end & ORDINAL_MASK
                     segment.forget(queue_id, 0, count)
+        if self.report.checkpoint_fallback:
+            gone = [(queue_id, 0, end - 1) for queue_id, end in self.forgotten.items()]
+            for bounds in (*gone, *self.discarded):
+                self._expect_no_more(*bounds)
         self.forgotten.clear()
         for queue_id, first, last in self.discarded:
             sweep = Sweep(queue_id, segments_of(self.segments, queue_id, first, last), (first, last))
             while sweep.go_on(self.segments, SWEEP_ORDINALS):
                 pass
         self.discarded.clear()
+
+    def _expect_no_more(self, queue_id: int, first: int, last: int) -> None:
+        """Do not report what an older checkpoint calls live and a purge or deletion since has let go.
+
+        On a full disk such files go before a checkpoint knows. Whose their records were nothing tells any more, so of
+        several queues' records in these bounds what is lost otherwise is not reported either: it is where the newest
+        checkpoint is damaged, which is.
+        """
+        for number, picture in self._pictures.items():
+            base = number << ORDINAL_BITS
+            start, end = max(first - base, 0), min(last - base, picture.ordinals - 1)
+            if start > end:
+                continue
+            mask = ((1 << (end - start + 1)) - 1) << start
+            for ordinal in [ordinal for ordinal in picture.shared if start <= ordinal <= end]:
+                remaining = tuple(other for other in picture.shared.pop(ordinal) if other != queue_id)
+                if remaining:
+                    picture.shared[ordinal] = remaining
+                    mask &= ~(1 << ordinal)
+            live = int.from_bytes(picture.live, "little") & ~mask
+            picture.live = live.to_bytes(len(picture.live), "little")
 
     def _find_missing(self) -> None:
         """Report records the checkpoint calls live that no file holds."""

@@ -12,6 +12,7 @@ Writing, moving and removing are :class:`SpillWork` with a part for a disk threa
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,9 @@ OPEN_FILES_MAX: Final = 16
 
 SUFFIX: Final = ".spill"
 
+REFUSALS_BETWEEN_WARNINGS: Final = 240
+"""Times a file cannot be removed until the log says so again: a minute of the broker's ticks."""
+
 LIVE_SHARE: Final = 4
 """A file of which less than a quarter is live is compacted: copying one byte gives back more than three."""
 
@@ -51,6 +55,14 @@ MOVE_BODIES: Final = 512
 
 class SpillWork(DiskWork):
     """A piece of disk work. ``run`` belongs to the disk thread, afterwards ``finish`` to the event loop."""
+
+    def run(self) -> None:
+        """Do the disk work. Raises nothing: who waits for the end of a work would wait for ever."""
+        try:
+            super().run()
+        except Exception as error:
+            logger.exception("defect in the spill store")
+            self.error = OSError(errno.EIO, f"defect: {error!r}")
 
     def finish(self) -> None:
         """Let the store know."""
@@ -124,7 +136,9 @@ class SpillRemoval(SpillWork):
             if not self._file.live:  # else the store is closed, and who asks is told that the file is not there
                 self._file.forget()
         else:
-            logger.warning("spill store: cannot remove %s: %s; tried again", self._file.path, self.error)
+            if self._file.refusals % REFUSALS_BETWEEN_WARNINGS == 0:
+                logger.warning("spill store: cannot remove %s: %s; tried again", self._file.path, self.error)
+            self._file.refusals += 1
             self._store.empty.append(self._file)
 
 

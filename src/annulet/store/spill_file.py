@@ -49,6 +49,7 @@ class SpillFile:
         self.live_bytes = 0  # of records
         self.works = 0  # writes and moves under way
         self.ended = False  # nothing more is written to it
+        self.refusals = 0  # times it could not be removed
         self.unread_bytes = 0  # live bytes when it last could not be read to be moved; 0: it always could
         self.moved: dict[int, tuple[SpillFile, int]] = {}  # where a record is now that is in another file
         self.roots: dict[int, tuple[SpillFile, int]] = {}  # of a record that was moved here: where it was first

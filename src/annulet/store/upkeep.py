@@ -11,7 +11,7 @@ from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_COMPACTION, DamageNote, Quarantine, gap_length
-from annulet.store.records import SEGMENT_HEADER_SIZE, reseal_message, segment_header
+from annulet.store.records import HEADER, SEGMENT_HEADER_SIZE, reseal_message, segment_header
 from annulet.store.scanning import read_record
 from annulet.store.segment import Segment
 from annulet.store.segment_index import index_path
@@ -20,6 +20,10 @@ logger = logging.getLogger(__name__)
 
 BALLAST_BYTES: Final = 1 << 20
 """Size of the reserve for checkpoints on a full disk: the bitmaps of ten million records, uncompressed, are 1.2 MB."""
+
+COPY_BYTES: Final = 1 << 20
+"""What a compaction reads, and writes, at once, unless one record is larger. With all of a segment at once the process
+grew by 16 MiB while everything expired."""
 
 
 class SpareTask(MaintenanceTask):
@@ -80,49 +84,91 @@ class CompactTask(MaintenanceTask):
 
     def work(self) -> None:
         """Copy, sync, rename. A crash leaves the old file or the new one, both right."""
+        unfinished = self._path.with_name(self._path.name + UNFINISHED_SUFFIX)
         source = self._files.open(self._path)
         try:
-            data = source.read(0, source.size())
-        finally:
-            source.close()
-        buffers = [segment_header(self.segment.number, self._identity)]
-        offset = SEGMENT_HEADER_SIZE
-        for ordinal, place in self._live:
-            record = read_record(data, place, self._seed)
-            if record is None:
-                self.unreadable += 1  # damaged since it was written; recovery would pass over it too
-                self._set_aside(data, place)
-                continue
-            copy = reseal_message(data[record.offset : record.end], self._seed)
-            self.offsets[ordinal] = offset
-            self.kept += 1
-            buffers.append(copy)
-            offset += len(copy)
-        self.size = offset
-        unfinished = self._path.with_name(self._path.name + UNFINISHED_SUFFIX)
-        try:
-            target = self._files.open(unfinished, create=True)
-            try:
-                target.write(buffers, 0)
-                target.sync()
-            finally:
-                target.close()
+            self._copy(source, unfinished)
             self._files.remove(index_path(self._path))  # of the old file; by its length it would not be believed
             self._files.rename(unfinished, self._path)
             self.renamed = True
         except OSError:
             self._files.remove(unfinished)
             raise
+        finally:
+            source.close()
         self._files.sync_directory(self._path.parent)
 
-    def _set_aside(self, data: bytes, place: int) -> None:
+    def _copy(self, source: File, unfinished: Path) -> None:
+        """Write the new file, piece by piece: a segment in memory at once would be felt beside the body budget."""
+        reader = RecordPieces(source, self._seed)
+        buffers = [segment_header(self.segment.number, self._identity)]
+        written, offset = 0, SEGMENT_HEADER_SIZE
+        target = self._files.open(unfinished, create=True)
+        try:
+            for ordinal, place in self._live:
+                record = reader.record_at(place)
+                if record is None:
+                    self.unreadable += 1  # damaged since it was written; recovery would pass over it too
+                    self._set_aside(source, place)
+                    continue
+                copy = reseal_message(record, self._seed)
+                self.offsets[ordinal] = offset
+                self.kept += 1
+                buffers.append(copy)
+                offset += len(copy)
+                if offset - written >= COPY_BYTES:
+                    target.write(buffers, written)
+                    buffers, written = [], offset
+            if buffers:
+                target.write(buffers, written)
+            target.sync()
+        finally:
+            target.close()
+        self.size = offset
+
+    def _set_aside(self, source: File, place: int) -> None:
         """Keep what will not be in the new file. A disk that refuses does not stop the compaction: it is counted."""
-        end = place + gap_length(data, self._seed, place)
         note = DamageNote(self.segment.number, place, 0, REASON_COMPACTION)
         try:
-            self._quarantine.keep(note, data[place:end])
+            data = source.read(place, source.size() - place)
+            self._quarantine.keep(note, data[: gap_length(data, self._seed, 0)])
         except OSError as error:
             logger.warning("message log: %s cannot be kept: %s", note, error)
+
+
+class RecordPieces:
+    """Reads records of a file at ascending places, ``COPY_BYTES`` at once, or one record that is larger."""
+
+    def __init__(self, file: File, seed: int) -> None:
+        self._file = file
+        self._seed = seed
+        self._piece = b""
+        self._base = 0  # of the piece, in the file
+
+    def record_at(self, place: int) -> bytes | None:
+        """Return the record that begins at a place (bytes), ``None`` when there is no sound one."""
+        start = place - self._base
+        end = start + HEADER.size
+        if start >= 0 and end <= len(self._piece):
+            end += self._length_at(start)
+        if start < 0 or end > len(self._piece):
+            self._read(place, COPY_BYTES)
+            start, end = 0, HEADER.size
+            if end <= len(self._piece):
+                end += self._length_at(0)
+            if end > len(self._piece):
+                self._read(place, min(end, max(0, self._file.size() - place)))  # a damaged length may say anything
+        record = read_record(self._piece, start, self._seed)
+        return None if record is None else self._piece[start : record.end]
+
+    def _length_at(self, start: int) -> int:
+        length: int = HEADER.unpack_from(self._piece, start)[2]
+        return length
+
+    def _read(self, place: int, length: int) -> None:
+        self._piece = b""  # or there would be two at once
+        self._piece = self._file.read(place, length)
+        self._base = place
 
 
 def allocate_file(path: Path, size: int, files: FileSystem) -> File:

@@ -21,6 +21,7 @@ class AuditingEffects(RecordingEffects):
         super().__init__()
         self.audit: list[AuditEntry] = []
         self.refuse_store_of = b""
+        self.refuse_commits = False
 
     def audited(self, entry: AuditEntry) -> None:
         self.audit.append(entry)
@@ -29,6 +30,12 @@ class AuditingEffects(RecordingEffects):
         if message.body == self.refuse_store_of:
             raise OSError("no space left on device")
         super().store(message, entries)
+
+    def end_transaction(self) -> None:
+        if self.refuse_commits:
+            self.calls.append(("abort", None))  # as the broker's does
+            raise OSError("no room for the commit")
+        super().end_transaction()
 
     def abort_transaction(self) -> None:
         self.calls.append(("abort", None))

@@ -32,9 +32,8 @@ class Facts:
 class ModelView(ContentView):
     """Looks a message's facts up by its number, and counts how often it was asked for a property."""
 
-    name = "model"
-
     def __init__(self) -> None:
+        super().__init__("model")
         self.facts: dict[bytes, Facts] = {}
         self.lookups: dict[tuple[bytes, str], int] = {}
 

@@ -64,6 +64,7 @@ class SentView(ContentView):
     """Properties of one message of the traffic."""
 
     def __init__(self, sent: Sent) -> None:
+        super().__init__("sent")
         self._sent = sent
 
     def application_property(self, message: Message, name: str) -> PropertyValue:

@@ -43,10 +43,12 @@ def test_what_became_of_messages_and_how_consumers_worked(spark: SparkSession) -
     )  # fmt: skip
     third = batch_of("q", 0, ("acknowledged", 2, 70_400, ""), ("expired", 3, 70_400, ""))
     copies = batch_of("copied", 1, ("delivered", 1, 60_000, "a"), ("delivered", 1, 61_000, "b"))
+    elsewhere = {**batch_of("copied", 4, ("accepted", 1, 60_000, "")), "vhost": "other"}
     purge = batch_of("purged", 0, ("purged", 0, 70_000, ""), count=500)
-    events = log.read_events(messages_of(spark, first, second, third, purge, copies)).cache()
+    events = log.read_events(messages_of(spark, first, second, third, purge, copies, elsewhere)).cache()
 
-    copied, purged, queue = sorted(log.what_became(events), key=lambda row: row["queue"])
+    copied, other, purged, queue = sorted(log.what_became(events), key=lambda row: (row["queue"], row["vhost"]))
+    assert (other["vhost"], other["accepted"]) == ("other", 1)
     assert (purged["accepted"], purged["lost"], purged["dwell p50 ms"], purged["work p50 ms"]) == (0, 500, None, None)
     assert (copied["delivered"], copied["work p50 ms"]) == (2, None)
     assert {name: queue[name] for name in ("accepted", "delivered", "returned", "acknowledged", "lost")} == {
@@ -64,7 +66,13 @@ def test_what_became_of_messages_and_how_consumers_worked(spark: SparkSession) -
     assert [(row["position"], row["size"], row["priority"], row["expires_at"]) for row in arrivals] == [
         (number, 7, 5, None) for number in (1, 2, 3)
     ]
+    for asked in (log.arrivals_of_queue, log.consumers_of):
+        with pytest.raises(WhatIfError, match="'copied' is in several virtual hosts of the event log, '/', 'other'"):
+            asked(events, "copied")
+    assert log.arrivals_of_queue(events, "copied", "other").count() == 1
+    assert log.arrivals_of_queue(events, "copied", "/").count() == 0
     assert log.depth_over_time(events, 2) == {
+        "copied in other": [(35_701, 4)],
         "q": [(1000, 3), (35_701, 1)],
         "purged": [(35_701, 0)],
         "copied": [(35_701, 1)],

@@ -87,12 +87,17 @@ def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> in
     try:
         host.apply(host.plan(message, _route(host, destination), Claims()), now)
     except BaseException:
-        waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
-        for entry in waiting:
-            if entry.sequence == sequence:
-                destination.remove(entry, RemovalReason.MOVED, now)
+        take_back(destination, sequence, now)
         raise
     return sequence
+
+
+def take_back(destination: Queue, sequence: int, now: int) -> None:
+    """Take a copy out again that :func:`put` put there, unless a consumer has it already."""
+    waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
+    for entry in waiting:
+        if entry.sequence == sequence:
+            destination.remove(entry, RemovalReason.MOVED, now)
 
 
 def _route(host: VirtualHost, destination: Queue) -> Route:
@@ -138,7 +143,10 @@ class Transfer(Action):
         return self.send(entry, message, self.destination, now)
 
     def send(self, entry: QueueEntry, message: Message, destination: Queue, now: int) -> int:
-        """Put ``message`` into ``destination``, and the entry it was made of out of its queue unless it is kept."""
+        """Put ``message`` into ``destination``, and the entry it was made of out of its queue unless it is kept.
+
+        In memory the entry goes last: where the log has no room for the commit it stays, and the copy goes.
+        """
         if self.keep:
             return put(self.host, destination, message, now)
         effects = self.host.effects
@@ -149,11 +157,16 @@ class Transfer(Action):
         effects.begin_transaction()
         try:
             sequence = put(self.host, destination, message, now)
-            self.queue.remove(entry, RemovalReason.MOVED, now)
+            self.queue.settle_record(entry)
         except BaseException:
             effects.abort_transaction()
             raise
-        effects.end_transaction()
+        try:
+            effects.end_transaction()
+        except BaseException:
+            take_back(destination, sequence, now)
+            raise
+        self.queue.remove(entry, RemovalReason.MOVED, now)  # settles once more, which changes nothing
         return sequence
 
     def cost(self, entry: QueueEntry) -> int:

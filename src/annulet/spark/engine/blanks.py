@@ -41,7 +41,7 @@ from annulet.core.settings import QueueSettings
 from annulet.core.unpaged import NoArea
 
 _SETTINGS: Final = QueueSettings()
-_ORIGIN: Final = Origin("", "", "", ContentView())
+_ORIGIN: Final = Origin("", "", "", ContentView(""))
 _MESSAGE: Final = Message(b"", b"", _ORIGIN)
 _QUEUE: Final = Queue("", _SETTINGS, Effects())
 _ENTRY: Final = QueueEntry(_QUEUE, _MESSAGE, 0)
@@ -91,7 +91,7 @@ BLANKS: Final = _makers(
     ),
     partial(MatchClass, 1, None, None),
     partial(Message, b"", b"", _ORIGIN),
-    partial(Origin, "", "", "", ContentView()),
+    partial(Origin, "", "", "", ContentView("")),
     partial(PriorityLevels, _SETTINGS),
     partial(Queue, "", _SETTINGS, Effects()),
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),

@@ -41,7 +41,8 @@ def header_of(octets: bytes) -> Header:
 class EngineView(ContentView):
     """Reads headers of the engine's messages."""
 
-    name = "engine"
+    def __init__(self) -> None:
+        super().__init__("engine")
 
     def properties(self, message: Message) -> StandardProperties:
         """Return its properties, group and id."""

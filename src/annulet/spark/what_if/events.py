@@ -17,11 +17,12 @@ EVENT_QUEUE: Final = "amq.events"
 
 BATCH: Final = (
     "vhost STRING, queue STRING, waiting BIGINT, delivering BIGINT, events ARRAY<STRUCT<event: STRING, "
-    "sequence: BIGINT, at: BIGINT, size: BIGINT, priority: INT, expires_at: BIGINT, consumer: STRING, count: BIGINT>>"
+    "sequence: BIGINT, at: BIGINT, size: BIGINT, priority: INT, expires_at: BIGINT, consumer: STRING, count: BIGINT, "
+    "successor: BIGINT>>"
 )
 """Body of a message of the event log (docs/event-log.md)."""
 
-NO_LOSSES: Final = ("accepted", "delivered", "returned", "acknowledged", "moved", "dead-lettered")
+NO_LOSSES: Final = ("accepted", "delivered", "returned", "reprioritised", "acknowledged", "moved", "dead-lettered")
 """Events after which somebody has the message, or may get it."""
 
 WORK_QUANTILES: Final = 101
@@ -108,11 +109,33 @@ def working_times(events: DataFrame) -> DataFrame:
     return deliveries.withColumn("work", f.col("done_at") - begun).select("vhost", "queue", "consumer", "at", "work")
 
 
-def consumers_of(events: DataFrame, queue: str) -> RecordedConsumers:
-    """Return how the consumers of a queue worked. Raises :class:`WhatIfError` when the log has none."""
+def events_of_queue(events: DataFrame, queue: str, host: str = "") -> DataFrame:
+    """Return the events of one queue, of virtual host ``host`` or else of the only one that has a queue of this name.
+
+    Raises :class:`WhatIfError` when several have: their messages, numbered alike, would pass for one queue's.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    times = working_times(events).where(f.col("queue") == queue)
+    found = events.where(f.col("queue") == queue)
+    if host:
+        return found.where(f.col("vhost") == host)
+    hosts = sorted(row["vhost"] for row in found.select("vhost").distinct().collect())
+    if len(hosts) > 1:
+        raise WhatIfError(
+            f"queue {queue!r} is in several virtual hosts of the event log, {', '.join(map(repr, hosts))}; name one "
+            "(--vhost)"
+        )
+    return found
+
+
+def consumers_of(events: DataFrame, queue: str, host: str = "") -> RecordedConsumers:
+    """Return how the consumers of a queue worked; ``host`` as for :func:`events_of_queue`.
+
+    Raises :class:`WhatIfError` when the log has none, or the queue is in several virtual hosts.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    times = working_times(events_of_queue(events, queue, host))
     shares = [number / (WORK_QUANTILES - 1) for number in range(WORK_QUANTILES)]
     work = times.agg(f.percentile_approx("work", shares, 10_000).alias("work")).collect()[0]["work"]
     if work is None:
@@ -125,14 +148,15 @@ def consumers_of(events: DataFrame, queue: str) -> RecordedConsumers:
     return RecordedConsumers(int(busiest), tuple(float(value) for value in work))
 
 
-def arrivals_of_queue(events: DataFrame, queue: str) -> DataFrame:
+def arrivals_of_queue(events: DataFrame, queue: str, host: str = "") -> DataFrame:
     """Return what a queue accepted as a recording for :func:`~annulet.spark.what_if.running.run_settings`.
 
-    Events carry no headers and no groups, so keys and sort keys have nothing to go by.
+    ``host`` as for :func:`events_of_queue`, which raises the same. Events carry no headers and no groups, so keys and
+    sort keys have nothing to go by.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    return events.where((f.col("event") == "accepted") & (f.col("queue") == queue)).select(
+    return events_of_queue(events, queue, host).where(f.col("event") == "accepted").select(
         f.timestamp_millis("at").alias("enqueued_at"), "queue", f.col("sequence").alias("position"), "priority",
         f.when(f.col("expires_at") > 0, f.timestamp_millis("expires_at")).alias("expires_at"),
         f.lit(None).cast("string").alias("group_id"), "size",
@@ -141,7 +165,10 @@ def arrivals_of_queue(events: DataFrame, queue: str) -> DataFrame:
 
 
 def depth_over_time(events: DataFrame, points: int = DEPTH_POINTS) -> dict[str, list[tuple[int, int]]]:
-    """Return by queue the deepest moment of each of up to ``points`` parts of the log's time, with its beginning."""
+    """Return by queue the deepest moment of each of up to ``points`` parts of the log's time, with its beginning.
+
+    A queue of another virtual host than ``/`` is called ``queue in host``.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     first, last = events.agg(f.min("at"), f.max("at")).collect()[0]
@@ -149,10 +176,12 @@ def depth_over_time(events: DataFrame, points: int = DEPTH_POINTS) -> dict[str, 
         return {}
     step = max(1, (last - first) // points + 1)
     part = f.floor((f.col("at") - first) / step)
-    rows = events.groupBy("queue", part.alias("part")).agg(f.max("waiting").alias("depth")).orderBy("part").collect()
+    parts = events.groupBy("vhost", "queue", part.alias("part")).agg(f.max("waiting").alias("depth"))
+    rows = parts.orderBy("part").collect()
     depths: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        depths.setdefault(row["queue"], []).append((first + row["part"] * step, row["depth"]))
+        name = row["queue"] if row["vhost"] == "/" else f"{row['queue']} in {row['vhost']}"
+        depths.setdefault(name, []).append((first + row["part"] * step, row["depth"]))
     return depths
 
 

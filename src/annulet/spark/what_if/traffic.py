@@ -23,9 +23,8 @@ class Arrival:
 class RecordedView(ContentView):
     """The properties of one recorded message."""
 
-    name = "recorded"
-
     def __init__(self, arrival: Arrival) -> None:
+        super().__init__("recorded")
         self._application: dict[str, PropertyValue] = dict(arrival.properties)
         self._group_id = arrival.group_id
 

@@ -226,8 +226,8 @@ class Amqp091View(ContentView):
     property the broker itself acts on. So malformed values get in, and count as absent here.
     """
 
-    name = "amqp-0-9-1"
-    verbatim_texts = True
+    def __init__(self) -> None:
+        super().__init__("amqp-0-9-1", verbatim_texts=True)
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties."""

@@ -40,7 +40,8 @@ class Amqp10View(ContentView):
     nor at values the broker does not act on: those count as absent here.
     """
 
-    name = "amqp-1.0"
+    def __init__(self) -> None:
+        super().__init__("amqp-1.0")
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties; ids that are no strings as :mod:`annulet.core.identifier_texts` has them."""

@@ -25,7 +25,8 @@ class StompView(ContentView):
     SEND refuses a value that is none of its header's, so what cannot be read here was put there by something else.
     """
 
-    name = "stomp"
+    def __init__(self) -> None:
+        super().__init__("stomp")
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties; every other header is an application property, a text."""

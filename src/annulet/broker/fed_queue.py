@@ -1,0 +1,45 @@
+"""A queue that the broker feeds itself, because its configuration says that there is one.
+
+Who may delete it does; then it is declared again before the next message. Where that is refused (a limit on queues, a
+catalogue on a full disk) what was to go into it is lost, and the broker's log says how much.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from annulet.core.errors import CoreError
+from annulet.store.errors import CatalogueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.core.queue import Queue
+
+logger = structlog.get_logger(__name__)
+
+
+class FedQueue:
+    """The queue of one virtual host, declared by ``declare``; the broker's log says ``loss`` when it cannot be."""
+
+    def __init__(self, host_name: str, loss: str, declare: Callable[[], Queue]) -> None:
+        self._host_name = host_name
+        self._loss = loss
+        self._declare = declare
+        self._queue: Queue | None = None
+
+    def open(self) -> None:
+        """Declare it, or take up that of an earlier run. Raises what the declaration raises."""
+        self._queue = self._declare()
+
+    def queue_for(self, count: int) -> Queue | None:
+        """Return the queue, declared again if need be; ``None`` when it cannot be, and ``count`` items are lost."""
+        if self._queue is None or self._queue.deleted:
+            try:
+                self._queue = self._declare()
+            except (CatalogueError, CoreError) as error:
+                logger.warning(self._loss, vhost=self._host_name, count=count, error=str(error))
+                return None
+        return self._queue
