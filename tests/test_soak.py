@@ -12,7 +12,7 @@ SCRIPT = ROOT / "scripts" / "soak"
 INTERPRETER = """#!/bin/sh
 echo "$HYPOTHESIS_PROFILE $*" >>"$CALLS"
 case "$*" in
-    *tests/crash*) echo ANNULET_TEST_SEED=4711; echo "FAILED tests/crash/test_kill.py"; echo "1 failed in 3.0s"; exit 1 ;;
+    *tests/crash*) printf "ANNULET_TEST_SEED=4711\\nFAILED tests/crash/test_kill.py\\n1 failed in 3.0s\\n"; exit 1 ;;
     *tests/wire*) echo "no tests ran"; exit 5 ;;
     *) echo "2 passed in 1.0s" ;;
 esac
