@@ -23,8 +23,8 @@ COPIES = (48 << 10) // len(PADDING)
 """Bodies of 48 KiB: 22 of them are what a queue keeps in memory."""
 
 BURST = 20
-NUMBER_MILLISECONDS = 1000
-"""By so much the clock goes on with each number."""
+NUMBER_MILLISECONDS = 10
+"""By so much the clock goes on with each number: what is scheduled is not due in hundreds of rounds."""
 
 LIFE = 250 * NUMBER_MILLISECONDS
 LEVELS = 4
