@@ -1,6 +1,6 @@
 # Every target that needs it prepares .venv first; nothing has to be installed but Python 3.11+, pip and make.
 # PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest; BENCH, BACKLOG and
-# DEEP pass them to the benchmarks of their targets.
+# DEEP pass them to the benchmarks of their targets. SOAK="crash store" runs these parts of make soak.
 
 .DEFAULT_GOAL := help
 PYTHON_OF_VENV := .venv/bin/python
@@ -38,8 +38,7 @@ bench-spark: setup ## streaming keep_last beside Spark's own state API, queues b
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_transfer $(TRANSFER)
 
 soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples, make deep
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-soak} $(PYTHON_OF_VENV) -m pytest -m "soak or hypothesis" --timeout=3600 $(PYTEST)
-	@$(PYTHON_OF_VENV) -m benchmarks.deep $(DEEP)
+	@PYTEST="$(PYTEST)" DEEP="$(DEEP)" sh scripts/soak $(SOAK)
 
 deep: setup ## the acceptance checks of deep backlogs with ten million messages, report in deep-report/; DEEP="--count 100000"
 	@$(PYTHON_OF_VENV) -m benchmarks.deep $(DEEP)

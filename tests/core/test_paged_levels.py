@@ -9,8 +9,9 @@ import pytest
 from annulet.core.emptying import Gone
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import PreconditionFailed
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.invariants import check_invariants
-from annulet.core.paged_levels import LEVEL_BYTES_LEAST, LEVEL_MESSAGES_LEAST, PagedLevels, paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -105,26 +106,26 @@ def test_a_front_that_is_little_too_long_stays():
     levels.order.keep_messages = 100
     levels.put(*[0] * 300)
     levels.order.page_out(ALL, 1000)
-    levels.put(*[1] * (LEVEL_MESSAGES_LEAST - 1))
+    levels.put(*[1] * (FOLD_MESSAGES_LEAST - 1))
     assert levels.order.page_out(ALL, 1000) == 0
     levels.put(1)
-    assert levels.order.page_out(ALL, 1000) == LEVEL_MESSAGES_LEAST
+    assert levels.order.page_out(ALL, 1000) == FOLD_MESSAGES_LEAST
 
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_level_with_little_in_it_has_no_rows(level: int):
     levels = Levels()
     levels.order.keep_messages = 0
-    levels.put(*[level] * (LEVEL_MESSAGES_LEAST - 1))
+    levels.put(*[level] * (FOLD_MESSAGES_LEAST - 1))
     assert levels.order.page_out(ALL, 1000) == 0
-    levels.put(level, size=LEVEL_BYTES_LEAST)
-    assert levels.order.page_out(ALL, 1000) == LEVEL_MESSAGES_LEAST
+    levels.put(level, size=FOLD_BYTES_LEAST)
+    assert levels.order.page_out(ALL, 1000) == FOLD_MESSAGES_LEAST
 
 
 def test_few_large_messages_page_as_well():
     levels = Levels()
     levels.order.keep_messages = 0
-    levels.put(0, 0, size=LEVEL_BYTES_LEAST // 2)
+    levels.put(0, 0, size=FOLD_BYTES_LEAST // 2)
     assert levels.order.page_out(ALL, 1000) == 2
 
 

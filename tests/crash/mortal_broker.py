@@ -37,6 +37,7 @@ from annulet.store.catalogue import Catalogue
 from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
 from annulet.store.history import History
 from annulet.store.log import MessageLog
+from annulet.store.spill import SpillStore
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench
 from tests.cheap_passwords import use_cheap_passwords
@@ -45,6 +46,9 @@ from tests.crash.volatile_files import Fault, VolatileFiles
 SEGMENT = 16 << 10
 CHECKPOINT_BYTES = 64 << 10
 """Small, so that a round of some hundred messages meets checkpoints, compaction and removal."""
+
+DEEP_SCALE = 16
+"""Segments and checkpoints of deep rounds are by so much larger: their bodies are by 64."""
 
 STEPS_BY_TIME = 20
 """After so many steps a checkpoint is asked for as by the clock, whatever was written: early in a round, too."""
@@ -90,14 +94,17 @@ class Order(NamedTuple):
     steps: int
     plan: list[str]  # the steps, in turns
     fault: list[Any]
+    deep: bool = False  # most of its queues is on disk, see deep_clients
 
 
-def body_of(number: int) -> bytes:
-    return b"%08d" % number + PADDING
+def body_of(number: int, copies: int = 1) -> bytes:
+    return b"%08d" % number + PADDING * copies
 
 
 def number_of(body: bytes) -> int:
-    assert body[8:] == PADDING, "a body was damaged"
+    copies = len(body) // len(PADDING)
+    assert copies > 0, "a body was cut"
+    assert body[8:] == PADDING * copies, "a body was damaged"
     return int(body[:8])
 
 
@@ -113,6 +120,8 @@ async def commit_stage(here: Bench, batch: int, name: str) -> dict[str, int]:
 class Clients:
     """What clients do to one broker. Each step says what it tries, does it, waits for the promise and says so."""
 
+    copies = 1  # of the padding, in each body
+
     def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
         self.here = here
         self.tell = tell
@@ -127,16 +136,20 @@ class Clients:
     def take(self, count: int) -> list[int]:
         return list(itertools.islice(self.numbers, count))
 
-    def send(self, queue: str, number: int, **headers: Any) -> Message:
+    def send(self, queue: str, number: int, *, durable: bool = True, priority: int = 0, **headers: Any) -> Message:
         here = self.here
         basic = BasicProperties()
-        basic.delivery_mode = 2
+        basic.delivery_mode = 2 if durable else 1
+        basic.priority = priority
         basic.headers = headers
         now = here.broker.clock()
         origin = Origin("", queue, "test", VIEW)
-        message = Message(encode_properties(basic), body_of(number), origin, durable=True, accepted_at=now)
+        message = Message(
+            encode_properties(basic), body_of(number, self.copies), origin,
+            durable=durable, priority=priority, accepted_at=now,
+        )  # fmt: skip
         message.deliver_at = VIEW.deliver_at(message)
-        if not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
+        if durable and not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
             raise DiskFullError("refused")
         here.host.publish(message, here.host.route("", queue), now)
         return message
@@ -252,12 +265,15 @@ class Clients:
 
 async def run(order: Order, tell: Callable[..., None]) -> None:
     """Run a broker and its clients to the end, be it the fault or the last step."""
-    async with bench(Path(order.data)) as here:
-        for name, arguments in QUEUES.items():
+    from tests.crash import deep_clients
+
+    settings = deep_clients.deep_settings(order.first) if order.deep else {}
+    async with bench(Path(order.data), **settings) as here:
+        for name, arguments in {**QUEUES, **(deep_clients.DEEP_QUEUES if order.deep else {})}.items():
             if name not in here.host.queues:
                 here.declare(name, arguments=arguments)
         tell("ready")
-        clients = Clients(here, order, tell)
+        clients = (deep_clients.DeepClients if order.deep else Clients)(here, order, tell)
         for number in range(order.steps):
             await clients.step(order.plan[number % len(order.plan)])
             if here.broker.commit.failed:
@@ -293,10 +309,16 @@ def live(order: Order, reports: int) -> None:
     class VolatileLog(MessageLog):
         @classmethod
         def open(cls, directory: Path | str, **options: Any) -> MessageLog:
-            return MessageLog.open(directory, files=files, segment_bytes=SEGMENT, **options)
+            return MessageLog.open(directory, files=files, segment_bytes=SEGMENT * scale, **options)
 
+    class VolatileSpill(SpillStore):
+        def __init__(self, directory: Path, limit: int) -> None:
+            super().__init__(directory, limit, files)
+
+    scale = DEEP_SCALE if order.deep else 1
     recovery.MessageLog = VolatileLog  # type: ignore[misc]
-    maintenance.CHECKPOINT_BYTES = CHECKPOINT_BYTES  # type: ignore[misc]
+    recovery.SpillStore = VolatileSpill  # type: ignore[misc]
+    maintenance.CHECKPOINT_BYTES = CHECKPOINT_BYTES * scale  # type: ignore[misc]
     mark(files, MessageLog, "write", "window written")
     mark(files, MessageLog, "complete", "window completed")
     mark(files, Catalogue, "set_publish_mark", "publish mark", CatalogueError)

@@ -21,6 +21,12 @@ RING = QUEUES["ring"]["x-ring-size"]
 class Promises:
     """Sets of message numbers by what is known of them."""
 
+    deep = False
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of the broker that goes on here."""
+        return {}
+
     def __init__(self) -> None:
         self.sent: dict[str, list[int]] = {name: [] for name in QUEUES}  # tried, in order
         self.must: dict[str, set[int]] = {name: set() for name in QUEUES}  # promised and not known to have left

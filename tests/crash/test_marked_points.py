@@ -99,7 +99,8 @@ def round_of(
     """
     promises = promises or Promises()
     data.parent.mkdir(exist_ok=True)
-    code = brokers.live(Order(str(data), seed, promises.next_number, steps, list(plan), list(fault)), promises)
+    order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.deep)
+    code = brokers.live(order, promises)
     log = data.with_name(f"{data.name}.log")
     assert code != DEFECT, log.read_text()
     assert code in (0, KILLED)
@@ -133,7 +134,7 @@ def look_at_backups(promises: Promises) -> None:
 
 
 async def look(data: Path, promises: Promises, *, refused: bool) -> None:
-    async with bench(data) as here:
+    async with bench(data, **promises.settings()) as here:
         await promises.verify(here, refused=refused)
         assert here.broker.log.report.corrupt_records == 0
         assert here.broker.log.report.lost_records == 0

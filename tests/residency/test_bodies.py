@@ -346,6 +346,34 @@ def test_a_queue_that_was_not_told_of_its_messages_finds_them():
     assert len(away(entries)) == 16
 
 
+@pytest.mark.parametrize("settings", [{}, {"max_delivery_attempts": 9}], ids=["plainly", "each judged"])
+def test_what_was_pulled_and_given_back_is_asked_for_when_it_is_much(settings):
+    queue, _, _, bodies = priority_queue(20, size=LOAD_BYTES // 5, **settings)
+    told = []
+    bodies.store.changed = told.append
+    pulled = queue.acquire(8, -1, NOW)
+    queue.return_entries(pulled[:5], NOW)
+    assert told == [], "a fifth of a load is rounded down: a byte less than a load"
+    queue.return_entries(pulled[5:6], NOW)
+    assert told == [queue]
+    queue.return_entries(pulled[6:], NOW)
+    assert told == [queue]
+    run_pass(bodies, 1)
+    pulled = queue.acquire(5, -1, NOW)
+    queue.return_entries(pulled, NOW)
+    assert told == [queue], "a pass looked at what had come back before"
+
+
+def test_what_a_consumer_gives_back_could_leave_before():
+    queue, _, _, bodies = priority_queue(20, size=LOAD_BYTES)
+    told = []
+    session = RecordingSession()
+    session.consume(queue, messages=3)
+    bodies.store.changed = told.append
+    queue.return_entries([entry for _, entry in session.deliveries], NOW)
+    assert told == []
+
+
 def test_the_one_who_accounts_is_told_of_what_came_back():
     queue, disk = durable_queue(**BY_AGE), Disk()
     filled(queue, disk, 3)

@@ -32,3 +32,15 @@ def test_a_queue_over_the_floor_is_noted_and_its_bodies_told():
     bodies.rows = False
     notes.stored(last)
     assert last in bodies.waiting
+
+
+def test_a_queue_is_looked_at_again_when_its_newest_record_is_written():
+    queue, disk = durable_queue(), Disk()
+    notes = ArrivalNotes()
+    entries = filled(queue, disk, FLOOR_MESSAGES + 2)
+    for entry in entries[-2:]:
+        notes.stored(entry)
+    newest = entries[-1].message.record
+    assert notes.take_written(newest) == []
+    assert notes.take_written(newest + 1) == [queue]
+    assert notes.take_written(newest + 1) == []

@@ -164,6 +164,7 @@ class Pager:
         self.budget.measure(noted)
         self._stuck -= noted
         durable = self._log.written_below
+        self._stuck.difference_update(self.notes.take_written(durable))  # looked at before it could page what came last
         for queue in noted:
             if self._deep(queue):
                 self._rows_out(queue, durable)
@@ -263,6 +264,8 @@ class Pager:
             if queue.deleted or (queue.copies is None and not any(pages.items for pages in parts)):
                 del self._paging[queue]
                 self._warnings.forget(queue)
+                for pages in parts:  # the next rows are others, and nobody would ask for them again
+                    pages.retry()
                 continue
             if any(pages.stalled for pages in parts):
                 self._warnings.refused(queue, now)

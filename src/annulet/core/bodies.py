@@ -87,6 +87,10 @@ class QueueBodies:
         """An entry went into delivery with its body: the budget may ask for it."""
         raise NotImplementedError
 
+    def came_back(self, size: int) -> None:
+        """Whoever pulled a message gave it back, with a body of ``size`` bytes: only now the budget may ask for it."""
+        raise NotImplementedError
+
 
 def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:
     """Let an entry do without its body, which leaves memory when it was the last to want it."""

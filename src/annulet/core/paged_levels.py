@@ -7,26 +7,21 @@ least important level up. The priority of a row is that of the level it stands i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from annulet.core.entry import PENDING, REMOVED
+from annulet.core.entry import PENDING
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
-from annulet.core.paging import QueueArea, may_be_row, pageable, refusal_for
+from annulet.core.paging import QueueArea, pageable, refusal_for
 from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.order import Order
     from annulet.core.queue import Queue
-
-LEVEL_MESSAGES_LEAST: Final = 64
-"""Messages a level has before some become rows: a page for a few of them is no gain."""
-
-LEVEL_BYTES_LEAST: Final = 64 << 10
-"""The same for body bytes: 64 KiB, with ten levels less than the front."""
 
 
 class PagedLevels(LevelledOrder):
@@ -36,7 +31,7 @@ class PagedLevels(LevelledOrder):
         super().__init__(0)
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
-        self.level_least = LEVEL_MESSAGES_LEAST
+        self.level_least = FOLD_MESSAGES_LEAST
         self.levels = order.levels
         self.count = order.count
         self._upto = order._upto
@@ -61,39 +56,8 @@ class PagedLevels(LevelledOrder):
             level.keep_bytes = size
             moved += level.page_out(durable_record, limit - moved)
             if moved < limit and level.watermark >= messages + self.level_least:  # what was kept when it was first
-                moved += self._fold_front(level, durable_record, limit - moved)
+                moved += fold_front(level, durable_record, limit - moved)
         return moved
-
-    def _fold_front(self, level: TargetList, durable_record: int, limit: int) -> int:
-        """Turn up to ``limit`` entries at the end of a front that grew longer than what is kept into rows.
-
-        Returns how many moved. Where rows follow: else :meth:`TargetList.page_out` cuts the front.
-        """
-        tail = level._tail
-        if not level.pages.items:
-            return 0
-        left = min(limit, len(tail) - level.length_kept())
-        entries: list[QueueEntry] = []
-        kept = bytearray()
-        while left > 0 and tail[-1].sequence > level.pinned:
-            left -= 1
-            entry = tail[-1]
-            if entry.state == REMOVED:
-                tail.pop()
-                level._removed -= 1
-                continue
-            row = may_be_row(entry)
-            if row and entry.message.record >= durable_record:
-                break
-            entries.append(tail.pop())
-            kept.append(0 if row else 1)
-        if 0 not in kept:
-            tail.extend(reversed(entries))
-            return 0
-        entries.reverse()
-        kept.reverse()
-        level.add_to_pages(entries, kept, before=True)
-        return len(entries)
 
     def _shares(self) -> list[tuple[int, int, int]]:
         """Return the levels that hold something, the least important first, each with its messages and bytes of the
@@ -117,7 +81,7 @@ class PagedLevels(LevelledOrder):
         """Say whether a level has rows, or much."""
         if level.paged_count() or level.count >= self.level_least:
             return True
-        return sum([entry.message.size for entry in level.in_memory()]) >= LEVEL_BYTES_LEAST
+        return sum([entry.message.size for entry in level.in_memory()]) >= FOLD_BYTES_LEAST
 
     def paged_level(self, number: int) -> TargetList:
         """Return a level as one whose middle may be on disk."""

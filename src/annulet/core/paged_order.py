@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
+from annulet.core.folding import fold_front, worth_folding
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.reasons import RemovalReason
 
@@ -378,7 +379,7 @@ class TargetList(FifoOrder):
         moved = len(entries)
         if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
-            moved = 0
+            moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
         else:
             self.add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
@@ -441,11 +442,15 @@ class TargetList(FifoOrder):
         return True
 
     def length_kept(self) -> int:
-        """Return how many entries of the front stay in memory."""
-        length = 0
-        size = 0
+        """Return how many entries of the front stay in memory: with what came back and stands before them one front."""
+        returned = first_of_heap(self._returned, self.keep_messages)
+        length = passed = size = 0
         for entry in self._tail:
-            if entry.sequence > self.pinned and (length >= self.keep_messages or size >= self.keep_bytes):
+            while passed < len(returned) and returned[passed].place < entry.place:
+                size += returned[passed].message.size
+                passed += 1
+            full = length + passed >= self.keep_messages or size >= self.keep_bytes
+            if entry.sequence > self.pinned and full:
                 break
             length += 1
             size += entry.message.size

@@ -191,7 +191,7 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
     """Do what is done for each alone, in a third of the time. Returns those with a time to live, which need more."""
     delivering, order, effects = queue.delivering, queue.order, queue.effects
     timed: list[QueueEntry] = []
-    total = count = 0
+    total = count = pulled = 0
     for entry in entries:
         message = entry.message
         if entry.state != DELIVERING:
@@ -207,6 +207,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
         if consumer is not None:
             consumer.give_back(size)
             entry.consumer = None
+        elif not entry.away:
+            pulled += size
         entry.redelivered = True
         entry.state = PENDING
         order.reinsert(entry)
@@ -219,11 +221,14 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
     queue.delivering_bytes -= total
     queue.pending_bytes += total
     queue.counters.messages_returned += count
+    if pulled and queue.bodies is not None:
+        queue.bodies.came_back(pulled)
     return timed
 
 
 def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:
     """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
+    pulled = entry.consumer is None and not entry.away
     queue.unmark_delivering(entry)
     queue.counters.messages_returned += 1
     if queue.events is not None:
@@ -234,6 +239,8 @@ def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> b
     reason = _reason_to_go(queue, entry, now)
     if reason is not None:
         queue.finish_removal(entry, reason, now, 0)
+    elif pulled and queue.bodies is not None:
+        queue.bodies.came_back(entry.message.size)
     return reason is None
 
 

@@ -54,11 +54,23 @@ class StoredBodies(BodyCandidates):
         self._attempts = 0
         self._asked_for = 0  # fetches whose records the disk was asked for ahead
         self._spills_deliveries = True
+        self._came_back = 0  # bytes that were pulled and are pending again since the last pass began
         self.writing = 0  # bytes on their way to the spill store, still in memory
         self._boundary: Position | None = None
         self.adopt()
 
     # ------------------------------------------------------------------ what is in memory
+
+    def came_back(self, size: int) -> None:
+        """Bodies that could not leave while somebody had pulled them now can: as many as a load has begin a pass.
+
+        Not each of them, which would be a pass over the queue for every message somebody gets and gives back. The next
+        tick looks at fewer.
+        """
+        self._came_back += size
+        if self._came_back >= LOAD_BYTES and self.store.changed is not None:
+            self._came_back = 0
+            self.store.changed(self.queue)
 
     def adopt(self, *, whole: bool = False) -> None:
         """Look at all entries of the queue, whose kind may have changed; ``whole``: at what could be rows as well."""
@@ -88,6 +100,7 @@ class StoredBodies(BodyCandidates):
         self._boundary = self._boundary_for(wanted)
         self.freed = 0
         self.grown = 0
+        self._came_back = 0
 
     def step(self, durable_record: int, limit: int) -> int:
         """Look at the next ``limit`` candidates and let the furthest go. Returns at how many it looked.

@@ -20,14 +20,23 @@ class ArrivalNotes:
 
     def __init__(self) -> None:
         self.queues: set[Queue] = set()
+        self.records: dict[Queue, int] = {}  # the newest record of queues with some that may not be written yet
 
     def stored(self, entry: QueueEntry) -> None:
         """A message was put into a queue and its record into the log."""
         queue = entry.queue
         if worth_noting(queue):
             self.queues.add(queue)
+            self.records[queue] = entry.message.record
             if queue.bodies is not None:
                 queue.bodies.note(entry)
+
+    def take_written(self, durable_record: int) -> list[Queue]:
+        """Return the queues of which all that was noted stands below this record by now, each once."""
+        written = [queue for queue, record in self.records.items() if record < durable_record]
+        for queue in written:
+            del self.records[queue]
+        return written
 
 
 def worth_noting(queue: Queue) -> bool:

@@ -128,7 +128,8 @@ class Deep:
     def check_budget(self) -> None:
         """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
 
-        A floor, and a load, are 1 MiB or one message (V6).
+        A floor, and a load, are 1 MiB or one message (V6). The load is what a read brought and nobody took, or what
+        came back from who had pulled it and is less than that; what he still has is his.
         """
         assert self.broker.pager is not None
         budget = self.broker.pager.budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,22 @@ async def test_a21_messages_larger_than_the_budget_are_delivered_one_at_a_time(d
         await consumer.acknowledge_all()
     assert deep.paging.loaded == deep.paging.loads == 4
     await consumer.leave()
+
+
+async def test_v1_what_was_looked_at_before_it_was_written_pages_when_it_is(deep: Deep) -> None:
+    await deep.publish(range(2500))
+    pager, queue = deep.broker.pager, deep.queue()
+    assert pager is not None
+    paged = queue.statistics().messages_paged
+    asyncio.get_running_loop().call_soon(pager.run)  # another queue's bodies have been written, say
+    await deep.publish(range(2500, 2700))
+    assert queue.statistics().messages_paged == paged + 200
+
+
+async def test_a_disk_that_refused_rows_that_are_gone_is_asked_for_the_next(deep: Deep) -> None:
+    await deep.publish(range(2500))
+    deep.queue().purge(deep.broker.clock())
+    (pages,) = deep.queue().order.page_parts()
+    pages.stalled = True
+    deep.tick()
+    assert not pages.stalled

@@ -30,12 +30,14 @@ class History:
         self.held: list[tuple[int, QueueEntry]] = []
         self.transient: set[int] = set()
         self.next = 0
+        self.largest = 0
         self.refusing = False
         self.patch = pytest.MonkeyPatch()
         self.deep: Deep
 
     def use(self, deep: Deep) -> None:
         """Go on with a broker that was started anew: what was held is back, what is transient is gone."""
+        deep.largest = self.largest  # messages of that size may be there still
         self.deep = deep
         self.refusing = False
         self.ready = sorted({*self.ready, *[number for number, _ in self.held]} - self.transient)
@@ -57,6 +59,7 @@ class History:
             self.transient.update(numbers)
         size = 300_000 if kind == "large" else 700 if durable else 2500
         await self.deep.publish(numbers, size=size, expires_at=expires_at, durable=durable)
+        self.largest = self.deep.largest
         self.ready += numbers
 
     async def take(self) -> None:
