@@ -178,6 +178,7 @@ class StoredQueueArea(QueueArea):
         self._account(page, rows, records, entries, size)
         if not page.items:
             self._pages.popleft()
+            self._times.gone(self._pages)
         self._asked_for -= 1
         if self._pages and self._asked_for <= 0:
             self._prefetch()
@@ -413,6 +414,7 @@ class StoredQueueArea(QueueArea):
     def _drop_if_empty(self, page: Page) -> None:
         if not page.items:
             self._pages.remove(page)
+            self._times.gone(self._pages)
 
     def entries_kept(self) -> list[QueueEntry]:
         """Return the entries among the rows."""

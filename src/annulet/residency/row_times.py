@@ -38,8 +38,16 @@ class RowTimes:
             page.due = at, 0
             heappush(self._heap, self._item(page))
         if len(self._heap) > 2 * len(pages) + COMPACTION_MINIMUM:
-            self._heap = [self._item(page) for page in pages if page.rows and page.due != NEVER]
-            heapify(self._heap)
+            self._compact(pages)
+
+    def gone(self, pages: Collection[Page]) -> None:
+        """A page was used up, ``pages`` are left: what is gone does not stay in memory until its time."""
+        if len(self._heap) > 2 * len(pages):
+            self._compact(pages)
+
+    def _compact(self, pages: Collection[Page]) -> None:
+        self._heap = [self._item(page) for page in pages if page.due != NEVER]
+        heapify(self._heap)
 
     def replaced(self, page: Page, copy: Page) -> None:
         """Have a page's copy in its place."""
@@ -68,8 +76,11 @@ class RowTimes:
         heap = self._heap
         while heap:
             at, sequence, _, page = heap[0]
-            if page.due != (at, sequence) or not page.rows or page.facts is None:
+            if page.due != (at, sequence):
                 heappop(heap)
+                continue
+            if not page.rows or page.facts is None:
+                self._set(page, NEVER)  # it may get rows again
                 continue
             if at > now:
                 return page
