@@ -46,9 +46,10 @@ def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
 class ExpiryIndex:
     """A heap of (time, entry). Entries that leave early stay until they outnumber the live ones."""
 
-    __slots__ = ("_heap", "_removed")
+    __slots__ = ("_heap", "_removed", "ordered")
 
     def __init__(self) -> None:
+        self.ordered = 0  # changes among rows that were put in the order of expiry so far: work, too, of a slice
         self._heap: list[tuple[int, int, QueueEntry]] = []
         self._removed = 0
 

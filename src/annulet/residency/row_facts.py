@@ -172,7 +172,7 @@ class RowFacts:
 
     def first(self, page: Page, settings: QueueSettings) -> tuple[int, int]:
         """Return when the first of the rows that ``page`` has left expires, and its sequence; or ``NEVER``."""
-        self._find_turns(settings)
+        self.find_turns(settings)
         turns = self._turns
         while self._next < len(turns):
             place = turns[self._next]
@@ -209,10 +209,13 @@ class RowFacts:
             following += 1
         return found
 
-    def _find_turns(self, settings: QueueSettings) -> None:
-        """Put the places in the order of expiry, unless rows and settings are still those this was done for."""
+    def find_turns(self, settings: QueueSettings) -> int:
+        """Put the places in the order of expiry, unless rows and settings are still those this was done for.
+
+        Returns how many it put in order now.
+        """
         if self._settings is settings:
-            return
+            return 0
         self._settings = settings
         self._next = 0
         pairs = zip(self._accepted, self._lives.each(), strict=True)
@@ -227,6 +230,7 @@ class RowFacts:
             turns = [place for place, at in enumerate(times) if at]
             turns.sort(key=times.__getitem__)
             self._turns = array("H", turns)
+        return len(times)
 
     def _time(self, place: int, settings: QueueSettings) -> int:
         return time_of(settings, self._accepted[place], self._ends_at(place))
