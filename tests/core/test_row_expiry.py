@@ -243,6 +243,17 @@ def test_a_slice_ends_when_it_had_to_put_very_many_rows_in_order(monkeypatch: py
     assert aging.rest() == []
 
 
+def test_what_expired_among_rows_is_not_indexed_again_when_they_come_back():
+    aging = Aging(message_ttl=-1)
+    aging.put([0] * 3)
+    aging.queue.enqueue(make_message(b"transient", expires_at=NOW + 5), NOW)
+    aging.put([0] * 3)
+    aging.page()
+    assert (aging.order.paged_count(), aging.queue.tick(NOW + 5)) == (6, 1)
+    assert aging.rest() == [1, 2, 3, 5, 6, 7]
+    assert aging.queue.next_due_at() == 0
+
+
 def test_rows_of_all_levels_expire_the_oldest_first():
     aging = Aging(priorities=10)
     aging.order.level_least = 1

@@ -97,10 +97,10 @@ class ExpiryIndex:
 
 
 def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Index entries that were rows and may expire."""
+    """Index entries that were rows, or stood among them, and may expire."""
     ages = queue.ages
     for entry in entries:
-        if ages or entry.message.expires_at:
+        if entry.state != REMOVED and (ages or entry.message.expires_at):
             queue.index_expiry(entry)
 
 
