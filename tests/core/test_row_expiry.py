@@ -12,11 +12,12 @@ from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
-from annulet.core.row_expiry import next_expiry, time_of
+from annulet.core.row_expiry import ORDERED_MAX, next_expiry, time_of
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
+from annulet.residency.row_facts import RowFacts
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
 from tests.core.model.doubles import ModelForwarder
 from tests.residency.doubles import Disk, durable_queue, pages_of
@@ -216,6 +217,41 @@ def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
     assert [int(body) for body in session.received] == [3 * SLICE_MESSAGES + 1]
     assert aging.queue.ledger.total == 3 * SLICE_MESSAGES
     check_invariants(aging.queue)
+
+
+def test_a_slice_ends_when_it_had_to_put_very_many_rows_in_order(monkeypatch: pytest.MonkeyPatch):
+    """Rows of all pages are due at about the same time, and putting those of one in order fills a slice."""
+    find_turns = RowFacts.find_turns
+    monkeypatch.setattr(RowFacts, "find_turns", lambda *given: ORDERED_MAX * bool(find_turns(*given)))
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 4)
+    effects = SlicingEffects()
+    aging = Aging(effects=effects, message_ttl=-1)
+    lives = [40 + (7 * number) % 160 for number in range(160)]
+    for life in lives:
+        aging.put([0], own=NOW + life)
+    aging.page()
+    assert aging.order.paged_count() == 160
+    assert 0 < aging.queue.tick(NOW + 200) < 160
+    turns = 0
+    while aging.queue.expiring is not None:
+        effects.turn(NOW + 200)
+        turns += 1
+    assert turns > 1
+    assert [record.sequence for record in aging.queue.ledger.query()] == sorted(
+        range(1, 161), key=lambda sequence: (lives[sequence - 1], sequence)
+    )
+    assert aging.rest() == []
+
+
+def test_what_expired_among_rows_is_not_indexed_again_when_they_come_back():
+    aging = Aging(message_ttl=-1)
+    aging.put([0] * 3)
+    aging.queue.enqueue(make_message(b"transient", expires_at=NOW + 5), NOW)
+    aging.put([0] * 3)
+    aging.page()
+    assert (aging.order.paged_count(), aging.queue.tick(NOW + 5)) == (6, 1)
+    assert aging.rest() == [1, 2, 3, 5, 6, 7]
+    assert aging.queue.next_due_at() == 0
 
 
 def test_rows_of_all_levels_expire_the_oldest_first():

@@ -110,3 +110,27 @@ def test_a_copy_is_one_of_its_own() -> None:
     facts.note(2, 6, 1024, 4, 9)
     assert (facts.of(2), copied.of(2)) == ((6, 1024, 4, 9), (5, 1024, 4, 0))
     assert (facts.bound(QueueSettings()), copied.bound(QueueSettings())) == (9, 0)
+
+
+class AskedPage:
+    """A page that has every row it is asked for, and remembers from where on that was."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def next_row(self, sequence: int) -> int:
+        return sequence
+
+    def rows_between(self, first: int, behind: int, limit: int) -> list[int]:
+        self.asked.append(first)
+        return list(range(first, behind))[:limit]
+
+
+def test_rows_of_the_same_time_behind_a_sequence_are_not_looked_at() -> None:
+    """Of messages that all end at midnight rows are asked for one by one where another level has those between."""
+    facts, page = RowFacts(), AskedPage()
+    for sequence in range(1, 101, 2):
+        facts.note(sequence, 5, sequence, 4, 70)
+    assert facts.first(page, QueueSettings()) == (70, 1)
+    assert facts.due(page, QueueSettings(), (70, 2), 500) == [1]
+    assert page.asked == [1]

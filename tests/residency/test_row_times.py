@@ -159,6 +159,30 @@ def test_pages_that_were_consumed_leave_nothing_behind():
     assert len(pages._times._heap) <= COMPACTION_MINIMUM + 2
 
 
+def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
+    """A selector took all its rows, one that was kept stands in it still, and rows of other pages are looked at."""
+    pages, disk, _entries = timed([10, 10], [0, 0], [500, 500], max_ttl=-1)
+    short, stays = stored_entries(pages._queue, disk, 2)
+    short.message.expires_at = 100
+    pages._pages.extend(made := pages._made_of([short, stays], bytearray([0, 1])))
+    pages._times.note(made[0], pages._pages)
+    pages.take_out([short])
+    assert pages.first_expiry(200) == (500, 0)
+    (late,) = stored_entries(pages._queue, disk, 1)
+    late.message.expires_at = 300
+    pages.add([late], bytearray(1))
+    assert len(pages._pages) == 2
+    assert expired(pages, 400) == [5]
+
+
+def test_pages_that_were_consumed_are_let_go_of_though_their_time_has_not_come(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 4)
+    pages, _disk, _entries = timed([10] * 400, [0] * 400, [10_000 - number for number in range(400)], max_ttl=-1)
+    while pages.items:
+        pages.load(insist=False)
+        assert len(pages._times._heap) <= 2 * len(pages._pages)
+
+
 @pytest.mark.skipif(not str(page_module.__file__).endswith(".py"), reason="compiled code reports no calls to count")
 def test_what_a_row_costs_that_expires_hardly_depends_on_how_many_there_are(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 50)

@@ -49,9 +49,10 @@ def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
 class ExpiryIndex:
     """A heap of (time, entry). Entries that leave early stay until they outnumber the live ones."""
 
-    __slots__ = ("_heap", "_removed")
+    __slots__ = ("_heap", "_removed", "ordered")
 
     def __init__(self) -> None:
+        self.ordered = 0  # changes among rows that were put in the order of expiry so far: work, too, of a slice
         self._heap: list[tuple[int, int, QueueEntry]] = []
         self._removed = 0
 
@@ -103,10 +104,10 @@ class ExpiryIndex:
 
 
 def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Index entries that were rows and may expire."""
+    """Index entries that were rows, or stood among them, and may expire."""
     ages = queue.ages
     for entry in entries:
-        if ages or entry.message.expires_at:
+        if entry.state != REMOVED and (ages or entry.message.expires_at):
             queue.index_expiry(entry)
 
 

@@ -18,7 +18,7 @@ from annulet.core.row_expiry import NEVER
 from annulet.residency.loader import entries_of, plain_entries_of, read_singly, unread_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts
-from annulet.residency.row_times import RowTimes
+from annulet.residency.row_times import PAGES_AT_ONCE, RowTimes
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ class StoredQueueArea(QueueArea):
             return None
         entries, size = found
         self._account(page, rows, records, entries, size)
-        if not page.items:
-            self._pages.popleft()
+        self._drop_if_empty(page)
         self._asked_for -= 1
         if self._pages and self._asked_for <= 0:
             self._prefetch()
@@ -235,9 +234,9 @@ class StoredQueueArea(QueueArea):
         self.lost = self.lost_bytes = 0
         expired: list[QueueEntry] = []
         times, settings = self._times, self._queue.settings
-        while len(expired) < limit:
+        for _ in range(PAGES_AT_ONCE):
             page = times.page(before[0])
-            if page is None or page.facts is None or page.due >= before:
+            if page is None or page.facts is None or page.due >= before or len(expired) >= limit:
                 break
             upto = min(before, times.second())
             if read:
@@ -418,6 +417,7 @@ class StoredQueueArea(QueueArea):
     def _drop_if_empty(self, page: Page) -> None:
         if not page.items:
             self._pages.remove(page)
+            self._times.gone(self._pages)
 
     def entries_kept(self) -> list[QueueEntry]:
         """Return the entries among the rows."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import repeat
+from operator import le
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.row_expiry import NEVER, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from annulet.core.settings import QueueSettings
     from annulet.residency.page import Page
@@ -49,6 +50,10 @@ class Column:
     def of(self, place: int) -> int:
         """Return the one at a place; -1 is the last."""
         return self._values[place if len(self._values) > 1 else 0]
+
+    def each(self) -> Iterable[int]:
+        """Return all of them, by place."""
+        return self._values if len(self._values) == self._length else repeat(self._values[0], self._length)
 
     def copy(self) -> Column:
         """Return one like it."""
@@ -167,7 +172,7 @@ class RowFacts:
 
     def first(self, page: Page, settings: QueueSettings) -> tuple[int, int]:
         """Return when the first of the rows that ``page`` has left expires, and its sequence; or ``NEVER``."""
-        self._find_turns(settings)
+        self.find_turns(settings)
         turns = self._turns
         while self._next < len(turns):
             place = turns[self._next]
@@ -189,7 +194,7 @@ class RowFacts:
         while following < len(turns) and len(found) < most:
             place = turns[following]
             at, size, behind = self._time(place, settings), self._sizes.of(place), self._behind(place)
-            if at > before[0]:
+            if (at, self._sequences[place]) >= before:
                 break
             limit = most - len(found)
             if size_most >= 0 and size:
@@ -204,19 +209,28 @@ class RowFacts:
             following += 1
         return found
 
-    def _find_turns(self, settings: QueueSettings) -> None:
-        """Put the places in the order of expiry, unless rows and settings are still those this was done for."""
+    def find_turns(self, settings: QueueSettings) -> int:
+        """Put the places in the order of expiry, unless rows and settings are still those this was done for.
+
+        Returns how many it put in order now.
+        """
         if self._settings is settings:
-            return
+            return 0
         self._settings = settings
         self._next = 0
-        times = [self._time(place, settings) for place in range(len(self._sequences))]
-        turns = [place for place, at in enumerate(times) if at]
-        if all(at <= later for at, later in pairwise(times)):
-            self._turns = range(len(times) - len(turns), len(times))  # those that never do have a time of 0
+        pairs = zip(self._accepted, self._lives.each(), strict=True)
+        times = [0 if life == NO_LIFE else accepted_at + life for accepted_at, life in pairs]
+        if settings.message_ttl >= 0 or settings.max_ttl >= 0 or settings.min_ttl >= 0:
+            times = [
+                time_of(settings, accepted_at, own) for accepted_at, own in zip(self._accepted, times, strict=True)
+            ]
+        if all(map(le, times, times[1:])):
+            self._turns = range(times.count(0), len(times))  # those that never do have a time of 0
         else:
+            turns = [place for place, at in enumerate(times) if at]
             turns.sort(key=times.__getitem__)
             self._turns = array("H", turns)
+        return len(times)
 
     def _time(self, place: int, settings: QueueSettings) -> int:
         return time_of(settings, self._accepted[place], self._ends_at(place))

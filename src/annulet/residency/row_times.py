@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 COMPACTION_MINIMUM: Final = 64
 """Items of pages that are gone or stand here with another time, before the heap is made anew."""
 
+PAGES_AT_ONCE: Final = 16
+"""Pages of which expired rows are taken together: each may have to be put in order before, 1 ms of the loop."""
+
 
 class RowTimes:
     """A heap of pages of ``queue``, those only that have rows that may expire."""
@@ -38,8 +41,16 @@ class RowTimes:
             page.due = at, 0
             heappush(self._heap, self._item(page))
         if len(self._heap) > 2 * len(pages) + COMPACTION_MINIMUM:
-            self._heap = [self._item(page) for page in pages if page.rows and page.due != NEVER]
-            heapify(self._heap)
+            self._compact(pages)
+
+    def gone(self, pages: Collection[Page]) -> None:
+        """A page was used up, ``pages`` are left: what is gone does not stay in memory until its time."""
+        if len(self._heap) > 2 * len(pages):
+            self._compact(pages)
+
+    def _compact(self, pages: Collection[Page]) -> None:
+        self._heap = [self._item(page) for page in pages if page.due != NEVER]
+        heapify(self._heap)
 
     def replaced(self, page: Page, copy: Page) -> None:
         """Have a page's copy in its place."""
@@ -68,12 +79,15 @@ class RowTimes:
         heap = self._heap
         while heap:
             at, sequence, _, page = heap[0]
-            if page.due != (at, sequence) or not page.rows or page.facts is None:
+            if page.due != (at, sequence):
                 heappop(heap)
+                continue
+            if not page.rows or page.facts is None:
+                self._set(page, NEVER)  # it may get rows again
                 continue
             if at > now:
                 return page
-            exact = page.facts.first(page, self._queue.settings)
+            exact = self._first_of(page)
             if exact == page.due:
                 return page
             self._set(page, exact)
@@ -86,12 +100,19 @@ class RowTimes:
 
     def taken(self, page: Page) -> None:
         """Rows of the page that :meth:`page` returned last were taken: what follows is no earlier than what was."""
-        assert page.facts is not None
         if not page.rows:
             page.due = NEVER
             heappop(self._heap)
         else:
-            self._set(page, page.facts.first(page, self._queue.settings))
+            self._set(page, self._first_of(page))
+
+    def _first_of(self, page: Page) -> tuple[int, int]:
+        """Return when the first row of a page that may have some expires, and count what that took."""
+        facts, settings, index = page.facts, self._queue.settings, self._queue.expiry
+        assert facts is not None
+        if index is not None:
+            index.ordered += facts.find_turns(settings)
+        return facts.first(page, settings)
 
     def _set(self, page: Page, due: tuple[int, int]) -> None:
         """Put the page on top where it belongs."""
