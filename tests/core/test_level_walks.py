@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from annulet.bulk.taker import SelectorTaker
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.invariants import check_invariants
@@ -265,3 +267,15 @@ def test_a_lease_ends_where_newer_matches_fill_the_memory_of_the_walk_by_their_b
     assert rounds < 20
     assert taker.looking(newer[-1])
     taker.close(NOW)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_who_takes_everything_gets_what_is_in_lanes_when_all_behind_them_is_damaged(levels: bool) -> None:
+    deep, choosy, everybody = Deep(40, levels=levels), RecordingSession("choosy"), RecordingSession("everybody")
+    choosy.consume(deep.queue, selector="seven = 2", messages=2)
+    deep.take_turns()
+    in_lanes = [number for number in deep.in_order(range(2, 41, 7)) if number not in numbers(choosy)]
+    deep.disk.damaged.update(deep.disk.stored)
+    everybody.consume(deep.queue)
+    assert [number for number in numbers(everybody) if number % 7 == 2] == in_lanes
+    assert deep.queue.order.count == 0
