@@ -23,6 +23,7 @@ from annulet.residency import walk as walk_module
 from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
 from tests.core.test_emptying import LogEffects
+from tests.core.test_level_walks import due_one, in_order_with, send
 from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import bodies_of
 
@@ -331,6 +332,51 @@ def test_one_who_follows_sees_what_arrived_on_any_level_behind_what_was_there() 
     deep.queue.wake(NOW)
     deep.take_turns()
     assert numbers(session) == [*deep.in_order(range(1, 301)), *deep.in_order(range(301, 321))]
+
+
+def test_one_who_follows_sees_no_important_arrival_twice_when_the_less_important_ones_become_too_many() -> None:
+    deep, session = deep_queue(300, levels=True), RecordingSession()
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW)
+    deep.take_turns()
+    consumer.window.messages_max = 300
+    deep.publish(ARRIVALS_MAX)
+    for count in range(301, 321):
+        consumer.window.messages_max = count
+        deep.queue.wake(NOW)
+        deep.take_turns()
+    deep.publish(ARRIVALS_MAX)
+    consumer.window.messages_max = 2000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert sorted(numbers(session)) == list(range(1, 301 + 2 * ARRIVALS_MAX))
+
+
+def test_one_who_follows_notes_few_of_the_arrivals_it_was_shown_before_a_less_important_one() -> None:
+    deep, session = deep_queue(30, levels=True), RecordingSession()
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW)
+    deep.take_turns()
+    consumer.window.messages_max = 30
+    send(deep, 2)
+    unseen = consumer.unseen
+    assert isinstance(unseen, BrowseOrder)
+    for _ in range(ARRIVALS_MAX + 20):
+        consumer.window.messages_max += 1
+        send(deep, 7)
+        deep.take_turns()
+        assert unseen.noted_as_seen <= ARRIVALS_MAX + 1
+    consumer.window.messages_max += 1000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert sorted(numbers(session)) == list(range(1, deep.queue.next_sequence))
+    assert unseen.noted_as_seen == 0
+
+
+def test_what_fell_due_on_a_low_level_is_shown_behind_the_levels_above_it() -> None:
+    deep, session = deep_queue(300, levels=True), RecordingSession()
+    number = due_one(deep, 2)
+    session.consume(deep.queue, browse=BROWSE_SNAPSHOT)
+    deep.take_turns()
+    assert numbers(session) == in_order_with(deep, list(range(1, 301)), number)
 
 
 def test_a_selector_of_a_browser_looks_in_slices() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from annulet.bulk.taker import SelectorTaker
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.invariants import check_invariants
-from annulet.core.match_classes import remaining
+from annulet.core.match_classes import FOUND_BYTES, remaining
 from annulet.core.matching import RETIRED_MILLISECONDS
 from annulet.core.message import Message
 from annulet.core.paged_levels import PagedLevels
@@ -25,6 +27,24 @@ def send(deep: Deep, priority: int) -> int:
     deep.disk.store(deep.queue, message, number)
     deep.queue.enqueue(message, NOW)
     return number
+
+
+def due_one(deep: Deep, priority: int) -> int:
+    """Publish a message that falls due before all others of its level; return its number."""
+    number = deep.queue.next_sequence
+    message: Message = make_message(b"%*d" % (deep.size, number), priority=priority, deliver_at=NOW + 10)
+    message.origin = deep.origin
+    deep.disk.store(deep.queue, message, number)
+    deep.queue.enqueue(message, NOW)
+    deep.queue.tick(NOW + 10)
+    return number
+
+
+def in_order_with(deep: Deep, numbers: list[int], due: int) -> list[int]:
+    """Return numbers in order of dispatch with one that fell due: first on the lowest level."""
+    others = deep.in_order(numbers)
+    above = [number for number in others if priority_of(number) > LOW]
+    return [*above, due, *others[len(above) :]]
 
 
 def matching(deep: Deep, count: int) -> list[int]:
@@ -205,3 +225,57 @@ def test_what_is_in_memory_on_an_important_level_does_not_go_to_lanes_when_a_sel
     deep.page_out(ALL)
     deep.page_out(ALL)
     assert deep.in_memory() == 2
+
+
+def test_what_falls_due_on_a_low_level_does_not_overtake_the_levels_above_it() -> None:
+    deep, session = Deep(600, levels=True), RecordingSession()
+    deep.queue.matchers.found_messages = 3
+    consumer = session.consume(deep.queue, selector="seven = 2", messages=1)
+    deep.take_turns()
+    number = due_one(deep, LOW)
+    while number % 7 != 2:
+        number = due_one(deep, LOW)
+    consumer.window.messages_max = 1000
+    deep.queue.wake(NOW + 10)
+    deep.take_turns()
+    assert numbers(session) == in_order_with(deep, matching(deep, 600), number)
+
+
+def test_what_falls_due_on_a_low_level_comes_in_its_turn_to_who_takes_everything() -> None:
+    deep, choosy, everybody = Deep(600, levels=True), RecordingSession("choosy"), RecordingSession("everybody")
+    choosy.consume(deep.queue, selector="seven = 2", messages=1)
+    deep.take_turns()
+    number = due_one(deep, LOW)
+    everybody.consume(deep.queue)
+    taken = numbers(choosy)
+    assert numbers(everybody) == in_order_with(deep, [other for other in range(1, 601) if other not in taken], number)
+
+
+def test_a_lease_ends_where_newer_matches_fill_the_memory_of_the_walk_by_their_bytes() -> None:
+    deep = Deep(levels=True, size=FOUND_BYTES // 2)
+    old = [send(deep, LOW) for _ in range(8)]
+    newer = [send(deep, HIGH) for _ in range(8)]
+    deep.page_out(ALL)
+    taker = SelectorTaker(deep.queue, "lease", "seven IS NOT NULL", NOW)
+    rounds = 0
+    while taker.looking(old[-1]) and rounds < 20:
+        rounds += 1
+        assert taker.take(10, -1, old[-1], NOW) == []
+        taker.open(10, -1)
+        deep.take_turns()
+        taker.withdraw(NOW)
+    assert rounds < 20
+    assert taker.looking(newer[-1])
+    taker.close(NOW)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_who_takes_everything_gets_what_is_in_lanes_when_all_behind_them_is_damaged(levels: bool) -> None:
+    deep, choosy, everybody = Deep(40, levels=levels), RecordingSession("choosy"), RecordingSession("everybody")
+    choosy.consume(deep.queue, selector="seven = 2", messages=2)
+    deep.take_turns()
+    in_lanes = [number for number in deep.in_order(range(2, 41, 7)) if number not in numbers(choosy)]
+    deep.disk.damaged.update(deep.disk.stored)
+    everybody.consume(deep.queue)
+    assert [number for number in numbers(everybody) if number % 7 == 2] == in_lanes
+    assert deep.queue.order.count == 0

@@ -48,6 +48,7 @@ class BrowseOrder(Order):
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
         self._end = 0  # what the walk shows has lower sequences
         self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
+        self._seen: set[int] = set()  # arrivals that were shown before others with lower sequences, less important ones
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
         self._start = 0  # what is noted now has no lower sequences
         self._view: RowView | None = None  # where rows are noted
@@ -162,7 +163,29 @@ class BrowseOrder(Order):
             return None
         if self._read and self._read[0] is entry:
             return self._read.popleft()
-        return heappop(self._entries)
+        heappop(self._entries)
+        if self._follow and not self._unnoted and entry.rank is not None:
+            self._note_seen(entry.sequence)
+        return entry
+
+    @property
+    def noted_as_seen(self) -> int:
+        """How many arrivals it notes that it was shown before less important ones."""
+        return len(self._seen)
+
+    def _note_seen(self, sequence: int) -> None:
+        """Note that an arrival was shown: it may be among those that are looked for in the queue. Few are noted."""
+        seen = self._seen
+        seen.add(sequence)
+        if not self._entries:
+            seen.clear()
+        elif len(seen) > ARRIVALS_MAX:
+            first = min([entry.sequence for entry in self._entries])
+            self._seen = {other for other in seen if other > first}
+            if len(self._seen) > ARRIVALS_MAX:
+                self.paged()
+                if not self._unnoted:  # what is left of the arrivals is on no disk
+                    self._seen.clear()
 
     def exhausted(self) -> bool:
         """Say whether everything was seen."""
@@ -211,6 +234,8 @@ class BrowseOrder(Order):
         self._waiting = found is None
         if found is None:
             return False
+        if self._seen:
+            found = [entry for entry in found if entry.sequence not in self._seen]
         if self._queue.schedule.count:  # what waits for its redelivery is passed over, and shown when it came back
             waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
             for entry in found:
@@ -247,6 +272,8 @@ class BrowseOrder(Order):
         if sequence:  # what fell due meanwhile was noted when it did
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
             there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not _fell_due(entry)]
+            self._seen = {other for other in self._seen if other >= sequence}
+            there = [entry for entry in there if entry.sequence not in self._seen]
         end = queue.next_sequence
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:

@@ -225,12 +225,17 @@ class DeepLanes(Lanes):
             return count, 0
         return count, sum([entry.message.size for lane in admitted for entry in lane.order.in_memory()])
 
-    def found_above(self, match_class: MatchClass, sequence: int) -> int:
-        """Return how many entries with higher sequences are in lanes that a match class said yes to."""
+    def found_above(self, match_class: MatchClass, sequence: int) -> tuple[int, int]:
+        """Return how many of :meth:`matched` have higher sequences, whoever refused them, and their bytes."""
         bit = match_class.bit
-        admitted = [lane for lane in self._lanes.values() if lane.evaluated & bit and not lane.blocked & bit]
-        found = [entry for lane in admitted for entry in lane.order.arrived_after(sequence)]
-        return len([entry for entry in found if entry.state == PENDING])
+        bound = self.frontier_of(match_class)
+        found: list[QueueEntry] = []
+        for lane in self._lanes.values():
+            if lane.evaluated & bit and not lane.blocked & bit:
+                head = lane.order.first()
+                if head is not None and position_of(head) < bound:
+                    found += [entry for entry in lane.order.arrived_after(sequence) if entry.state == PENDING]
+        return len(found), sum([entry.message.size for entry in found])
 
     def waits(self, former: int, match_class: MatchClass) -> bool:
         """Say whether something in the lanes was kept from a class by its frontier, which stood at ``former``."""

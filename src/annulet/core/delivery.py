@@ -170,8 +170,8 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
             return consumers
         entry = stock.first()
         lanes.recount()
-        if entry is None:  # the disk does not give it now; nobody overtakes it
-            return [consumer for consumer in consumers if consumer.required]
+        if entry is None:  # all that was left is damaged, or the disk does not give it now and nobody overtakes it
+            return [consumer for consumer in consumers if consumer.required or (consumer.ready and not stock.count)]
         if in_lanes is not None and in_lanes < entry:
             return consumers
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:

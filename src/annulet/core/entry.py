@@ -116,7 +116,8 @@ def level_of(entry: QueueEntry) -> int:
 
 
 LEVEL_SPAN: Final = 1 << 48
-"""More than any sequence or place: the distance of two levels of strict priorities among positions."""
+"""Twice more than any sequence, and than any place is below 0: the distance of two levels of strict priorities among
+positions."""
 
 
 def position_of(entry: QueueEntry) -> int:

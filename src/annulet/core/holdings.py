@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
-DUE_PLACES_FROM: Final = -(1 << 60)
-"""Places of scheduled messages that fell due: before all others, in the order in which they fell due."""
+DUE_PLACES_FROM: Final = -(1 << 47)
+"""Places of scheduled messages that fell due: before all others, in the order in which they fell due. Not so far that
+they leave what :data:`annulet.core.entry.LEVEL_SPAN` gives to a level."""
 
 
 class Holdings:

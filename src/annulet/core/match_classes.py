@@ -122,8 +122,10 @@ def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
     match_class = queue.matchers.class_of(consumer)
     if match_class is None or not isinstance(lanes, DeepLanes) or lanes.stock is None:
         return False
-    if last_sequence and lanes.found_above(match_class, last_sequence) >= queue.matchers.found_messages:
-        return False
+    if last_sequence:
+        messages, size = lanes.found_above(match_class, last_sequence)
+        if messages >= queue.matchers.found_messages or size >= FOUND_BYTES:
+            return False
     for area in lanes.stock.areas():
         frontier = max(match_class.frontier_on(area.pages.level), area.first_place())
         if frontier <= area.last_sequence() and (not last_sequence or frontier <= last_sequence):
