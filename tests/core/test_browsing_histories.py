@@ -1,0 +1,136 @@
+"""Random histories of browsers of deep queues against a list, on one level and on several."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.residency import pages as pages_module
+from annulet.residency import walk as walk_module
+from tests.core.deep_doubles import numbers
+from tests.core.helpers import NOW, RecordingSession
+from tests.core.test_browsing import deep_queue
+from tests.hypothesis_profiles import state_machine_settings
+
+
+class Browsing(RuleBasedStateMachine):
+    """Consumers drain, return and select while browsers of both kinds read."""
+
+    levels = False
+
+    @initialize(at_once=st.sampled_from([2, 1000]))
+    def start(self, at_once: int) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
+        self.patch.setattr(walk_module, "WALK_MESSAGES", 4)
+        self.deep = deep_queue(keep=1, levels=self.levels)
+        self.deep.pages.at_once = self.deep.queue.matchers.lanes_max = at_once
+        self.queue = self.deep.queue
+        self.deep.publish(30)
+        self.deep.page_out(20)
+        self.alive = set(range(1, 31))
+        self.browsers: list[tuple[RecordingSession, set[int], bool]] = []  # what each is to see, and whether it follows
+        self.dead: dict[RecordingSession, set[int]] = {}  # what left while it was there: it may have been seen
+        self.taker = RecordingSession("taker")
+        self.taken: list[tuple[int, int]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "patch"):
+            self.patch.undo()
+
+    @rule(follow=st.booleans(), messages=st.integers(1, 40))
+    def browse(self, follow: bool, messages: int) -> None:
+        if len(self.browsers) < 3:
+            session = RecordingSession(str(len(self.browsers)))
+            self.browsers.append((session, set(self.alive), follow))
+            self.dead[session] = set()
+            session.consume(self.queue, messages=messages, browse=BROWSE_FOLLOW if follow else BROWSE_SNAPSHOT)
+
+    @rule(count=st.integers(1, 8))
+    def publish(self, count: int) -> None:
+        first = self.queue.next_sequence
+        self.alive.update(range(first, first + count))
+        for _, wanted, follow in self.browsers:
+            if follow:
+                wanted.update(range(first, first + count))
+        self.deep.publish(count)
+
+    @rule(count=st.integers(1, 6))
+    def take(self, count: int) -> None:
+        for entry in self.queue.acquire(count, -1, NOW):
+            self.taker.last_tag += 1
+            self.taker.unacknowledged[self.taker.last_tag] = entry
+            self.taken.append((self.taker.last_tag, entry.sequence))
+
+    @precondition(lambda self: self.taken)
+    @rule(which=st.integers(0, 20), requeue=st.booleans())
+    def settle(self, which: int, requeue: bool) -> None:
+        tag, number = self.taken.pop(which % len(self.taken))
+        if requeue:
+            self.taker.reject(tag, NOW, requeue=True)
+        else:
+            self.alive.discard(number)
+            for dead in self.dead.values():
+                dead.add(number)
+            self.taker.acknowledge(tag, NOW)
+
+    @rule(selector=st.sampled_from(["three = 1", "seven = 2"]))
+    def select(self, selector: str) -> None:
+        session = RecordingSession("choosy")
+        session.consume(self.queue, selector=selector, messages=2)
+        self.deep.take_turns()
+        session.close(NOW)
+
+    @rule(limit=st.integers(1, 20))
+    def page_out(self, limit: int) -> None:
+        self.deep.page_out(limit)
+
+    @rule(count=st.integers(1, 30))
+    def give_credit(self, count: int) -> None:
+        for session, _, _ in self.browsers:
+            (consumer,) = session.consumers.values()
+            consumer.window.messages_max += count
+        self.queue.wake(NOW)
+
+    @rule()
+    def turn(self) -> None:
+        if self.deep.asking:
+            self.deep.asking = False
+            more = self.queue.scan(NOW)
+            self.deep.asking = self.deep.asking or more
+
+    @rule()
+    def settle_down(self) -> None:
+        for session, _, _ in self.browsers:
+            (consumer,) = session.consumers.values()
+            consumer.window.messages_max += 1000
+        self.queue.wake(NOW)
+        self.deep.take_turns()
+        for session, wanted, _ in self.browsers:
+            seen = numbers(session)
+            assert wanted - self.dead[session] <= set(seen) <= wanted
+
+    @invariant()
+    def each_once_in_order(self) -> None:
+        for session, wanted, follow in getattr(self, "browsers", []):
+            seen = numbers(session)
+            assert len(set(seen)) == len(seen), "each once"
+            assert set(seen) <= wanted
+            if not (self.levels and follow):  # an important message that comes late is seen late
+                assert seen == self.deep.in_order(seen)
+
+
+class BrowsingLevels(Browsing):
+    """The same on three levels of strict priorities."""
+
+    levels = True
+
+
+TestBrowsing = Browsing.TestCase
+TestBrowsingLevels = BrowsingLevels.TestCase
+TestBrowsing.settings = TestBrowsingLevels.settings = state_machine_settings(
+    examples=50, steps=30, suppress_health_check=(HealthCheck.too_slow,)
+)
