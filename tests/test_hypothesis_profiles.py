@@ -44,12 +44,3 @@ def test_an_unknown_profile_ends_the_run() -> None:
     finished = run("sok")
     assert finished.returncode != 0
     assert "'sok'" in finished.stderr
-
-
-def test_make_soak_takes_the_soak_profile() -> None:
-    planned = subprocess.run(
-        ["make", "--dry-run", "soak"], cwd=ROOT, capture_output=True, text=True, check=True,
-        env={name: value for name, value in os.environ.items() if name != "HYPOTHESIS_PROFILE"},
-    ).stdout  # fmt: skip
-    assert "HYPOTHESIS_PROFILE:-soak" in planned
-    assert '-m "soak or hypothesis"' in planned

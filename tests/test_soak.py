@@ -42,8 +42,15 @@ def test_a_part_that_fails_keeps_no_other_from_running(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "ANNULET_TEST_SEED=4711" in report
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert all(call.startswith("soak -m pytest") and call.endswith("-k ring") for call in calls[:2])
+    assert all(
+        call.startswith("soak -m pytest -m soak or hypothesis ") and call.endswith("-k ring") for call in calls[:2]
+    )
     assert calls[2].endswith("-m benchmarks.deep --count 20000")
+
+
+def test_make_soak_runs_it() -> None:
+    planned = subprocess.run(["make", "--dry-run", "soak"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "sh scripts/soak" in planned
 
 
 def test_the_parts_are_named_and_together_they_are_all_tests(tmp_path: Path) -> None:
