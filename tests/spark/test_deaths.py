@@ -363,9 +363,15 @@ def test_two_drivers_on_one_checkpoint_move_everything_once(tmp_path: Path) -> N
         drivers = [world.driver(persistent=False), world.driver(persistent=False)]
         try:
             wait_until(lambda: any(driver.process.poll() is not None for driver in drivers), "one to give up")
-            left = [driver for driver in drivers if driver.process.poll() is None]
             world.publish()
-            world.settle(left[0] if left else world.driver())
+
+            def arrived() -> bool:
+                if all(driver.process.poll() is not None for driver in world.drivers):
+                    world.driver()  # each may give up because of the other's files
+                return len(world.bodies("out")) >= world.published
+
+            wait_until(arrived, "everything to arrive", drivers[0])
+            world.settle(world.drivers[-1])
         finally:
             for driver in world.drivers:
                 driver.kill()
