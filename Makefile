@@ -1,6 +1,6 @@
 # Every target that needs it prepares .venv first; nothing has to be installed but Python 3.11+, pip and make.
-# PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest; BENCH, BACKLOG and
-# DEEP pass them to the benchmarks of their targets. SOAK="crash store" runs these parts of make soak.
+# PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest; BENCH, BACKLOG,
+# TRANSFER, ENGINE and DEEP pass them to the benchmarks of their targets. SOAK="crash store" runs these parts of soak.
 
 .DEFAULT_GOAL := help
 PYTHON_OF_VENV := .venv/bin/python
@@ -33,9 +33,10 @@ bench: setup ## RabbitMQ and Annulet in turn under the same load and with the sa
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
 
-bench-spark: setup ## streaming keep_last beside Spark's own state API, queues beside Parquet files: rates and ratios
+bench-spark: setup ## keep_last beside Spark's state API, queues and the engine beside Parquet files: rates, ratios
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_operators $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_transfer $(TRANSFER)
+	@$(PYTHON_OF_VENV) -m benchmarks.spark_engine_stream $(ENGINE)
 
 soak: setup ## crash, restart and load tests that run for minutes, Hypothesis tests with many new examples, make deep
 	@PYTEST="$(PYTEST)" DEEP="$(DEEP)" sh scripts/soak $(SOAK)

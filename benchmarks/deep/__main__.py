@@ -38,7 +38,6 @@ SUITES: dict[str, Callable[[Run], None]] = {
 
 IN_SMALL = "tests/residency/acceptance"
 ELSEWHERE = {
-    "A5h": ("selector on a hot property", "there are no hot properties; A5a is the bound for equality"),
     "A6": ("every match of a consumer with credit is delivered, none twice", f"random histories in {IN_SMALL}"),
     "A18": ("the first messages stay in memory and are served without a read", f"exact, in {IN_SMALL}"),
     "A19": ("linked caches", f"one stretch of late messages instead of two caches; its account is exact in {IN_SMALL}"),

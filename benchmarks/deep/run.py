@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ SECONDS_PER_MESSAGE = 0.001
 """Before a run of a generator counts as hanging: many times what the slowest build needs."""
 
 BYSTANDER_SECONDS = 2.0
+ROUNDS = 7
+"""Of two loads whose rates are compared: a round takes a second at most, and single ones differ twofold."""
 
 FAILURES = (ClientError, GeneratorError, BrokerError, OSError, subprocess.TimeoutExpired)
 """What a broker that does not do what it should ends in, for its clients."""
@@ -99,6 +102,15 @@ class Run:
         command = [str(self.program), "--port", str(site.port), "--size", str(BODY_BYTES), "--queue", "bystander-"]
         command += ["--count", "99999999", "--time", str(BYSTANDER_SECONDS), "--prefetch", "500", "--delete"]
         return float(run_generator(command, "bystander", 120)["recv_rate"])
+
+
+def compared(measured: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS) -> float:
+    """Return one rate over another: of the medians of several rounds, each of both, one right after the other.
+
+    What the log's upkeep or another program does meanwhile meets one round of either, and both over the whole time.
+    """
+    pairs = [(reference(), measured()) for _ in range(rounds)]
+    return statistics.median([rate for _, rate in pairs]) / statistics.median([base for base, _ in pairs])
 
 
 def memory_relation(sampler: Sampler, idle: int, budget: int, since: float = 0.0) -> Relation:

@@ -209,6 +209,13 @@ async def test_limits_that_peers_met_are_counted_while_they_are_connected_and_af
     assert samples[name] == 1
 
 
+async def test_what_the_broker_could_not_put_into_its_own_queues(site: Site) -> None:
+    site.broker.fed_losses.update({"amq.events": 3, "amq.ledger": 2})
+    samples = await scrape(site)
+    assert samples[key("annulet_events_lost_total")] == 3
+    assert samples[key("annulet_ledger_messages_lost_total")] == 2
+
+
 async def test_messages_refused_after_their_sender_settled_them(site: Site) -> None:
     site.broker.note_settled_loss("q", "full")
     assert (await scrape(site))[key("annulet_settled_losses_total")] == 1

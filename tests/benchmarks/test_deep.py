@@ -18,7 +18,7 @@ from benchmarks.deep import report
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_header, numbered
 from benchmarks.deep.looking import MATCHES, sparse
 from benchmarks.deep.outcome import Outcome, Relation, exactly, shown
-from benchmarks.deep.run import Run, memory_relation
+from benchmarks.deep.run import Run, compared, memory_relation
 from benchmarks.deep.sampling import Sample, Stalls
 
 
@@ -66,6 +66,18 @@ def test_the_resident_set_is_held_against_budget_and_allowance() -> None:
     sampler = SimpleNamespace(highest_since=lambda since: (100 + 256 + 120) * (1 << 20))
     relation = memory_relation(sampler, 100 << 20, 256 << 20)  # type: ignore[arg-type]
     assert (relation.value, relation.most, relation.holds) == (376, 376, True)
+
+
+def test_rates_are_compared_round_by_round_and_the_medians_count() -> None:
+    order: list[str] = []
+    rates = {"here": iter([30.0, 90.0, 5.0]), "there": iter([10.0, 40.0, 100.0])}
+
+    def load(name: str) -> float:
+        order.append(name)
+        return next(rates[name])
+
+    assert compared(lambda: load("here"), lambda: load("there"), 3) == 0.75
+    assert order == ["there", "here"] * 3
 
 
 def test_sparse_matches_are_a_hundred_at_any_depth() -> None:

@@ -21,6 +21,7 @@ from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
 from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
 from annulet.store.catalogue import Catalogue
+from annulet.store.count_notes import COUNT_MOST
 from annulet.store.errors import CatalogueError, DiskFullError
 from annulet.store.history import History
 from annulet.store.history_batch import EntryState, HistoryBatch
@@ -346,6 +347,19 @@ async def test_deliveries_that_came_back_are_remembered_until_the_entry_is_settl
     queue.tick(NOW + 50)
     queue.acknowledge(*queue.acquire(1, -1, NOW + 50))
     assert house.notes.entries == {(queue.queue_id, 1): None}
+
+
+async def test_a_count_alone_is_a_byte_until_it_is_too_high_for_one(house: House) -> None:
+    queue = house.declare("a")
+    house.publish()
+    notes = house.notes
+    for count in range(1, COUNT_MOST + 3):
+        queue.return_entries(queue.acquire(1, -1, NOW), NOW)
+        assert notes.counts.noted(queue.queue_id, 1) == (count if count <= COUNT_MOST else 0)
+    assert notes.entries == {(queue.queue_id, 1): EntryState(COUNT_MOST + 2, 0)}
+    queue.acknowledge(*queue.acquire(1, -1, NOW))
+    assert notes.entries == {(queue.queue_id, 1): None}
+    assert notes.counts.noted(queue.queue_id, 1) == 0
 
 
 async def test_what_never_came_back_needs_no_forgetting(house: House) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -19,7 +21,8 @@ class Declared:
     def __init__(self) -> None:
         self.host = VirtualHost("/", RecordingEffects())
         self.refusal: Exception | None = None
-        self.fed = FedQueue("/", "all is lost", self.declare)
+        self.losses: Counter[str] = Counter()
+        self.fed = FedQueue("fed", "/", "all is lost", self.declare, self.losses)
 
     def declare(self) -> Queue:
         if self.refusal is not None:
@@ -40,6 +43,8 @@ def test_a_deleted_queue_comes_back_when_it_can_and_until_then_losses_are_told(
     with capture_logs() as logs:
         assert declared.fed.queue_for(3) is None
     assert logs == [{"event": "all is lost", "log_level": "warning", "vhost": "/", "count": 3, "error": str(refusal)}]
+    assert declared.fed.queue_for(2) is None
+    assert declared.losses == {"fed": 5}
     declared.refusal = None
     assert declared.fed.queue_for(1) is declared.host.queues["fed"]
 

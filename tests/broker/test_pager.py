@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -368,14 +369,20 @@ async def test_a_broker_in_memory_has_no_pager() -> None:
         assert running.broker.pager is None
 
 
-async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def over_budget(broker: Broker, monkeypatch: pytest.MonkeyPatch, **bounds: float) -> tuple[Queue, Pager]:
+    """Return a queue with everything in memory and a new pager that has noted it, whose bounds are these."""
     queue = queue_of(broker)
     queue.order.entries()
     queue.order.pinned = 0
-    monkeypatch.setattr(pager_module, "CHUNK", 300)
-    monkeypatch.setattr(pager_module, "SLICE", 600)
+    for name, value in bounds.items():
+        monkeypatch.setattr(pager_module, name, value)
     pager = Pager(broker.log, broker.loop, MIB, broker.memory.left, broker.clock)
     pager.note(queue)
+    return queue, pager
+
+
+async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, pager = over_budget(broker, monkeypatch, CHUNK=300, SLICE=600, SLICE_SECONDS=60)
     assert pager.run() is True
     assert queue.order.paged_count() == 600
     pager.window_written()
@@ -384,9 +391,17 @@ async def test_a_long_way_to_the_budget_is_gone_in_slices(broker: Broker, monkey
     assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
 
 
-async def test_a_queue_far_deeper_than_its_share_keeps_less_than_a_chunk_late(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_paging_leaves_the_loop_when_its_time_is_up(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, pager = over_budget(broker, monkeypatch, CHUNK=300, SLICE_SECONDS=0)
+    pager._worked = time.thread_time()  # nobody else computed since
+    assert pager.run() is True
+    assert queue.order.paged_count() == 300
+    pager._worked = time.thread_time() - 60  # others took a minute
+    assert pager.run() is False
+    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
+
+
+async def test_a_far_deeper_queue_keeps_less_than_a_chunk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = await settled(broker)
     pager = broker.pager
     assert pager is not None
@@ -405,12 +420,8 @@ async def test_a_queue_far_deeper_than_its_share_keeps_less_than_a_chunk_late(
     assert await drained(broker) == list(range(COUNT + 500))
 
 
-async def test_one_run_pages_a_slice_and_says_when_there_is_more(broker: Broker) -> None:
-    queue = queue_of(broker)
-    queue.order.entries()
-    queue.order.pinned = 0
-    pager = Pager(broker.log, broker.loop, MIB, broker.memory.left, broker.clock)
-    pager.note(queue)
+async def test_one_run_pages_a_slice(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, pager = over_budget(broker, monkeypatch)
     assert SLICE > COUNT
     assert pager.run() is False
     assert queue.order.paged_count() == COUNT - KEEP_MESSAGES
@@ -426,9 +437,7 @@ async def test_a_look_at_the_first_messages_does_not_bring_in_the_rest(broker: B
     assert Scan(queue, pending=True, scheduled=False, leading=50).whole is True
 
 
-async def test_queues_with_nothing_to_page_are_not_asked_with_every_window(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_has_nothing_to_page_is_asked_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = await settled(broker)
     pager = broker.pager
     assert pager is not None
@@ -455,9 +464,7 @@ async def test_queues_with_nothing_to_page_are_not_asked_with_every_window(
 # ---------------------------------------------------------------------- deeper than memory
 
 
-async def test_who_needs_all_of_a_queue_deeper_than_memory_is_refused(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = await settled(broker)
     monkeypatch.setattr(broker.memory, "left", lambda: SIZE)
     monkeypatch.setattr(broker.pager, "_room", broker.memory.left)

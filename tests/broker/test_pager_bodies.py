@@ -25,6 +25,9 @@ SIZE = 1024
 BY_AGE = {"x-priorities": 10, "x-priority-discipline": "ageing", "x-priority-age": 1 << 31}
 """Levels without rows: strict in effect, where all messages are of one time."""
 
+SORTED_RING = {"x-sort-key": "rank", "x-ring-size": 10**6}
+"""A sorted queue without rows: a ring knows which of its messages goes first."""
+
 
 def body(number: int) -> bytes:
     return b"%0*d" % (SIZE, number)
@@ -78,7 +81,7 @@ COMPOSITIONS = {
         lambda number: (-(number % 10), number),
     ),
     "sorted": (
-        {"x-sort-key": "rank"},
+        SORTED_RING,
         lambda number: {"headers": {"rank": COUNT - number}},
         lambda number: COUNT - number,
     ),
@@ -88,7 +91,7 @@ COMPOSITIONS = {
         lambda number: number if number >= COUNT - 1500 else None,
     ),
     "groups": (
-        {"x-group-mode": "sticky"},
+        {"x-group-mode": "sticky", "x-max-priority": 4},
         lambda number: {"headers": {"JMSXGroupID": f"{number % 7}"}},
         lambda number: number,
     ),
@@ -195,7 +198,7 @@ def refuse(*asked_for: object) -> None:
 
 
 async def test_after_a_crash_bodies_leave_while_messages_are_restored(broker: Broker, tmp_path: Path) -> None:
-    await filled(broker, {"x-sort-key": "rank"}, lambda number: {"headers": {"rank": COUNT - number}})
+    await filled(broker, SORTED_RING, lambda number: {"headers": {"rank": COUNT - number}})
     await crash(broker, tmp_path / "data", tmp_path / "copy")
     async with testing.broker(
         http=False, data_dir=tmp_path / "copy", clock=VirtualClock(), body_budget_bytes=MIB

@@ -13,6 +13,7 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker.configuration import load
 from annulet.broker.recovery import SPILL_LIMIT_MOST, open_spill
+from annulet.store.segment import segment_name
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
 
@@ -57,6 +58,27 @@ async def test_messages_come_back_in_order_and_only_what_must(tmp_path: Path) ->
         first, second = queue_of(broker).browse()[0], queue_of(broker, "other").browse()[1]
         assert first.message is second.message, "stored once, and once in memory"
         assert queue_of(broker).enqueue(first.message, 0).sequence > 4
+
+
+async def test_a_ring_whose_last_window_was_torn_is_no_larger_than_its_size(tmp_path: Path) -> None:
+    """The messages of the window are there, and so is what they replaced: its settlements do not count."""
+    async with testing.broker(http=False, data_dir=tmp_path / "data") as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-ring-size": 3}))
+        await publish_all(broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(3)))
+        await publish_all(broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(3, 5)))
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+        await leave(peer)
+    segment = tmp_path / "killed" / "messages" / segment_name(1)
+    content = segment.read_bytes()
+    segment.write_bytes(content.rstrip(b"\0")[:-1].ljust(len(content), b"\0"))
+    async with testing.broker(http=False, data_dir=tmp_path / "killed") as running:
+        broker = running.broker
+        assert broker.log.report.torn_messages == {queue_of(broker).queue_id: 2}
+        assert contents(queue_of(broker)) == [b"2", b"3", b"4"]
+        await broker.commit.durable()
+        assert broker.log.statistics().live_records == 3
 
 
 async def test_redelivered_after_a_clean_stop_is_what_may_have_been_seen(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "ranked": {"x-max-priority": 9},
     "latest": {"x-last-value-key": "key"},
     "aging": {"x-message-ttl": 10_000_000},
+    "grouped": {"x-group-mode": "sticky"},
 }
 
 
@@ -63,6 +64,7 @@ async def fill(broker: Broker) -> None:
         batch.append(persistent(1, "deep", b"expires", expiration="100000000"))
         batch.append(persistent(1, "deep", b"later", headers={"x-delay": 50_000}))
         batch += [ranked(number) for number in range(start, start + 250)]
+        batch += [grouped(number) for number in range(start, start + 200)]
         for name in ("small", "latest", "aging"):
             batch.append(
                 persistent(1, name, b"%s %d" % (name.encode(), start), headers={"key": "k"}, priority=start % 7)
@@ -82,6 +84,15 @@ def ranked(number: int) -> bytes:
     """A message of one of eight levels; the lowest has those whose sender said nothing, the fifth those with a 4."""
     given = {} if number % 8 == 0 else {"priority": number % 8}
     return persistent(1, "ranked", b"%d" % number, **given)
+
+
+def grouped(number: int) -> bytes:
+    """A message of the group that is first, or of one of four that come later."""
+    return persistent(1, "grouped", b"%d" % number, headers={"group-id": group_of(number)})
+
+
+def group_of(number: int) -> str:
+    return "first" if number < COUNT // 2 else f"group {number % 4}"
 
 
 def state(queue: Queue) -> dict[str, Any]:
@@ -142,7 +153,8 @@ async def states(directory: Path) -> tuple[dict[str, dict[str, Any]], int, int]:
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
         broker = running.broker
         rows = queue_of(broker, "deep").order.paged_count()
-        assert (queue_of(broker, "ranked").order.paged_count() > 0) is (rows > 0)
+        for name in ("ranked", "grouped"):
+            assert (queue_of(broker, name).order.paged_count() > 0) is (rows > 0)
         found = {name: state(queue_of(broker, name)) for name in QUEUES}
         host = broker.hosts["/"]
         found["duplicates"] = {"known": host.duplicates.has("deep", "one")}
@@ -197,6 +209,34 @@ async def test_rows_of_all_levels_are_delivered_by_priority(tmp_path: Path, stop
         assert numbers == sorted(range(COUNT), key=lambda number: (-(number % 8), number))
         assert queue.order.count == queue.pending_bytes == 0
         await leave(peer)
+
+
+async def test_groups_of_rows_go_on_behind_one_whose_owner_stalls(tmp_path: Path, stopped: Path) -> None:
+    directory = await left(stopped, tmp_path / "data", clean=True)
+    async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
+        queue = queue_of(running.broker, "grouped")
+        count = queue.order.count
+        assert queue.order.paged_count() == count - KEEP_MESSAGES
+        owner, other = await Peer(running.broker).open(1), await Peer(running.broker).open(1)
+        await owner.send(1, BASIC.Qos(prefetch_count=1), BASIC.Consume(queue="grouped"))
+        assert bodies(await owner.take()) == [b"0"]
+        await other.send(1, BASIC.Qos(prefetch_count=0), BASIC.Consume(queue="grouped", no_ack=True))
+        others = [number for start in range(COUNT // 2, COUNT, 250) for number in range(start, start + 200)]
+        found: list[int] = []
+        while len(found) < len(others):
+            found += [int(content) for content in bodies(await other.take())]
+            await turns()
+        assert found == others
+        assert queue.order.count == count - len(others) - 1
+        await leave(owner)
+        while queue.order.count:
+            found += [int(content) for content in bodies(await other.take())]
+            await turns()
+        found += [int(content) for content in bodies(await other.take())]
+        assert found[len(others) :] == [
+            number for start in range(0, COUNT // 2, 250) for number in range(start, start + 200)
+        ]
+        await leave(other)
 
 
 async def test_rows_expire_at_their_time_and_are_not_read_for_it(

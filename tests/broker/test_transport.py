@@ -11,12 +11,19 @@ from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
     OUTPUT_BYTES_MAX,
+    SHARE_LEAST,
+    TURN_DELIVERIES,
     UNREAD_LIMIT,
     ClientConnection,
+    DeliveryShares,
 )
+from annulet.core.consumer import Consumer
+from annulet.core.session import Session
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
+from tests.core.helpers import queue_of
 
 
 class EchoEngine:
@@ -233,6 +240,53 @@ async def test_enough_output_stops_deliveries_for_the_turn(broker: Broker) -> No
     await turns()
     assert session.writable
     assert session.woken == [True]
+
+
+async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    for _ in range(SHARE_LEAST - 1):
+        connection.output_added()
+    assert session.writable
+    connection.output_added()
+    assert not session.writable
+    await turns()
+    assert session.woken == [True]
+    assert connection._delivered == 0
+
+
+async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
+    connections = [connected(broker)[0].open() for _ in range(2)]
+    for connection in connections:
+        connection.output_added()
+    broker._flush()
+    assert broker.shares.share == TURN_DELIVERIES // 2
+    connections[0].mark_dirty()
+    connections[1].output_added()
+    broker._flush()
+    assert broker.shares.share == TURN_DELIVERIES, "who got nothing does not count"
+    broker._flush()
+    assert broker.shares.share == SHARE_LEAST
+
+
+def test_a_share_is_never_less_than_what_is_worth_a_write() -> None:
+    shares = DeliveryShares()
+    shares.served = 100
+    shares.turn_ended()
+    assert (shares.share, shares.served) == (SHARE_LEAST, 0)
+
+
+@pytest.mark.parametrize(("browse", "share"), [([], 400), ([BROWSE_FOLLOW], 200), ([BROWSE_FOLLOW, BROWSE_OFF], 400)])
+def test_who_only_browses_gets_part_of_a_share(browse: list[str], share: int) -> None:
+    shares = DeliveryShares()
+    shares.share = 400
+    session = Session("s")
+    queue = queue_of()
+    for number, browses in enumerate(browse):
+        settings = ConsumerSettings(browse=browses)
+        session.consumers[str(number)] = Consumer(session, queue, str(number), settings=settings)
+    assert shares.after(1, [session]) == share
 
 
 async def test_a_full_socket_stops_deliveries_until_it_has_room(broker: Broker) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from annulet.core.consumer import Consumer
 from annulet.core.dispatch import CompetingDispatch
+from annulet.core.settings import BROWSE_FOLLOW
 from tests.core.helpers import NOW, RecordingSession, make_queue, queue_of, send
 
 
@@ -44,3 +45,14 @@ def test_live_and_former_consumers_are_named_without_an_election():
     assert (queue.consumers.live, queue.consumers.former) == ([], [])
     send(queue, "b")
     assert queue.consumers.live == [second]
+
+
+def test_who_comes_before_others_by_priority_is_known():
+    queue, session, other = make_queue(), RecordingSession("1"), RecordingSession("2")
+    low = session.consume(queue, "low")
+    assert not queue.consumers.outranks(low), "there is nobody else"
+    high = other.consume(queue, "high", priority=1)
+    assert (queue.consumers.outranks(low), queue.consumers.outranks(high)) == (False, True)
+    assert (session.outranks, other.outranks) == (False, True)
+    browser = other.consume(make_queue(), "browser", browse=BROWSE_FOLLOW)
+    assert not browser.queue.consumers.outranks(browser), "nobody is served there"

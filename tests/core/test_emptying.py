@@ -76,9 +76,20 @@ def test_few_messages_go_one_by_one():
     assert queue.ledger.total == 2
 
 
-def test_a_queue_with_lanes_goes_one_by_one():
+def test_a_queue_with_groups_is_empty_when_the_call_returns():
     effects = LogEffects()
     queue = queue_of(effects, group_mode="sticky")
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number), JMSXGroupID=str(number % 3)), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 1
+    assert len(effects.works) == 1
+    assert queue.statistics().group_count == 0
+    check_invariants(queue)
+
+
+def test_a_queue_with_fair_keys_goes_one_by_one():
+    effects = LogEffects()
+    queue = queue_of(effects, fair_key="k")
     for number in range(AT_ONCE_MAX + 1):
         queue.enqueue(make_message(str(number)), NOW)
     assert queue.purge(NOW) == AT_ONCE_MAX + 1

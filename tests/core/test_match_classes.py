@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from annulet.core.match_classes import FOUND_BYTES, remaining
+from annulet.core.hot_properties import codes_of
+from annulet.core.match_classes import FOUND_BYTES, LOOK_MESSAGES, remaining
 from annulet.core.matching import FOUND_MESSAGES, RETIRED_MILLISECONDS
+from annulet.core.message import Message
 from annulet.core.reasons import RemovalReason
+from annulet.residency import hot_columns
 from annulet.residency import pages as pages_module
 from tests.core.deep_doubles import ALL, Deep, numbers, priority_of
 from tests.core.helpers import NOW, RecordingSession, removed
@@ -29,11 +33,13 @@ class Histories(RuleBasedStateMachine):
     """Random publishes, consumers, credits, settlements, page-outs, turns, damage and refusals of the disk (A6)."""
 
     levels = False
+    hot: tuple[tuple[str, ...], ...] = ()  # what is set for hot properties, by turns
 
     @initialize(lanes_max=st.sampled_from([3, 1000]))
     def start(self, lanes_max: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(pages_module, "LOAD_MESSAGES", 3)
+        self.patch.setattr(hot_columns, "codes_of", self.codes_of)
         self.deep = Deep(keep=1, levels=self.levels)
         self.queue = self.deep.queue
         self.queue.matchers.lanes_max = lanes_max
@@ -51,6 +57,14 @@ class Histories(RuleBasedStateMachine):
         self.known = 0  # what has lower numbers was there when deliveries were looked at last
         self.publish(40)
         self.deep.page_out(25)
+
+    def codes_of(self, messages: Sequence[Message], names: tuple[str, ...]) -> list[bytes]:
+        """Note codes without counting what that asks."""
+        asked = self.deep.view.asked
+        self.deep.view.asked = {}
+        codes = codes_of(messages, names)
+        self.deep.view.asked = asked
+        return codes
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):
@@ -119,6 +133,12 @@ class Histories(RuleBasedStateMachine):
         if taken and not self.returned:
             places = [entry.sequence for entry in taken]
             assert places == self.deep.in_order(places)
+
+    @precondition(lambda self: self.hot)
+    @rule(data=st.data())
+    def change_hot_properties(self, data: st.DataObject) -> None:
+        names = data.draw(st.sampled_from(self.hot))
+        self.queue.update(replace(self.queue.settings, hot_properties=names), NOW)
 
     @rule(limit=st.integers(1, 20))
     def page_out(self, limit: int) -> None:
@@ -212,11 +232,25 @@ class LevelHistories(Histories):
     levels = True
 
 
+class HotHistories(Histories):
+    """The same with hot properties that change, so that rows have their codes, those of others, or none."""
+
+    hot = (("three", "seven"), ("seven",), ("third", "three"), ())
+
+    @initialize(lanes_max=st.sampled_from([3, 1000]))
+    def start(self, lanes_max: int) -> None:
+        super().start(lanes_max)
+        self.queue.update(replace(self.queue.settings, hot_properties=self.hot[0]), NOW)
+        self.deep.page_out(10)
+
+
 TestHistories = Histories.TestCase
 TestLevelHistories = LevelHistories.TestCase
+TestHotHistories = HotHistories.TestCase
 TestHistories.settings = TestLevelHistories.settings = state_machine_settings(
     examples=60, steps=40, suppress_health_check=(HealthCheck.too_slow,)
 )
+TestHotHistories.settings = state_machine_settings(examples=30, steps=40, suppress_health_check=(HealthCheck.too_slow,))
 
 
 def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> None:
@@ -437,3 +471,23 @@ def test_arrivals_go_to_who_has_seen_all_while_others_begin() -> None:
     second.consume(deep.queue, selector="third = 9")
     deep.publish(7)
     assert len(first.received) == 430, "without a turn"
+
+
+def test_who_demands_a_hot_property_does_not_wait_for_who_reads_everything() -> None:
+    deep = Deep()
+    deep.queue.update(replace(deep.queue.settings, hot_properties=("seven",)), NOW)
+    count = 10 * LOOK_MESSAGES
+    deep.publish(count)
+    deep.page_out(ALL)
+    slow, fast = RecordingSession("1"), RecordingSession("2")
+    slow.consume(deep.queue, messages=count, selector="three = 5")
+    fast.consume(deep.queue, messages=count, selector="seven = 2 AND three = 1")
+    expected = [number for number in range(1, count + 1) if number % 7 == 2 and number % 3 == 1]
+    for _ in range(6):
+        deep.queue.scan(NOW)
+    assert numbers(fast) == expected
+    assert remaining(deep.queue) > LOOK_MESSAGES, "of who reads everything"
+    deep.take_turns()
+    assert remaining(deep.queue) == 0
+    asked = {number for number, name in deep.view.asked if name == "three"}
+    assert asked == set(range(1, count + 1))

@@ -18,6 +18,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import front_room, restore_rows
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
+from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW, make_message
 from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
@@ -250,7 +251,7 @@ def test_what_the_disk_never_gives_is_given_up():
     order, disk = paged(10)
     disk.failing = True
     taken(order)
-    for _ in range(pages_module.ATTEMPTS_MAX):
+    for _ in range(ATTEMPTS_MAX):
         order.pages.retry()
         order.first()
     assert order.count == 0
@@ -293,7 +294,7 @@ def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     assert (order.pages.items, order.paged_bytes()) == (0, 0)
 
 
-@pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"sort_key": "k"}, {"non_destructive": True}])
+@pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"non_destructive": True}])
 def test_queues_whose_entries_others_know_do_not_page(arguments):
     queue = durable_queue(**arguments)
     assert paged_order_of(queue, QueueArea()) is None

@@ -29,9 +29,12 @@ from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entrie
         {"max_length": 10, "overflow": "page"},
         {"priorities": 3},
         {"max_priority": 9, "max_length": 1000, "overflow": "reject"},
+        {"group_mode": "sticky"},
+        {"group_mode": "shared", "group_buckets": 5, "ring_size": 10},
+        {"sort_key": "k", "max_length": 1000, "overflow": "reject"},
     ],
 )
-def test_plain_fifo_queues_and_those_with_strict_priorities_may(settings):
+def test_plain_fifo_queues_those_with_strict_priorities_or_groups_and_sorted_ones_may(settings):
     assert pageable(durable_queue(**settings))
 
 
@@ -41,9 +44,8 @@ def test_plain_fifo_queues_and_those_with_strict_priorities_may(settings):
         {"priorities": 3, "priority_discipline": "ageing"},
         {"priorities": 3, "ring_size": 10},
         {"priorities": 3, "group_mode": "sticky"},
-        {"sort_key": "k"},
+        {"sort_key": "k", "ring_size": 10},
         {"last_value_key": "k"},
-        {"group_mode": "sticky"},
         {"fair_key": "k"},
         {"non_destructive": True},
         {"max_length": 10, "max_bytes": 10, "overflow": "page"},

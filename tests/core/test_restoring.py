@@ -1,4 +1,4 @@
-"""Recovery puts back what was there, in every state, and trims nothing."""
+"""Recovery puts back what was there, in every state, and trims nothing but what a torn window had trimmed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
 from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
+from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import restore_rows
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -112,4 +113,17 @@ def test_rows_count_as_messages_do():
     assert (queue.counters.messages_added, queue.counters.bytes_added) == (30, 300)
     assert queue.order.paged_count() == 20
     assert [entry.redelivered for entry in queue.browse()] == [False] * 10 + [True] * 20
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize(("torn", "left"), [(0, "12345"), (1, "2345"), (2, "345"), (4, "345")])
+def test_what_a_torn_window_brought_replaces_again(torn: int, left: str):
+    """And no more than that: a ring that was lowered and not trimmed keeps what it has."""
+    queue = queue_of(ring_size=3)
+    for sequence in range(1, 6):
+        queue.restore(make_message(f"{sequence}"), sequence, redelivered=True)
+    queue.finish_restore(6, torn, NOW)
+    assert pending(queue) == list(left)
+    assert queue.counters.removed.get(RemovalReason.REPLACED_RING, 0) == 5 - len(left)
+    assert queue.counters.messages_added == 5
     check_invariants(queue)

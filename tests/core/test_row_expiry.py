@@ -369,7 +369,7 @@ def test_rows_found_at_start_whose_time_has_passed_go_unread():
         columns = [sequence], [message.record], [10], [message.origin]
         times = [(NOW, 4, own)] if own else []
         restore_rows(aging.queue, aging.order, *columns, redelivered=False, times=times)
-    finish_restore(aging.queue, 0)
+    finish_restore(aging.queue, 0, 0, 0)
     assert (aging.order.paged_count(), aging.queue.tick(NOW + 100), aging.disk.reads) == (3, 2, [])
     assert [record.sequence for record in aging.queue.ledger.query()] == [1, 3]
     assert aging.rest() == [2]
@@ -404,7 +404,7 @@ def test_rows_found_at_start_expire_with_what_a_clock_that_was_set_back_left():
             redelivered=False,
             times=[(NOW + at, 4, 0)],
         )
-    finish_restore(aging.queue, 0)
+    finish_restore(aging.queue, 0, 0, 0)
     assert aging.order.paged_count() == 15
     aging.queue.tick(NOW + 100 + LIFE)
     assert aging.order.paged_count() == 2

@@ -13,7 +13,7 @@ from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, bodies
 from tests.crash.workload import PERSISTENT, Client, Consumer, Producer, contents, decode, encode
 
 ROUNDS = 6
-ROUNDS_SOAK = 200
+ROUNDS_SOAK = 60
 
 
 def kill_under_load(process: BrokerProcess, moments: random.Random, producer: Producer, *others: Client) -> None:

@@ -12,6 +12,7 @@ from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.body_store import BodyStore
+from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import StoredQueueArea
 from annulet.residency.spilling import Spilling
@@ -44,7 +45,7 @@ class Disk:
             [(queue.queue_id, sequence)],
         )
 
-    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         if self.failing:
             raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))
@@ -61,6 +62,13 @@ class Disk:
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
     ) -> list[Message | None]:
         return made_of(self.read(records), queue_id, records, sequences, origins)
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        for place, record in enumerate(records):
+            size -= len(self.stored[record].body) if record in self.stored else 0
+            if size < 0:
+                return max(1, place)
+        return len(records)
 
     def prefetch(self, records: Sequence[int]) -> None:
         self.prefetched.extend(records)
@@ -195,7 +203,8 @@ def plenty() -> int:
 def pages_of(
     queue: Queue, disk: Disk, room: Callable[[], int] = plenty, ask_turn: Callable[[Queue], None] | None = None
 ) -> StoredQueueArea:
-    return StoredQueueArea(queue, disk, PagingFigures(), room, ask_turn)
+    kind = ChosenRows if queue.ranker.sorts else StoredQueueArea
+    return kind(queue, disk, PagingFigures(), room, ask_turn)
 
 
 def bodies_of(queue: Queue, disk: Disk, spilling: Spilling | None = None) -> StoredBodies:

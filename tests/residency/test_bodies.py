@@ -9,14 +9,15 @@ import pytest
 
 from annulet.core.entry import DELIVERING
 from annulet.core.errors import ContentUnavailable
-from annulet.core.groups import GroupTable
+from annulet.core.fairness import Fairness
 from annulet.core.reasons import RemovalReason
 from annulet.residency import body_store
 from annulet.residency.bodies import SAMPLE
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import drift_of
 from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, plenty, stored_entries
 
@@ -277,7 +278,7 @@ def test_plain_waiting_messages_are_left_to_rows():
     bodies.keep_messages = 4
     run_pass(bodies, 10_000)
     assert away(entries) == [8]
-    queue.use_lanes(GroupTable(queue.settings), None)  # nothing becomes a row any more
+    queue.use_lanes(None, Fairness(queue.settings))  # nothing becomes a row any more
     run_pass(bodies, 10_000)
     assert away(entries) == list(range(5, 21))
 

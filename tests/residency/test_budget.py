@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annulet.core.groups import GroupTable
+from annulet.core.fairness import Fairness
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paging import ENTRY_BYTES
 from annulet.residency.budget import (
@@ -87,7 +87,7 @@ def test_the_share_never_falls_below_the_floor():
 
 def test_what_stays_an_entry_costs_its_body_only_and_nothing_when_that_is_away():
     queue, disk = loaded_queue(2000, 1024)
-    queue.use_lanes(GroupTable(queue.settings), None)
+    queue.use_lanes(None, Fairness(queue.settings))
     assert cost_of(queue) == 2000 * (1024 + BODY_BYTES)
     session = RecordingSession()
     session.consume(queue, messages=500)

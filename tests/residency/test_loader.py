@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core.message import Origin
-from annulet.residency.loader import entries_of, with_needles
+from annulet.residency.loader import entries_of, fitting, with_needles
 from annulet.residency.page import ORIGINS_MAX, Page
 from tests.core.helpers import TableView
 from tests.residency.doubles import Disk, durable_queue, stored_entries
@@ -53,6 +53,18 @@ def test_damaged_and_foreign_records_give_no_entry():
     found, size = loaded(entries, disk, queue)
     assert [entry.sequence for entry in found] == [2, 4]
     assert size == 20
+
+
+def test_kept_entries_are_among_those_a_read_brings():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 6, size=10)
+    rows = Page.of(entries, bytearray([1, 0, 0, 1, 0, 1])).peek(6)
+    assert [len(fitting(disk, rows, size)) for size in (1, 10, 19, 20, 29, 30)] == [2, 2, 2, 4, 4, 6]
+    first = fitting(disk, rows, 20)
+    assert (first.sequences, first.records, first.kept) == (rows.sequences[:4], rows.records[:4], rows.kept[:4])
+    assert list(first.each()) == list(rows.each())[:4]
+    rows = Page.of(entries, bytearray([1] * 6)).peek(6)
+    assert fitting(disk, rows, 1) is rows
 
 
 def test_needles_leave_out_what_cannot_match_and_keep_what_is_unknown():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page, some_expire
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
@@ -73,6 +73,21 @@ def test_what_goes_in_comes_out(steps, portion):
 def test_a_queue_that_has_the_log_to_itself_is_one_run():
     page = Page.of([entry_of(n, n + 1000) for n in range(1, PAGE_ITEMS_MAX + 1)], bytearray(PAGE_ITEMS_MAX))
     assert len(page._lengths) == 1
+
+
+def test_the_next_records_leave_out_what_was_kept_or_taken():
+    page = Page.of([entry_of(n, n + 1000) for n in range(1, 9)], bytearray([0, 0, 0, 1, 0, 1, 0, 0]))
+    page.take(page.peek(2))
+    assert page.next_records(5) == [1003, 1005, 1007]
+    assert page.next_records(100) == [1003, 1005, 1007, 1008]
+    assert page.next_records(0) == []
+
+
+def test_only_what_becomes_a_row_expires_as_one():
+    entries = [entry_of(n, n) for n in (1, 2)]
+    entries[1].message.expires_at = 5
+    assert some_expire(entries, bytearray([0, 0]))
+    assert not some_expire(entries, bytearray([0, 1]))
 
 
 def test_origins_beyond_the_bound_keep_publisher_and_connection():

@@ -8,7 +8,8 @@ import pytest
 
 from annulet.core.entry import REMOVED
 from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -33,6 +34,24 @@ def test_a_load_is_some_hundred_messages():
 def test_a_load_of_large_messages_is_a_mebibyte_and_one_message_at_least():
     assert len(filled(20, size=LOAD_BYTES // 4)[0].load(insist=False)) == 4
     assert len(filled(3, size=LOAD_BYTES * 2)[0].load(insist=False)) == 1
+
+
+def test_a_load_of_messages_of_all_sizes_is_no_more():
+    """By the average of the page all the large ones would come at once."""
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    large = stored_entries(queue, disk, 9, size=LOAD_BYTES // 2)
+    small = stored_entries(queue, disk, 1000)
+    pages.add([*large, *small], bytearray(1009))
+    found = pages.look(1, [], LOAD_MESSAGES)
+    assert found is not None
+    assert len(found) == 2
+    loads = []
+    while pages.items:
+        loads.append([entry.message.size for entry in pages.load(insist=False)])
+    assert sum(map(len, loads)) == 1009
+    assert max(map(sum, loads)) <= LOAD_BYTES
+    assert len(loads) < 12
 
 
 def test_the_disk_is_asked_ahead_once_in_some_loads():

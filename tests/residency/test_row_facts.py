@@ -75,6 +75,19 @@ def test_rows_are_due_in_the_order_of_time_and_sequence(
     assert page.rows == len(left)
 
 
+def test_what_is_known_of_rows_that_left_from_the_end_goes_when_a_lower_one_comes() -> None:
+    queue, disk = durable_queue(), Disk()
+    entries = [entry for size in range(10, 19) for entry in stored_entries(queue, disk, 1, size=size)]
+    for come in (entries[1:2], entries[3:4], entries[1::2]):
+        page = Page.of(entries[::2], bytearray(len(entries[::2])), timed=True)
+        for entry in entries[2::2]:
+            page.remove(entry.sequence)
+        assert page.extend(come, bytearray(len(come)))
+        assert page.facts is not None
+        left = [entries[0], *come]
+        assert [page.facts.of(entry.sequence)[1] for entry in left] == [entry.message.size for entry in left]
+
+
 def test_rows_that_are_alike_take_no_room() -> None:
     facts = RowFacts()
     for sequence in range(1000):

@@ -16,3 +16,15 @@ def test_each_item_is_told_of_in_turn() -> None:
     assert rows.kept == [None, entries[1], None]
     assert list(rows.each()) == [(1, 1, first, False, False), (2, 0, None, False, False), (3, 3, last, False, True)]
     assert (rows.plain, rows.came_back) == (False, True)
+
+
+def test_stretches_are_joined() -> None:
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 4)
+    entries[3].redelivered = True
+    page = Page.of(entries, bytearray([0, 1, 0, 0]))
+    joined = page.peek(1)
+    joined.extend(page.peek_from(2, 3), 2)
+    assert (joined.sequences, joined.records, joined.kept) == ([1, 2, 3], [1, 0, 3], [None, entries[1], None])
+    assert (len(joined.origins), joined.partial, joined.redelivered) == (3, [False] * 3, [False] * 3)
+    assert (joined.plain, joined.came_back) == (False, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.message import Message
-from annulet.store.decoding import FIXED_BYTES, decode_run
+from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
 
@@ -50,3 +50,17 @@ def test_too_few_bytes_for_any_record(length: int) -> None:
     found: list[Message | None] = []
     assert decode_run(bytes(length), [5], SEED, 3, [0], [1], [ORIGIN], found) == [0]
     assert found == [None]
+
+
+def test_neighbours() -> None:
+    assert grow_by_one([5])
+    assert grow_by_one([5, 6, 7])
+    assert not grow_by_one([5, 7, 6, 8])
+    assert not grow_by_one([5, 5, 7])
+
+
+def test_places_of_records_in_one_read() -> None:
+    assert stand_in_order([5, 5, 9])
+    assert not stand_in_order([5, 0, 9])
+    assert not stand_in_order([0])
+    assert not stand_in_order([5, 9, 8])

@@ -184,20 +184,60 @@ def test_what_the_ids_cover_of_the_log(history, reopened):
 def test_entries_pauses_and_counters_go_with_their_queue(history, reopened):
     batch = HistoryBatch()
     batch.entries = {(1, 5): EntryState(3, 0), (1, 6): EntryState(1, 4000), (2, 5): EntryState(1, 0)}
+    for queue_id in (1, 2, 4):
+        batch.counts.note(queue_id, 1000, 2)
     batch.paused = {1: True, 2: True, 3: True}
     batch.counters = {1: {"messages_added": 4}, 2: {"messages_added": 5}}
     history.write(batch)
-    assert history.queue_ids() == {1, 2, 3}
+    assert history.queue_ids() == {1, 2, 3, 4}
     batch = HistoryBatch()
     batch.entries = {(1, 5): None, (1, 6): EntryState(2, 0)}
     batch.paused = {3: False}
+    batch.counts.note(4, 1000, 0)
     batch.forget_queue(2)
     history.write(batch)
     assert history.queue_ids() == {1}
     again = reopened()
-    assert again.entry_states() == {1: {6: (2, 0)}}
+    assert again.entry_states() == {1: {6: (2, 0), 1000: (2, 0)}}
     assert again.paused_queues() == {1}
     assert again.queue_counters() == {1: {"messages_added": 4}}
+
+
+def test_a_count_has_the_last_word_over_a_time_noted_before(history, reopened):
+    batch = HistoryBatch()
+    batch.entries = {(1, 5): EntryState(1, 4000), (1, 6): EntryState(1, 4000)}
+    batch.counts.note(1, 5, 2)
+    batch.counts.note(1, 6, 0)
+    history.write(batch)
+    assert reopened().entry_states() == {1: {5: (2, 0), 6: (1, 4000)}}
+
+
+def test_counts_of_a_block_are_written_over_those_it_had_and_an_empty_block_is_no_row(history, reopened):
+    for change in ({1: 1, 2: 5, 600: 1}, {2: 6, 3: 1}, {1: 0}):
+        batch = HistoryBatch()
+        for sequence, count in change.items():
+            batch.counts.note(9, sequence, count)
+        history.write(batch)
+    assert reopened().entry_states() == {9: {2: (6, 0), 3: (1, 0), 600: (1, 0)}}
+    assert rows(history, "delivery_counts") == 2
+    batch = HistoryBatch()
+    batch.counts.note(9, 600, 0)
+    history.write(batch)
+    assert rows(history, "delivery_counts") == 1
+
+
+def test_a_file_of_the_first_version_is_brought_up(tmp_path):
+    path = tmp_path / "history.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(module.SCHEMA + "INSERT INTO entry_states VALUES (1, 2, 3, 0); PRAGMA user_version=1")
+    connection.close()
+    history = History(path)
+    assert history.entry_states() == {1: {2: (3, 0)}}
+    batch = HistoryBatch()
+    batch.counts.note(1, 3, 1)
+    history.write(batch)
+    assert history.entry_states() == {1: {2: (3, 0), 3: (1, 0)}}
+    history.close()
 
 
 def test_audit_trail_is_bounded_and_its_total_exact(history, reopened, monkeypatch):

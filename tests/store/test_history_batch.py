@@ -24,6 +24,7 @@ def ids(batch: HistoryBatch) -> list[str]:
         lambda batch: batch.forget_duplicates("/", "a"),
         lambda batch: batch.forget_queue(1),
         lambda batch: batch.entries.update({(1, 1): None}),
+        lambda batch: batch.counts.note(1, 1, 0),
         lambda batch: batch.paused.update({1: False}),
         lambda batch: batch.audit.append(AuditEntry(1, "/", "anna", "purge", "q")),
         lambda batch: batch.counters.update({1: {}}),
@@ -61,6 +62,8 @@ def test_two_batches_are_one_with_the_later_word():
     second.note_loss("other", loss(3))
     first.entries = {(1, 1): EntryState(1, 0), (1, 2): EntryState(1, 0)}
     second.entries = {(1, 1): None, (1, 3): EntryState(2, 9)}
+    first.counts.note(1, 7, 2)
+    second.counts.note(1, 7, 3)
     first.paused, second.paused = {1: True, 2: True}, {1: False}
     first.counters, second.counters = {1: {"messages_added": 1}}, {1: {"messages_added": 2}}
     first.next_record, second.next_record = 10, 20
@@ -68,6 +71,7 @@ def test_two_batches_are_one_with_the_later_word():
     assert [record.sequence for record in first.losses["/"].records] == [1, 2]
     assert first.losses["other"].count == 1
     assert first.entries == {(1, 1): None, (1, 2): EntryState(1, 0), (1, 3): EntryState(2, 9)}
+    assert first.counts.noted(1, 7) == 3
     assert (first.paused, first.counters) == ({1: False, 2: True}, {1: {"messages_added": 2}})
     assert first.next_record == 20
 

@@ -60,7 +60,7 @@ def test_a_clean_stop_leaves_nothing_to_say_and_looking_changes_nothing(data: Pa
     assert found.figures["log"]["live_messages"] == COUNT
     assert found.figures["log"]["live_by_queue"] == {"1": COUNT}
     assert found.figures["catalogue"]["queues"] == 1
-    assert found.figures["history"]["schema"] == 1
+    assert found.figures["history"]["schema"] == 2
     assert found.figures["quarantine"] == {"records": 0, "bytes": 0}
     assert found.figures["disk"]["used_bytes"] >= sum(map(len, before.values()))
 

@@ -4,6 +4,7 @@ import errno
 
 from annulet.store.checkpoint import checkpoint_number
 from annulet.store.log import MessageLog
+from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import segment_name, segment_number
 from annulet.store.upkeep import CompactTask, RemoveTask
 from tests.store.log_tools import flush, live, message, opened, upkeep
@@ -255,6 +256,42 @@ def test_compaction_of_a_segment_ends() -> None:
     again = opened(files.copied())
     assert len(live_records(again)) == 84
     assert "CompactTask" not in upkeep(again, checkpoint=True)
+
+
+def in_delivery(log: MessageLog, left: int) -> list[int]:
+    """Settle all but ``left`` of the first segment's messages, the last of which are on their way; return these."""
+    records = filled(log)
+    for number in range(2):  # both checkpoints that are kept are behind the segment
+        log.append(message(b"more"), [(3, number + 1)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    first = [record for record in records if record >> ORDINAL_BITS == records[0] >> ORDINAL_BITS]
+    for record in first[:-left]:
+        log.settle(record, 1)
+    return first[-left:]
+
+
+def test_a_segment_that_consumers_are_about_to_empty_is_not_compacted() -> None:
+    log = opened(SimulatedFiles())
+    for record in in_delivery(log, 3):
+        assert "CompactTask" not in upkeep(log), "somebody settles at this moment"
+        flush(log)
+        log.settle(record, 1)
+    flush(log)
+    assert "RemoveTask" in upkeep(log)
+    assert log.statistics().compactions == 0
+
+
+def test_a_segment_that_nobody_empties_is_compacted_though_others_settle() -> None:
+    log = opened(SimulatedFiles())
+    left = in_delivery(log, 3)
+    assert "CompactTask" not in upkeep(log)
+    log.append(message(b"keeps the log busy"), [(2, 1)])
+    assert "CompactTask" not in upkeep(log), "what was settled is not on disk"
+    flush(log)
+    log.append(message(b"keeps the log busy"), [(2, 2)])
+    assert "CompactTask" in upkeep(log)
+    assert set(left) <= set(live_records(log))
 
 
 def test_a_compaction_that_found_no_space_is_tried_again_after_a_checkpoint() -> None:

@@ -51,6 +51,26 @@ def test_messages_come_back_as_they_were_stored() -> None:
     log.close()
 
 
+def test_how_many_records_come_with_so_many_bytes_is_known_unread() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    sizes = [100, 5000, 100, 100, 5000, 100]
+    records = [log.append(message(bytes(size)), [(QUEUE, place + 1)]) for place, size in enumerate(sizes)]
+    log.settle(records[3], QUEUE)  # in the window: it is never written
+    flush(log)
+    assert [log.fitting(records, size) for size in (1, 1000, 6000, 10_000, 12_000)] == [1, 1, 4, 4, 6]
+    assert log.fitting(records[2:3], 1) == 1
+    assert log.fitting([records[5], records[0]], 1000) == 2, "in any order"
+    other = log.append(message(bytes(SEGMENT // 2)), [(QUEUE, 7)])
+    last = log.append(message(bytes(SEGMENT // 2)), [(QUEUE, 8)])
+    flush(log)
+    assert other >> ORDINAL_BITS < last >> ORDINAL_BITS, "in another segment"
+    assert log.fitting([records[0], other, last], SEGMENT // 4) == 1
+    assert log.fitting([records[0], other, last], 2 * SEGMENT) == 3
+    assert log.fitting([last, last + 5, 99 << ORDINAL_BITS], SEGMENT) == 3, "what is nowhere takes no time"
+    log.close()
+
+
 def test_a_message_of_several_queues_comes_with_all_of_them() -> None:
     log = opened(SimulatedFiles())
     record = log.append(message(b"both", expires_at=9), [(3, 1), (4, 7)])
@@ -306,3 +326,12 @@ def test_a_log_in_memory_has_nothing_to_read() -> None:
         log.read([1])
     with pytest.raises(NotImplementedError):
         log.prefetch([1])
+
+
+def test_neighbours_without_the_octets_are_not_made_into_messages() -> None:
+    log, records = filled(SimulatedFiles(), 20)
+    assert log.read(records[:6], [[b"nowhere"]]) == []
+    assert log.read(records[:6], [[b"header", b"nowhere"], [b"nor here"]]) == []
+    assert len(log.read(records[:6], [[b"nowhere"], [b"header", b"000003"]])) == 6
+    assert len(log.read([records[5], records[2]], [[b"nowhere"]])) == 2, "no neighbours: nothing is told of them"
+    log.close()

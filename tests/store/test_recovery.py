@@ -37,6 +37,33 @@ def test_verdict_on_a_torn_batch_holds_after_later_writes() -> None:
     assert judged > 0, "some image must have been torn"
 
 
+def test_what_a_torn_batch_brought_is_reported_until_a_checkpoint_has_it() -> None:
+    """What its messages replaced is live again: who restores them has to replace it anew, also after two deaths."""
+    files = SimulatedFiles()
+    log = opened(files)
+    original = log.append(message(b"original"), [(1, 1)])
+    flush(log)
+    for sequence in (2, 3):
+        log.append(message(b"%d" % sequence), [(1, sequence), (2, sequence)])
+    log.settle(original, 1)
+    batch = log.take_batch()
+    assert batch is not None
+    written = b"".join(batch.parts[0].buffers).rstrip(b"\0")[:-1]  # all but the end of the seal
+    batch.parts[0].file.write([written], batch.parts[0].offset)
+    image = files.crashed(random.Random(1), cut=len(written))
+    second = opened(image)
+    assert (sorted(live(second)), second.report.torn_messages) == ([b"2", b"3", b"original"], {1: 2, 2: 2})
+    second.append(message(b"later"), [(1, 4)])
+    flush(second)
+    image = image.copied()
+    third = opened(image)
+    assert third.report.torn_messages == {1: 2, 2: 2}
+    third.append(message(b"more"), [(1, 5)])
+    flush(third)
+    upkeep(third, checkpoint=True)
+    assert opened(image.copied()).report.torn_messages == {}
+
+
 def test_every_flipped_byte_is_counted_and_costs_at_most_its_own_record() -> None:
     files = SimulatedFiles()
     log = opened(files)
@@ -190,6 +217,7 @@ def test_a_torn_tail_is_cut_and_the_log_goes_on() -> None:
     image = files.crashed(random.Random(1), cut=900)
     after = opened(image)
     assert after.report.torn_tails == 1
+    assert after.report.torn_messages == {}
     assert after.report.corrupt_records == 0
     assert not after.clean
     after.append(message(b"more"), [(1, 3)])

@@ -33,7 +33,9 @@ from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
 from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.admission import LIMIT_WEB_SOCKETS, SETTINGS_OF_LIMITS
+from annulet.broker.event_log import EVENT_QUEUE
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
@@ -178,6 +180,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             0 if broker.history is None else broker.history.failures,
         ),
         **_paging(broker),
+        **_fed(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -215,6 +218,16 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "events_lost": ("Events that could not be put into amq.events", broker.fed_losses[EVENT_QUEUE]),
+        "ledger_messages_lost": (
+            "Losses that could not be put into amq.ledger; the ledger itself has them",
+            broker.fed_losses[LEDGER_QUEUE],
+        ),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
@@ -39,6 +40,7 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.transport import DeliveryShares
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
@@ -108,6 +110,7 @@ class Broker:
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
+        self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
         self.connections: set[AmqpConnection | ClientConnection] = set()
         self.connections_accepted = 0
@@ -150,6 +153,7 @@ class Broker:
         self._tls_listener: asyncio.Server | None = None
         self._dirty: list[AmqpConnection | ClientConnection] = []
         self._flush_scheduled = False
+        self.shares = DeliveryShares()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
@@ -310,9 +314,8 @@ class Broker:
             effects.use_pager(self.pager)
         effects.worker = self.worker
         if self.configuration.event_queues:
-            effects.event_log = EventLog(
-                self.configuration.event_queues, self.loop, self.clock, self.configuration.event_queue_bytes
-            )
+            patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
+            effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             self.event_logs[name] = effects.event_log
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, host.tick)
@@ -321,7 +324,7 @@ class Broker:
         self._timers.append(effects.timer)
         self.hosts[name] = host
         if self.configuration.ledger_queue:
-            LedgerQueue(host, self.loop, self.clock)
+            LedgerQueue(host, self.loop, self.clock, self.fed_losses)
         return host
 
     def create_host(self, name: str) -> VirtualHost:
@@ -362,6 +365,7 @@ class Broker:
             except Exception:  # a defect that meets one connection must not silence all others
                 logger.exception("defect while writing to a connection", peer=connection.name)
                 connection.abort()
+        self.shares.turn_ended()
 
     def accepts_durable(self, size: int, now: int) -> bool:
         """Say whether the message log takes another persistent message of ``size`` bytes."""

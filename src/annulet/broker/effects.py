@@ -14,6 +14,7 @@ from annulet.broker.blocked import BlockedTargets
 from annulet.core.audit import AuditTrail
 from annulet.core.effects import DUPLICATES_MAX, Effects
 from annulet.core.ledger import LossListener, LossRecord
+from annulet.store.count_notes import COUNT_MOST
 from annulet.store.errors import CatalogueError, StoreError
 from annulet.store.history_batch import EntryState, HistoryBatch
 
@@ -128,7 +129,7 @@ class HostEffects(Effects):
             self.log.settle(entry.message.record, queue.queue_id, self._transaction)
             noted = entry.delivery_count or entry.message.deliver_at  # only then entry_changed may have been called
             if noted and self.history is not None:
-                self._noted().entries[queue.queue_id, entry.sequence] = None
+                self._forget(queue, entry)
             self.pipeline.request()
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
@@ -148,7 +149,8 @@ class HostEffects(Effects):
                     self.log.settle(record, queue.queue_id)
             records = [record for record in records if 0 < record < bound]
         if self.history is not None:
-            self._noted().entries.update(dict.fromkeys((queue.queue_id, entry.sequence) for entry in gone.noted))
+            for entry in gone.noted:
+                self._forget(queue, entry)
         if pages is not None:
             records += pages.record_bounds()
         if records:
@@ -258,9 +260,24 @@ class HostEffects(Effects):
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         """Remember how often a stored message came back, and until when it waits."""
         if self.history is not None and queue.queue_id:
-            state = EntryState(entry.delivery_count, queue.schedule.at(entry))
-            self._noted().entries[queue.queue_id, entry.sequence] = state
+            notes, count, at = self._noted(), entry.delivery_count, queue.schedule.at(entry)
+            if not at and _only_counted(queue, entry):
+                notes.counts.note(queue.queue_id, entry.sequence, count)
+            else:
+                notes.entries[queue.queue_id, entry.sequence] = EntryState(count, at)
+                if count > 1:  # the one before may have been noted without a time, which would have the last word
+                    notes.counts.note(queue.queue_id, entry.sequence, 0)
             self.pipeline.request()
+
+    def _forget(self, queue: Queue, entry: QueueEntry) -> None:
+        """Forget what :meth:`entry_changed` remembered. What is left of a time that settings took away the next start
+        drops.
+        """
+        notes = self._noted()
+        if entry.delivery_count:
+            notes.counts.note(queue.queue_id, entry.sequence, 0)
+        if not _only_counted(queue, entry):
+            notes.entries[queue.queue_id, entry.sequence] = None
 
     def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = DUPLICATES_MAX) -> None:
         """Remember an id over restarts: it is on disk when the publish is confirmed."""
@@ -348,7 +365,9 @@ class HostEffects(Effects):
             )
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """Let the client know that its consumer is gone."""
+        """Let the client know that its consumer is gone; not every protocol has a place for the reason."""
+        if consumer.ended_for:
+            logger.warning("consumer ended", consumer=consumer.tag, reason=consumer.ended_for)
         consumer.session.consumer_cancelled(consumer)
 
     def queue_deleted(self, queue: Queue) -> None:
@@ -390,3 +409,8 @@ def ranges_without(first: int, last: int, held: Iterable[int]) -> list[tuple[int
     if start <= last:
         ranges.append((start, last))
     return ranges
+
+
+def _only_counted(queue: Queue, entry: QueueEntry) -> bool:
+    """Say whether an entry has no time to wait for, and a count that has room in a byte."""
+    return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0 and queue.settings.redelivery_delay <= 0

@@ -24,6 +24,7 @@ from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_proper
 
 if TYPE_CHECKING:
     import asyncio
+    from collections import Counter
     from collections.abc import Sequence
 
     from annulet.broker.clock import Clock
@@ -134,8 +135,10 @@ class EventLog:
         patterns: Sequence[str],
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
+        losses: Counter[str],
         queue_bytes: int = EVENT_QUEUE_BYTES,
     ) -> None:
+        self._losses = losses
         self._patterns = [AddressPattern(text) for text in patterns]
         self._loop = loop
         self._clock = clock
@@ -155,7 +158,9 @@ class EventLog:
         """Declare the queue, or take up that of an earlier run. Call it when definitions are restored."""
         declarations = DurableDeclarations(host, catalogue)
         self._host_name = host.name
-        self._fed = FedQueue(host.name, "events are lost", lambda: self._declare(declarations))
+        self._fed = FedQueue(
+            EVENT_QUEUE, host.name, "events are lost", lambda: self._declare(declarations), self._losses
+        )
         self._fed.open()
         if self._noted:
             self._loop.call_soon(self._flush)

@@ -1,7 +1,7 @@
 """A queue that the broker feeds itself, because its configuration says that there is one.
 
 Who may delete it does; then it is declared again before the next message. Where that is refused (a limit on queues, a
-catalogue on a full disk) what was to go into it is lost, and the broker's log says how much.
+catalogue on a full disk) what was to go into it is lost; the broker's log and a metric say how much.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from annulet.core.errors import CoreError
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from annulet.core.queue import Queue
@@ -22,9 +23,16 @@ logger = structlog.get_logger(__name__)
 
 
 class FedQueue:
-    """The queue of one virtual host, declared by ``declare``; the broker's log says ``loss`` when it cannot be."""
+    """The queue of one virtual host, declared by ``declare``; the broker's log says ``loss`` when it cannot be.
 
-    def __init__(self, host_name: str, loss: str, declare: Callable[[], Queue]) -> None:
+    ``losses`` counts what is lost, by name of the queue, in all virtual hosts.
+    """
+
+    def __init__(
+        self, name: str, host_name: str, loss: str, declare: Callable[[], Queue], losses: Counter[str]
+    ) -> None:
+        self._name = name
+        self._losses = losses
         self._host_name = host_name
         self._loss = loss
         self._declare = declare
@@ -40,6 +48,7 @@ class FedQueue:
             try:
                 self._queue = self._declare()
             except (CatalogueError, CoreError) as error:
+                self._losses[self._name] += count
                 logger.warning(self._loss, vhost=self._host_name, count=count, error=str(error))
                 return None
         return self._queue

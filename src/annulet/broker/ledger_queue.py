@@ -18,6 +18,7 @@ from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_proper
 
 if TYPE_CHECKING:
     import asyncio
+    from collections import Counter
 
     from annulet.broker.clock import Clock
     from annulet.core.ledger import LossRecord
@@ -36,14 +37,14 @@ MESSAGE_TYPE: Final = "loss"
 class LedgerQueue(LossListener):
     """Feeds ``amq.ledger`` of one virtual host, at the end of the loop turn in which the losses happened."""
 
-    def __init__(self, host: VirtualHost, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, host: VirtualHost, loop: asyncio.AbstractEventLoop, clock: Clock, losses: Counter[str]) -> None:
         self._host = host
         self._loop = loop
         self._clock = clock
         self._origin = Origin("", LEDGER_QUEUE, "", VIEW)
         self._waiting: deque[LossRecord] = deque(maxlen=LEDGER_RECORDS_MAX)
         self._scheduled = False
-        self._fed = FedQueue(host.name, "losses are not put into amq.ledger", self._declare)
+        self._fed = FedQueue(LEDGER_QUEUE, host.name, "losses are not put into amq.ledger", self._declare, losses)
         self._fed.open()
         host.ledger.listeners.append(self)
 

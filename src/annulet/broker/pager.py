@@ -8,6 +8,7 @@ others, and those in delivery, stay entries whose bodies leave: to where the log
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,9 +18,11 @@ from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import TargetList
+from annulet.core.paged_sorted import PagedSorted
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of
+from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
 from annulet.residency.noting import ArrivalNotes, worth_noting
 from annulet.residency.pages import StoredQueueArea
@@ -40,7 +43,14 @@ CHUNK: Final = 2048
 """Entries that become one page: 1 ms of the loop."""
 
 SLICE: Final = 8192
-"""Entries that page before other tasks get a turn: some 5 ms of the loop."""
+"""Entries that page before other tasks get a turn: some 5 ms of the loop where they are cheap."""
+
+SLICE_SECONDS: Final = 0.005
+"""Computing time after which paging leaves the loop to other tasks all the same, or as long as these computed since the
+last slice: who publishes must not get ahead of what pages."""
+
+SORTED_WORK: Final = 8
+"""Entries of other queues that page in the time of one of a sorted queue."""
 
 DEEP_SHARES: Final = 4
 """A queue with so many times its share on disk keeps no more than a chunk of late messages: who takes them has read far
@@ -113,6 +123,7 @@ class Pager:
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
+        self._worked = 0.0  # seconds the loop's thread had computed when the last slice ended
         self._warnings = StallWarnings()
 
     def note(self, queue: Queue) -> None:
@@ -157,7 +168,9 @@ class Pager:
         """
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
-        return self._page() or given_back
+        more = self._page()
+        self._worked = time.thread_time()
+        return more or given_back
 
     def _page(self) -> bool:
         noted = self.notes.queues
@@ -173,17 +186,19 @@ class Pager:
         if not self.budget.exceeded():
             return False
         left = SLICE
+        began = time.thread_time()
+        until = began + max(SLICE_SECONDS, began - self._worked)
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
             while self.budget.exceeded() and self.budget.cost_of(queue) > share and not self._writes(queue):
                 moved = self._page_out(queue, durable)
                 self.budget.measure([queue])
-                left -= moved
-                if left <= 0:
-                    return self.budget.exceeded()
+                left -= moved * SORTED_WORK if queue.ranker.sorts else moved
                 if not moved:
                     self._stuck.add(queue)
                     break
+                if left <= 0 or time.thread_time() >= until:
+                    return self.budget.exceeded()
         return False
 
     def _deep(self, queue: Queue) -> bool:
@@ -230,13 +245,14 @@ class Pager:
         return moved
 
     def rows_of(self, queue: Queue) -> TargetList | PagedLevels | None:
-        """Return the order of a queue that gets rows back at start, ``None`` when it may have none."""
+        """Return the order of a queue that gets rows back at start, ``None`` when it may have none, or is sorted."""
         order = self._paged(queue)
-        if order is not None:
-            self._paging[queue] = None
+        if order is None or isinstance(order, PagedSorted):
+            return None
+        self._paging[queue] = None
         return order
 
-    def _paged(self, queue: Queue) -> TargetList | PagedLevels | None:
+    def _paged(self, queue: Queue) -> TargetList | PagedLevels | PagedSorted | None:
         return paged_order_of(queue, self._pages_of(queue))
 
     def _bodies_of(self, queue: Queue) -> StoredBodies:
@@ -249,8 +265,10 @@ class Pager:
 
     def _pages_of(self, queue: Queue) -> StoredQueueArea:
         order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
-        if isinstance(order, TargetList) and isinstance(order.pages, StoredQueueArea):
+        if isinstance(order, (TargetList, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
             return order.pages
+        if queue.ranker.sorts:
+            return ChosenRows(queue, self._log, self.figures, self._room, self.scanning.ask)
         return StoredQueueArea(queue, self._log, self.figures, self._room, self.scanning.ask)
 
     def tick(self, now: int) -> None:

@@ -14,7 +14,7 @@ from annulet.broker.row_recovery import RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
-from annulet.core.message import Message, Origin
+from annulet.core.message import Message, Origin, logged_message
 from annulet.core.routing import address_of_key
 from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
 from annulet.store.history_batch import EntryState
@@ -259,30 +259,33 @@ class MessageRestorer:
     def finish(self) -> None:
         """End the recovery of all queues, and drop what the history holds of what did not come back."""
         broker = self._broker
-        for queue in self._queues.values():
-            queue.finish_restore(broker.log.next_sequences.get(queue.queue_id, 1))
+        torn = broker.log.report.torn_messages
+        for queue_id, queue in self._queues.items():
+            queue.finish_restore(broker.log.next_sequences.get(queue_id, 1), torn.get(queue_id, 0), broker.clock())
         if broker.history is None:
             return
         for queue_id in self._paused & self._queues.keys():
             self._queues[queue_id].pause(broker.clock())
         for queue_id in self._remembered - self._queues.keys():  # deleted, but the crash came before the history knew
             broker.history.pending.forget_queue(queue_id)
-        settled = ((queue_id, sequence) for queue_id, states in self._states.items() for sequence in states)
-        broker.history.pending.entries.update(dict.fromkeys(settled))
+        pending = broker.history.pending
+        for queue_id, states in self._states.items():
+            for sequence in states:
+                pending.entries[queue_id, sequence] = None
+                pending.counts.note(queue_id, sequence, 0)
 
     def _message(self, recovered: RecoveredMessage) -> Message:
         """Return the message as it was when it was stored. Messages of one origin share it."""
         origin = self._origin((recovered.exchange, recovered.routing_key, recovered.publisher, recovered.view))
-        message = Message(
+        message = logged_message(
+            recovered.record,
             recovered.header,
             recovered.body,
             origin,
-            durable=True,
-            priority=recovered.priority,
-            accepted_at=recovered.accepted_at,
-            expires_at=recovered.expires_at,
+            recovered.priority,
+            recovered.accepted_at,
+            recovered.expires_at,
         )
-        message.record = recovered.record
         try:
             message.deliver_at = origin.view.deliver_at(message)
             if self._broker.history is not None and recovered.record >= self._uncovered:

@@ -11,6 +11,7 @@ from itertools import compress
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.message import DEFAULT_PRIORITY
 from annulet.core.order import FifoOrder
@@ -72,7 +73,9 @@ class RowRestorer:
     def may_have_rows(self, queue_id: int) -> bool:
         """Say whether the queue can have rows now; not so one that is gone."""
         queue = self._queues.get(queue_id)
-        return queue is not None and pageable(queue) and isinstance(queue.order, (FifoOrder, LevelledOrder))
+        return (
+            queue is not None and pageable(queue) and isinstance(queue.order, (FifoOrder, LevelledOrder, GroupedLanes))
+        )
 
     def restore(self, rows: RecoveredRows) -> int:
         """Put messages back. Returns how much work it was, as a number of messages read."""
@@ -144,6 +147,7 @@ class RowRestorer:
                 _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
             else:
                 restore_rows(queue, order, *columns[:4], redelivered=behind <= seen, times=columns[4])
+                queue.order.recount()
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
         """Put back a part message by message. Damaged ones are left out; the log has counted them."""

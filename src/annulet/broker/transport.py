@@ -16,17 +16,34 @@ from annulet.broker.tls import peer_facts
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.broker.sending import SendingSession
+    from annulet.core.session import Session
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
 
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
+
+TURN_DELIVERIES: Final = 1024
+"""Deliveries of one turn of the loop, those of all connections together: 5 to 9 ms. The rest of a backlog has to wait
+for the next turn, and whatever else became ready comes first."""
+
+SHARE_LEAST: Final = 256
+"""Deliveries that a connection gets in one turn however many others get some: what is written at once is to be worth
+it, and where many publish to few who take they must not fall behind."""
+
+BROWSER_PART: Final = 2
+"""A connection that only browses gets one of so many parts of a share: what it is sent is read for it alone, which
+costs twice as much as a delivery, and who takes messages is to keep four fifths of his rate beside it."""
+
+NO_SHARE: Final = 1 << 62
+"""The share of a connection with a consumer that comes before others by priority: those would get what it may not have
+in this turn. ``OUTPUT_BYTES_MAX`` bounds it."""
 
 ANSWER_BYTES_MAX: Final = 2 << 20
 """Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
@@ -61,6 +78,40 @@ class ConnectionEngine(Protocol):
 
     def connection_lost(self) -> None:
         """The socket is gone."""
+
+
+class DeliveryShares:
+    """How many deliveries a connection may get in one turn: its part of ``TURN_DELIVERIES``, ``SHARE_LEAST`` at least.
+
+    The parts are those of the connections that got deliveries in the turn before; after one in which none did all begin
+    with the least, as many may come at once. Belongs to the event loop.
+    """
+
+    def __init__(self) -> None:
+        self.share = SHARE_LEAST
+        self.served = 0  # connections that got deliveries, of this turn
+
+    def after(self, delivered: int, sessions: Iterable[Session]) -> int:
+        """Return the share of a connection with these sessions after its first delivery, or after all of its share."""
+        if delivered == 1:
+            return self.share // BROWSER_PART if _only_browse(sessions) else self.share
+        return NO_SHARE if any(session.outranks for session in sessions) else delivered
+
+    def turn_ended(self) -> None:
+        """All connections have written what they had."""
+        self.share = max(SHARE_LEAST, TURN_DELIVERIES // self.served) if self.served else SHARE_LEAST
+        self.served = 0
+
+
+def _only_browse(sessions: Iterable[Session]) -> bool:
+    """Say whether there are consumers, and none of them takes anything; as a rule the first one does."""
+    browses = False
+    for session in sessions:
+        for consumer in session.consumers.values():
+            if not consumer.settings.browse:
+                return False
+            browses = True
+    return browses
 
 
 def note_unread(limit_hits: dict[str, int]) -> None:
@@ -103,6 +154,8 @@ class ClientConnection:
         self._dirty = False
         self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
+        self._delivered = 0  # deliveries that wait to be written
+        self._share = 0  # how many may be, since the first of them
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: dict[SendingSession, None] = {}  # sessions with answers to give at the end of this turn
@@ -200,9 +253,12 @@ class ClientConnection:
         self.mark_dirty()
 
     def output_added(self) -> None:
-        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``."""
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
         self.mark_dirty()
-        if self.engine.output_size >= OUTPUT_BYTES_MAX and self.writable:
+        self._delivered += 1
+        if self._delivered in (1, self._share):
+            self._share = self.broker.shares.after(self._delivered, self.channels.values())
+        if self.writable and (self._delivered >= self._share or self.engine.output_size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
 
     def flush(self) -> None:
@@ -212,6 +268,8 @@ class ClientConnection:
             for session in flushing:
                 session.flush_answers()
         self._dirty = False  # not before: the answers leave with this write
+        self.broker.shares.served += self._delivered > 0
+        self._delivered = 0
         transport = self.transport
         engine = self.engine
         if self.lost or transport is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
         queue.use_copies().attach(consumer)
     elif consumer.required and queue.lanes is None:
         queue.use_lanes(None, None)
+    elif consumer.required and isinstance(queue.lanes, GroupedLanes):
+        queue.lanes.bring_whole()
     queue.consumers.add(consumer)
     if not settings.browse:
         queue.gate.consumer_added(queue, now)
@@ -40,8 +43,7 @@ def _rebalance(queue: Queue) -> None:
     lanes = queue.lanes
     if not settings.group_rebalance or lanes is None or lanes.groups is None:
         return
-    for group in lanes.groups.reset(queue.delivering):
-        lanes.reshelve(group.lanes)
+    lanes.regroup(lanes.groups.reset(queue.delivering))
     queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
 
 
@@ -51,11 +53,12 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     consumer.unseen = None
     lanes = queue.lanes
     if lanes is not None and lanes.groups is not None:
-        for group in lanes.groups.dismiss(consumer):
-            lanes.reshelve(group.lanes)
+        lanes.regroup(lanes.groups.dismiss(consumer))
     forgotten = queue.matchers.dismiss(consumer, now)
     if forgotten:
         _forget(queue, forgotten)
+    if isinstance(lanes, GroupedLanes):
+        lanes.selective = any(other.required and not other.copies for other in queue.consumers)
     _leave_lanes(queue)
     queue.leave_copies()
     queue.update_gate(now)

@@ -87,6 +87,7 @@ class Consumer:
     __slots__ = (
         "auto_acknowledge",
         "cancelled",
+        "ended_for",
         "exclusive",
         "held",
         "priority",
@@ -123,6 +124,7 @@ class Consumer:
         self.settings = settings
         self.selector = message_selector(settings.selector, "selector")
         self.cancelled = False
+        self.ended_for = ""  # why the queue ended it, if not because it has seen all or is gone itself
         self.held = 0  # deliveries of this queue that are neither settled nor back
         self.required = 0  # bits of the matchers that must admit its messages
         self.refused = 0  # the bit of what it refused for itself

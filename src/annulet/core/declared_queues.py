@@ -20,10 +20,11 @@ from annulet.core.equivalence import require_same, require_same_settings
 from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from annulet.core.filters import compile_filter
 from annulet.core.forwarding import Forwarder
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
 from annulet.core.retroactive import is_ring_name
-from annulet.core.revision import require_whole
+from annulet.core.revision import read_in, require_whole
 
 if TYPE_CHECKING:
     from annulet.core.address_settings import AddressPattern, Policy
@@ -299,10 +300,14 @@ class DeclaredQueues(Publishing):
     def check_reader(self, queue: Queue, settings: ConsumerSettings) -> None:
         """Check that a consumer may look at all there is in a queue, if it has to and cannot do so where it is.
 
-        Raises :class:`PreconditionFailed` when that is deeper than memory.
+        Raises :class:`PreconditionFailed` when that is deeper than memory, or when the disk does not give it now.
         """
-        if settings.looks_at_all and queue.order.pages_behind() is None:
-            queue.require_in_memory("a consumer that browses, selects, replays or leaves its own messages out")
+        if not settings.looks_at_all:
+            return
+        if queue.order.pages_behind() is None:
+            read_in(queue, "a consumer that browses, selects, replays or leaves its own messages out")
+        elif isinstance(queue.lanes, GroupedLanes) and not settings.browse:  # its group may have to wait for a match
+            read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
     def consumer_removed(self, queue: Queue, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.

@@ -72,7 +72,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
     served = False  # something was handed over since the first of them began to wait
-    deep = lanes if isinstance(lanes, DeepLanes) else None
+    deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
     expired = lanes.asked = 0  # first messages that were removed, or asked about and not taken
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
@@ -112,7 +112,8 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
 def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
     """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
     ready = set(consumers)
-    return lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers, ready)])
+    first = lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers, ready)])
+    return None if first is None or lanes.overtakes(first, consumers) else first
 
 
 def _has_taker(shelf: Shelf, consumers: list[Consumer], ready: set[Consumer]) -> bool:

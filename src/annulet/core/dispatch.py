@@ -133,6 +133,10 @@ class CompetingDispatch:
         self.elect()
         return consumer in self._live
 
+    def outranks(self, consumer: Consumer) -> bool:
+        """Say whether a consumer comes before others by its priority: they get what it cannot take."""
+        return bool(self._levels) and self._levels[-1][0].priority < consumer.priority
+
     @property
     def live(self) -> list[Consumer]:
         """Those that hold a live place now, without an election; empty when all are served."""

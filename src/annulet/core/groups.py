@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
     from annulet.core.message import Message
+    from annulet.core.parked import Holding, ParkedSequences
     from annulet.core.settings import QueueSettings
 
 NO_GROUP: Final = "qpid.no-group"
@@ -47,7 +48,19 @@ ASSIGNMENTS_MAX: Final = 100_000
 class Group:
     """One group, or one bucket of groups."""
 
-    __slots__ = ("former", "holders", "in_delivery", "lanes", "name", "owner", "parked", "pending", "unmarked")
+    __slots__ = (
+        "former",
+        "holders",
+        "holding",
+        "in_delivery",
+        "lanes",
+        "name",
+        "owner",
+        "parked",
+        "parked_sequences",
+        "pending",
+        "unmarked",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,14 +69,16 @@ class Group:
         self.former: Consumer | None = None  # who left with deliveries; None = who pulled some
         self.in_delivery = 0
         self.holders: dict[Consumer | None, int] = {}  # deliveries by who holds them
-        self.pending = 0
+        self.pending = 0  # in lanes
         self.lanes: list[Lane] = []
+        self.parked_sequences: ParkedSequences | None = None  # pending, but not in lanes: of a queue deeper than memory
+        self.holding: Holding | None = None  # with whose groups it counts there
         self.unmarked = False  # assigned, and no message delivered since: the next one is the first
 
     @property
     def idle(self) -> bool:
         """Say whether nothing of the group is in the queue."""
-        return self.in_delivery == 0 and self.pending == 0
+        return self.in_delivery == 0 and self.pending == 0 and self.parked_sequences is None
 
     def hold(self, consumer: Consumer | None) -> None:
         """Count a delivery."""

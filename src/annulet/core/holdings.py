@@ -20,6 +20,7 @@ from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time
 from annulet.core.fairness import Fairness
 from annulet.core.forwarding import Forwarder
 from annulet.core.gate import Gate
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import GroupTable
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
@@ -389,6 +390,8 @@ class Holdings:
         """Split the order into lanes from now on: not everybody may have everything any more."""
         if groups is None and fairness is None and self.ranker.in_turn:
             lanes: Lanes = DeepLanes(cast("Queue", self))
+        elif groups is not None and not self.ranker.ranks:
+            lanes = GroupedLanes(cast("Queue", self), groups)
         else:
             lanes = Lanes(self.ranker, groups, fairness)
         if self.order.count:
@@ -427,8 +430,7 @@ class Holdings:
             if entry is None:  # the disk does not give it now: it goes unread, or the next start would bring it back
                 self.order.bring_unread()
                 continue
-            self.take_first(entry)
-            self.finish_removal(entry, reason, now, 0)
+            self.remove_pending(entry, reason, now, 0)
             count += 1
         return count
 

@@ -179,6 +179,16 @@ class Lanes(Order):
                 best = head
         return best
 
+    def overtakes(self, entry: QueueEntry, consumers: list[Consumer]) -> bool:
+        """Say whether one of the consumers might be given something else that stands before an entry."""
+        del entry, consumers
+        return False
+
+    def may_page(self) -> bool:
+        """Say whether entries may be on disk only, as far as lanes have a say: where nothing else decides who may have
+        what than selectors and refusals."""
+        return self.plain
+
     def may_ask(self, now: int) -> bool:
         """Say whether dispatch may ask about more entries in this turn; if not, it will go on in another one."""
         del now
@@ -204,7 +214,7 @@ class Lanes(Order):
             return
         group = lane.group
         if group is not None and self.groups is not None and self.groups.taken(group, consumer, entry):
-            self.reshelve(group.lanes)
+            self.regroup([group])
         key = lane.fair
         if key is not None and self.fairness is not None:
             self.fairness.served(key, entry.message.size)
@@ -219,7 +229,7 @@ class Lanes(Order):
         lane.dropped = True  # it is in no table: the entry finds its own when it comes back
         entry.lane = lane
         if group is not None and self.groups is not None and self.groups.taken(group, None, entry):
-            self.reshelve(group.lanes)
+            self.regroup([group])
         if key is not None and self.fairness is not None:
             self._hold(key, self.fairness)
 
@@ -231,7 +241,7 @@ class Lanes(Order):
         group = lane.group
         if group is not None and self.groups is not None:
             if self.groups.released(group, entry):
-                self.reshelve(group.lanes)
+                self.regroup([group])
             self.groups.forget_if_idle(group)
         key = lane.fair
         if key is not None and self.fairness is not None:
@@ -240,6 +250,11 @@ class Lanes(Order):
             if self.fairness.capped(key) != before:
                 self.reshelve(key.lanes)
             self.fairness.forget_if_idle(key)
+
+    def regroup(self, groups: list[Group]) -> None:
+        """Put the lanes of groups where their owners say."""
+        for group in groups:
+            self.reshelve(group.lanes)
 
     def reshelve(self, lanes: list[Lane]) -> None:
         """Put lanes where their group's owner and their key's cap say."""
@@ -295,6 +310,10 @@ class Lanes(Order):
                 group = self.groups.group_for(entry.message)
         if self.fairness is not None:
             key = self.fairness.key_for(entry.message)
+        self._enter(entry, group, key, arrival=arrival)
+
+    def _enter(self, entry: QueueEntry, group: Group | None, key: FairKey | None, *, arrival: bool) -> None:
+        """Put an entry into the lane of its group or key and its answers."""
         lane = self._lane_for(group, key, entry.evaluated, entry.blocked)
         entry.lane = lane
         if arrival:

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core import group_walk
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import BEHIND_ALL
+from annulet.core.grouped_lanes import GroupedLanes
+from annulet.core.hot_properties import terms_of
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.hot_properties import Term
     from annulet.core.matching import MatchClass
     from annulet.core.paged_order import TargetList
     from annulet.core.queue import Queue
@@ -55,6 +59,8 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
 
     Returns whether somebody may have something now.
     """
+    if isinstance(lanes, GroupedLanes):
+        return group_walk.serve(queue, lanes, now)
     stock = lanes.stock
     if stock is None or not stock.count or not _classes_waiting(queue, lanes):
         return False  # asked at each dispatch: cheap where nobody with a selector waits
@@ -79,6 +85,8 @@ def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
 
     Returns whether somebody may have something now, and whether there is more to look at now.
     """
+    if isinstance(lanes, GroupedLanes):
+        return group_walk.scan(queue, lanes, messages)
     if lanes.unasked:  # dispatch goes on, which is enough for one turn
         lanes.unasked = False
         return True, True
@@ -180,20 +188,34 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
     return walks
 
 
+def _demanding(queue: Queue, walks: list[Walk]) -> tuple[list[Walk], list[list[Term]]]:
+    """Return those of some walks at one place that go on alone because they need not read everything, with what they
+    demand. Or all of them, and nothing: what is in memory only is asked about for all of them at once.
+    """
+    names = queue.settings.hot_properties
+    area = walks[0].area
+    if not names or not area.on_disk_from(walks[0].position - area.pages.base):
+        return walks, []
+    terms = [terms_of(walk.match_class.selector, names) for walk in walks]
+    if not any(terms):
+        return walks, []
+    return [walk for walk, demanded in zip(walks, terms, strict=True) if demanded], [some for some in terms if some]
+
+
 def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
     """Look once, for those of these classes that are furthest behind, as far as the next one.
 
     Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
     """
     low = min([walk.position for walk in walks])
-    asking = [walk for walk in walks if walk.position == low]
+    asking, hot = _demanding(queue, [walk for walk in walks if walk.position == low])
     area = asking[0].area
     level = area.pages.level
     bound = min([walk.position for walk in walks if walk.position > low], default=BEHIND_ALL) - area.pages.base
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
-    entries = area.look(low - area.pages.base, needles if all(needles) else [], messages)
+    entries = area.look(low - area.pages.base, needles if all(needles) else [], messages, hot)
     lanes.recount()
     if entries is None:
         return False

@@ -259,3 +259,14 @@ class Message:
     def arrive(self, body: bytes) -> None:
         """Have the body in memory again."""
         self._body = body
+
+
+def logged_message(
+    record: int, header: bytes, body: bytes, origin: Origin, priority: int, accepted_at: int, expires_at: int
+) -> Message:
+    """Return a message as the log gives it back: only durable ones are there, and ``record`` is where."""
+    message = Message(
+        header, body, origin, durable=True, priority=priority, accepted_at=accepted_at, expires_at=expires_at
+    )
+    message.record = record
+    return message

@@ -289,6 +289,18 @@ class FifoOrder(Order):
         self.count -= len(back)
         return back
 
+    def take_returned(self, before: int) -> list[QueueEntry]:
+        """Take out and return the entries that came back and stand before a place, in order."""
+        found: list[QueueEntry] = []
+        while self._returned and self._returned[0].place < before:
+            entry = heappop(self._returned)
+            if entry.state == PENDING:
+                self.count -= 1
+                found.append(entry)
+            else:
+                self._removed -= 1
+        return found
+
     def take_out(self, entries: list[QueueEntry]) -> None:
         """Take out rows that were read: their entries are the queue's from now on."""
         raise NotImplementedError

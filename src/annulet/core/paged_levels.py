@@ -13,8 +13,9 @@ from annulet.core.entry import PENDING
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
-from annulet.core.order import FifoOrder
+from annulet.core.order import FifoOrder, RankedOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import QueueArea, pageable, refusal_for
 from annulet.core.row_expiry import NEVER
 
@@ -229,7 +230,7 @@ class PagedLevels(LevelledOrder):
         return max([level.redelivered_upto() for level in self._occupied()], default=0)
 
 
-def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
+def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
     """Return the order of a queue that may page, made of its own with ``pages`` if need be; else ``None``.
 
     Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
@@ -239,9 +240,10 @@ def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels |
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
     order = queue.order
-    if isinstance(order, (TargetList, PagedLevels)):
+    if isinstance(order, (TargetList, PagedLevels, PagedSorted)):
         return order
-    paged = deep_order(queue, pages, order)
+    paged: TargetList | PagedLevels | PagedSorted | None = None
+    paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
         queue.order = paged
     return paged

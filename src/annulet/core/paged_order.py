@@ -18,6 +18,7 @@ from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.folding import fold_front, worth_folding
+from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.reasons import RemovalReason
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.entry import QueueEntry, Rank
+    from annulet.core.hot_properties import Term
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
@@ -222,21 +224,21 @@ class TargetList(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
+    def look(
+        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+    ) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
 
-        At most so many ``messages``.
-
-        With ``needles`` those may be missing that are on disk and lack something of each of them.
-
-        Those of rows are made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing
-        here has come back, so sequences ascend. ``None`` when the disk does not give them now.
+        At most so many ``messages``. With ``needles`` or ``hot`` those may be missing that are on disk and lack
+        something of each of them; see :meth:`QueueArea.look`. Those of rows are made for the look: what is not taken
+        out with :meth:`take_out` is to be forgotten. Nothing here has come back, so sequences ascend. ``None`` when the
+        disk does not give them now.
         """
         tail, late, pages = self._tail, self._pending_cache, self.pages
         if tail and sequence <= tail[-1].sequence:
             return self._look_at(tail, sequence, messages)
         if pages.items and sequence <= pages.last_sequence():
-            found = pages.look(sequence, needles, messages)
+            found = pages.look(sequence, needles, messages, hot)
             self._note_lost()
             self.looked_upto = pages.looked_upto
             if found is None:
@@ -260,15 +262,11 @@ class TargetList(FifoOrder):
         """Take out some of what :meth:`look` returned last, wherever it stands. They keep their places."""
         self.count -= len(entries)
         pages = self.pages
-        among_rows = []
-        for entry in entries:
-            sequence = entry.sequence
-            if self._tail and sequence <= self._tail[-1].sequence:
-                del self._tail[bisect_left(self._tail, sequence, key=sequence_of)]
-            elif pages.items and sequence <= pages.last_sequence():
-                among_rows.append(entry)
-            else:
-                del self._pending_cache[bisect_left(self._pending_cache, sequence, key=sequence_of)]
+        front_upto = self._tail[-1].sequence if self._tail else 0
+        rows_upto = max(front_upto, pages.last_sequence() if pages.items else 0)
+        take_from(self._tail, [entry for entry in entries if entry.sequence <= front_upto])
+        among_rows = [entry for entry in entries if front_upto < entry.sequence <= rows_upto]
+        take_from(self._pending_cache, [entry for entry in entries if entry.sequence > rows_upto])
         if among_rows:
             pages.take_out(among_rows)
             index_all(self._queue, among_rows)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import LEVEL_SPAN, PENDING
+from annulet.core.key_runs import fits
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.hot_properties import Term
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
 
@@ -188,11 +190,13 @@ class QueueArea:
         """Return the highest sequence an item ever had; there is one."""
         raise NotImplementedError
 
-    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
+    def look(
+        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+    ) -> list[QueueEntry] | None:
         """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
 
         At most so many ``messages``. Left out may be rows whose header lacks something of each of the ``needles``,
-        where its texts are verbatim.
+        where its texts are verbatim; and rows that lack something of each of the conjunctions ``hot`` of terms.
 
         What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
         nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.
@@ -201,6 +205,20 @@ class QueueArea:
 
     def take_out(self, entries: list[QueueEntry]) -> None:
         """Take out some of the items that :meth:`look` returned last; their entries are the queue's from now on."""
+        raise NotImplementedError
+
+    def insert(self, entries: list[QueueEntry]) -> None:
+        """Make rows of entries by ascending sequence, wherever these stand among the items; see :meth:`add`.
+
+        Only of an area for a sorted queue, as is :meth:`take`.
+        """
+        raise NotImplementedError
+
+    def take(self, sequences: list[int], *, insist: bool) -> list[QueueEntry] | None:
+        """Take out those of these sequences that are rows; see :meth:`load`.
+
+        Of more bytes than a load has only the first ones, at least one; the others are rows still.
+        """
         raise NotImplementedError
 
     def has_row(self, sequence: int) -> bool:
@@ -241,16 +259,17 @@ class QueueArea:
 def pageable(queue: Queue) -> bool:
     """Say whether pending messages of a queue may be on disk only: nothing but its order knows of them.
 
-    That is first in, first out, or so on each level of strict priorities.
+    That is first in, first out, or so on each level of strict priorities, or sorted by a key.
 
-    So may one with selectors: what is on disk stands behind its lanes, see :mod:`match_classes`.
+    So may one with selectors, unless it is sorted: what is on disk stands behind its lanes, see :mod:`match_classes`.
     """
     limits = queue.limits
+    ranker = queue.ranker
     return (
         queue.queue_id != 0
         and not queue.deleted
-        and (queue.lanes is None or queue.lanes.plain)
-        and queue.ranker.in_turn
+        and (ranker.in_turn or ranker.sorts)
+        and (queue.lanes is None or (queue.lanes.may_page() and ranker.in_turn))
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
@@ -273,11 +292,12 @@ def refusal_for(rows: int, size: int, room: int) -> str:
 def may_be_row(entry: QueueEntry) -> bool:
     """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
-    Its rank, where it has one, is that of the level in which the row stands; its times stand beside the row. What an
-    address with limits counts it knows by the message, which a row has not.
+    Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept
+    beside it; its times stand beside the row. What an address with limits counts it knows by the message, which a row
+    has not.
     """
     message = entry.message
-    accounts = entry.queue.accounts
+    accounts, lanes = entry.queue.accounts, entry.queue.lanes
     return (
         message.record > 0
         and (accounts is None or not accounts.counted(message))
@@ -289,4 +309,6 @@ def may_be_row(entry: QueueEntry) -> bool:
         and entry.evaluated == 0
         and entry.blocked == 0
         and entry.key is None
+        and (entry.lane is None or lanes is None or lanes.plain)  # of groups only what is behind the lanes
+        and (entry.rank is None or fits(entry.rank))
     )

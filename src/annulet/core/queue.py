@@ -15,8 +15,6 @@ from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
-from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
 
@@ -123,9 +121,9 @@ class Queue(Holdings):
         """
         return restoring.restore(self, message, sequence, redelivered, delivery_count, deliver_at)
 
-    def finish_restore(self, next_sequence: int) -> None:
-        """End recovery: sequences go on after the highest ever used; every restored message counts as added once."""
-        restoring.finish_restore(self, next_sequence)
+    def finish_restore(self, next_sequence: int, torn: int = 0, now: int = 0) -> None:
+        """End recovery: sequences go on after the highest ever used; each message counts once, ``torn`` as arrivals."""
+        restoring.finish_restore(self, next_sequence, torn, now)
 
     def expect_leased(self, sequences: Iterable[int]) -> None:
         """Before recovery: :meth:`restore` puts these into delivery, :meth:`leased_entries` hands them out."""
@@ -155,10 +153,10 @@ class Queue(Holdings):
         attachment.detach(self, consumer, now, serve=serve)
         self.finish(now)
 
-    def end_consumer(self, consumer: Consumer, now: int) -> None:
-        """Cancel a consumer from this side: a browser that has seen everything."""
+    def end_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
+        """Cancel a consumer from this side: a browser that has seen everything, or for its ``ended_for``."""
         if not consumer.cancelled:
-            self.remove_consumer(consumer, now)
+            self.remove_consumer(consumer, now, serve=serve)
             self.effects.consumer_cancelled(consumer)
 
     def wake(self, now: int) -> None:
@@ -299,8 +297,7 @@ class Queue(Holdings):
         """
         many = self.order.count + self.schedule.count > AT_ONCE_MAX
         order = self.order
-        plain = self.lanes is None and (order.paged_count() == 0 or isinstance(order, (TargetList, PagedLevels)))
-        if many and (plain or isinstance(order, DeepLanes)):
+        if many and (self.lanes is None or isinstance(order, DeepLanes)):
             count = emptying.empty(self, reason, now)
         else:
             count = super().remove_all(reason, now)
@@ -422,8 +419,7 @@ class Queue(Holdings):
         if self.lanes is None or self.lanes.groups is None:
             return 0
         groups = self.lanes.groups.reset(self.delivering, name)
-        for group in groups:
-            self.lanes.reshelve(group.lanes)
+        self.lanes.regroup(groups)
         self.wake(now)
         return len(groups)
 
@@ -463,9 +459,9 @@ class Queue(Holdings):
     def browse(self) -> list[QueueEntry]:
         """Return a point-in-time view: pending and in delivery, by sequence. Takes and changes nothing.
 
-        Raises :class:`PreconditionFailed` when the queue is deeper than memory.
+        Raises :class:`PreconditionFailed` when the queue is deeper than memory, or the disk does not give it now.
         """
-        self.require_in_memory("a snapshot")
+        revision.read_in(self, "a snapshot")
         return sorted([*self.order.entries(), *self.delivering], key=sequence_of)
 
     @property

@@ -70,6 +70,7 @@ class Ranker:
     due_first = False  # what falls due stands before the backlog of its rank
     ranks = True  # entries have ranks
     in_turn = False  # what arrives later stands behind all that is there, on its level where there are several
+    sorts = False  # by a key of the message, whenever it arrives
 
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:
         """Set the rank of an entry that becomes pending for the first time; ``due``: it comes from the schedule."""
@@ -168,6 +169,8 @@ class WeightedRanker(Ranker):
 
 class SortedRanker(Ranker):
     """Ascending by a property: missing, then numbers by value, then text by code point; types never mix silently."""
+
+    sorts = True
 
     def __init__(self, key: str) -> None:
         self._key = key

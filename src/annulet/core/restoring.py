@@ -82,8 +82,19 @@ def _schedule(queue: Queue, entry: QueueEntry, at: int, *, fresh: bool) -> None:
     queue.index_expiry(entry)
 
 
-def finish_restore(queue: Queue, next_sequence: int) -> None:
-    """End recovery; see :meth:`annulet.core.queue.Queue.finish_restore`."""
+def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> None:
+    """End recovery; see :meth:`annulet.core.queue.Queue.finish_restore`.
+
+    ``torn`` messages came in windows that a crash tore: they are there, and so is what a ring had replaced with them.
+    Each replaces another one now, as its arrival did; a ring that was lowered and not trimmed keeps the rest.
+    """
+    for _ in range(torn):
+        if not 0 <= queue.settings.ring_size < queue.order.count:
+            break
+        victim = queue.victim()
+        if victim is None:
+            break
+        queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
     queue.next_sequence = max(queue.next_sequence, next_sequence)
     queue.leased = set()
     counters = queue.counters

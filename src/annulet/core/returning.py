@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from annulet.core.bodies import leaves_delivery
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy
+from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_rank
 from annulet.core.expiry import expire_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
+from annulet.core.revision import read_in
 from annulet.core.settings import MOVE_TO_TAIL
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 
@@ -39,7 +41,7 @@ def return_entries(
         if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=counted):
             continue
         if exclude is not None:
-            queue.refuse_for(exclude, entry)
+            _refuse_for(queue, exclude, entry, now)
         if delays:
             delayed.append(entry)
         else:
@@ -55,6 +57,21 @@ def return_entries(
     if delayed and queue.copies is not None:  # a browser does not wait for what is delayed now
         queue.copies.serve(now, consumers_too=False)
     _drop_excess(queue, back, now)
+
+
+def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+    """Let a consumer not get an entry again. It ends where that needs all of a deep queue in memory and cannot have it.
+
+    So what it refused is for others, who wait for no message of the rest, and nothing is lost.
+    """
+    if queue.lanes is None and queue.order.paged_count() and queue.order.pages_behind() is None:
+        try:
+            read_in(queue, "undeliverable-here")
+        except PreconditionFailed as error:
+            consumer.ended_for = str(error)
+            queue.end_consumer(consumer, now, serve=False)
+            return
+    queue.refuse_for(consumer, entry)
 
 
 class Returning(SlicedWork):

@@ -49,6 +49,14 @@ def require_whole(queue: Queue, settings: QueueSettings) -> None:
         what = "a time to live"
     else:
         return
+    read_in(queue, what)
+
+
+def read_in(queue: Queue, what: str) -> None:
+    """Have all of a deep queue in memory, which ``what`` needs, before anything changes.
+
+    Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk does not give it now.
+    """
     queue.require_in_memory(what)
     if not queue.order.bring_all():
         raise PreconditionFailed(

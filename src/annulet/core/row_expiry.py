@@ -22,8 +22,8 @@ NEVER: Final = (1 << 62, 0)
 """A time and sequence behind all others."""
 
 
-ORDERED_MAX: Final = 1 << 16
-"""Rows that one slice puts in the order in which they expire: some 16 ms of the loop where their times are all
+ORDERED_MAX: Final = 1 << 14
+"""Rows that one slice puts in the order in which they expire: some 4 ms of the loop where their times are all
 different. Then comes the next slice, as thousands of pages may have their first row due at about the same time."""
 
 

@@ -41,6 +41,11 @@ class Session:
         self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
         self._turn = 0  # which consumer's queue wake() serves first
 
+    @property
+    def outranks(self) -> bool:
+        """Say whether one of its consumers comes before others of its queue by priority."""
+        return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
+
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Send a message to the client. Must not call back into the core."""
         raise NotImplementedError

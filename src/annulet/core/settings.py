@@ -130,6 +130,8 @@ class QueueSettings:
     """JMS selector; messages that do not match never enter the queue."""
     no_local: bool = False
     """Consumers do not get what their own connection published."""
+    hot_properties: tuple[str, ...] = ()
+    """Properties, at most 8, whose values are noted of what is on disk: selectors that demand one find it at once."""
     purge_on_no_consumers: bool = False
     consumers_before_dispatch: int = 0
     delay_before_dispatch: int = UNLIMITED

@@ -339,9 +339,13 @@ def _condition(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding |
 def _of_lane(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding | None:
     """Return whose turn it is in the entry's group, or how many of its key are out, where that keeps it back."""
     lane = entry.lane
-    if queue.lanes is None or lane is None:
+    if queue.lanes is None:
         return None
-    group = lane.group
+    groups = queue.lanes.groups
+    if lane is not None:
+        group = lane.group
+    else:  # behind the lanes of a deep queue
+        group = None if groups is None else groups.groups.get(groups.name_of(entry.message))
     if group is not None:
         if group.parked:
             held = group.holders.get(group.former, 0)
@@ -352,7 +356,7 @@ def _of_lane(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding | N
             text = f"message {entry.sequence} is of group '{group.name}', which {named(group.owner)} has"
             return Finding(Obstacle.GROUP_OWNED, text, entry.sequence)
     fairness = queue.lanes.fairness
-    if lane.fair is not None and fairness is not None and fairness.capped(lane.fair):
+    if lane is not None and lane.fair is not None and fairness is not None and fairness.capped(lane.fair):
         key = "no key" if lane.fair.key is None else f"key {lane.fair.key[1]!r}"
         text = (
             f"message {entry.sequence} is of {key}, of which {lane.fair.in_delivery} are in delivery and "

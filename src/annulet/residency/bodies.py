@@ -16,7 +16,8 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import pageable
 from annulet.residency.candidates import BodyCandidates
-from annulet.residency.pages import ATTEMPTS_MAX, LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS, SCARCE
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.row_reading import ATTEMPTS_MAX, SCARCE
 from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:

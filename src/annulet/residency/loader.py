@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from annulet.core.entry import QueueEntry
-from annulet.core.message import Message, Origin
+from annulet.core.message import Message, Origin, logged_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +49,11 @@ class StoredMessage(Protocol):
 class MessageReader(Protocol):
     """Reads records. :class:`annulet.store.interface.Log` is one."""
 
-    def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
-        """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> Sequence[StoredMessage | None]:
+        """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``.
+
+        Perhaps an empty list where none of them has all octets of one of the ``needles``, if any are given.
+        """
 
     def holds(self, record: int, queue_id: int) -> bool:
         """Say whether a queue is not done with a record yet."""
@@ -63,6 +66,9 @@ class MessageReader(Protocol):
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
     ) -> list[Message | None]:
         """Return the messages of a queue's rows, made with these origins. ``None`` and ``OSError`` as above."""
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        """Return how many of these come with ``size`` bytes read, at least 1, without reading any."""
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these read ahead."""
@@ -77,6 +83,19 @@ def read_singly(reader: MessageReader, records: Sequence[int]) -> list[StoredMes
         except OSError:  # the caller says what is missing, and why
             found.append(None)
     return found
+
+
+def fitting(reader: MessageReader, rows: Rows, size: int) -> Rows:
+    """Return the first of these rows, as many as come with ``size`` bytes read; one always does."""
+    records = rows.records if rows.plain else [record for record in rows.records if record]
+    left = reader.fitting(records, size) if records else 0
+    if left == len(records):
+        return rows
+    for place, record in enumerate(rows.records):
+        if record and not left:
+            return rows.leading(place)
+        left -= record > 0
+    return rows
 
 
 def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None]) -> tuple[list[QueueEntry], int]:
@@ -123,16 +142,9 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
                 origins[place] = whole
         else:
             whole = origin
-        message = Message(
-            found.header,
-            found.body,
-            whole,
-            durable=True,
-            priority=found.priority,
-            accepted_at=found.accepted_at,
-            expires_at=found.expires_at,
+        message = logged_message(
+            record, found.header, found.body, whole, found.priority, found.accepted_at, found.expires_at
         )
-        message.record = record
         entry = QueueEntry(queue, message, sequence)
         entry.redelivered = redelivered
         entries.append(entry)

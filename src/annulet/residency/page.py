@@ -17,9 +17,12 @@ from annulet.core.message import Origin
 from annulet.core.row_expiry import NEVER
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.rows import Rows
+from annulet.residency.runs import NARROW_MAX, Runs, column_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from annulet.residency.hot_columns import HotColumns
 
 PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
@@ -27,30 +30,21 @@ PAGE_ITEMS_MAX: Final = 4096
 ORIGINS_MAX: Final = 64
 """Origins a page keeps whole. A message beyond them keeps publisher and connection; the log knows the rest."""
 
-_NARROW_MAX: Final = 0xFFFFFFFF
-"""Largest difference that fits a column of 32 bits."""
 
-
-class Page:
+class Page(Runs):
     """Items by ascending sequence, at most ``PAGE_ITEMS_MAX``. ``bytes`` are those of the rows' bodies."""
 
     __slots__ = (
-        "_base_record",
-        "_base_sequence",
         "_kept",
-        "_lengths",
-        "_marks",
         "_next_kept",
         "_origins",
-        "_records",
-        "_run",
         "_run_start",
         "_seen",
-        "_sequences",
         "bytes",
         "due",
         "facts",
         "highest_record",
+        "hot",
         "items",
         "redelivered_upto",
         "rows",
@@ -59,17 +53,11 @@ class Page:
 
     def __init__(self, sequence: int, record: int, column: str) -> None:
         """Make an empty page whose columns, of arrays' type ``column``, hold differences to these numbers."""
-        self._base_sequence = sequence
-        self._base_record = record
+        super().__init__(sequence, record, column)
         self.highest_record = 0
-        self._sequences: array[int] = array(column)  # of a run's first row, as differences
-        self._records: array[int] = array(column)
-        self._lengths: array[int] = array("H")  # 0: one item that was kept
-        self._marks: array[int] = array("H")  # index of the origin, and in the lowest bit whether it came back
         self._kept: list[QueueEntry | None] = []
         self._origins: list[Origin] = []  # from ORIGINS_MAX on they lack exchange and routing key
-        self._run = 0  # where the first item that was not taken stands
-        self._run_start = 0
+        self._run_start = 0  # where in its run the first item that was not taken stands
         self._next_kept = 0
         self._seen = 0  # items there ever were
         self.items = 0
@@ -79,6 +67,7 @@ class Page:
         self.redelivered_upto = 0
         self.facts: RowFacts | None = None  # of rows that may expire
         self.due = NEVER  # no row expires before this time and sequence
+        self.hot: HotColumns | None = None  # what its rows have in the queue's hot properties
 
     @classmethod
     def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:
@@ -109,10 +98,17 @@ class Page:
         """
         if self._seen + len(entries) > PAGE_ITEMS_MAX:
             return False
-        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
-        differences = [record - self._base_record for record in records if record]
-        differences.append(entries[-1].sequence - self._base_sequence)
-        if min(differences) < 0 or (self._records.typecode == "I" and max(differences) > _NARROW_MAX):
+        records: list[int] = []
+        base = self._base_record
+        span = entries[-1].sequence - self._base_sequence
+        for index, entry in enumerate(entries):
+            record = 0 if kept[index] else entry.message.record
+            records.append(record)
+            if record:
+                if record < base:
+                    return False
+                span = max(span, record - base)
+        if self._records.typecode == "I" and span > NARROW_MAX:
             return False
         self._fill(entries, records)
         return True
@@ -127,40 +123,50 @@ class Page:
             for index, origin in enumerate(self._origins)
             if index >= ORIGINS_MAX
         }
-        next_sequence = next_record = last_mark = -1
+        next_sequence = next_record = last_mark = origin_mark = -1
         if self._lengths and self._lengths[-1]:
             next_sequence = self._base_sequence + self._sequences[-1] + self._lengths[-1]
             next_record = self._base_record + self._records[-1] + self._lengths[-1]
             last_mark = self._marks[-1]
+        last_origin: Origin | None = None
+        longer = rows = size = 0  # longer: rows that the last run is to have more
         for entry, record in zip(entries, records, strict=True):
             sequence = entry.sequence
             if not record:
+                longer = self._lengthen(longer)
                 self._append(sequence, 0, 0, 0)
                 self._kept.append(entry)
                 next_sequence = -1
                 continue
             message = entry.message
-            mark = marks.get(message.origin, -1)
-            if mark < 0:
-                mark = marks[message.origin] = self._mark_of(message.origin, partial)
+            if message.origin is not last_origin:
+                last_origin = message.origin
+                origin_mark = marks.get(last_origin, -1)
+                if origin_mark < 0:
+                    origin_mark = marks[last_origin] = self._mark_of(last_origin, partial)
+            mark = origin_mark
             if entry.redelivered:
                 mark |= 1
                 self.redelivered_upto = sequence
-            self.rows += 1
-            self.bytes += message.size
+            rows += 1
+            size += message.size
             if self.facts is not None:
                 self.facts.note(sequence, message.accepted_at, message.size, message.priority, message.expires_at)
             if sequence == next_sequence and record == next_record and mark == last_mark:
-                self._lengths[-1] += 1
+                longer += 1
             else:
+                longer = self._lengthen(longer)
                 self._append(sequence, record - self._base_record, 1, mark)
             next_sequence, next_record, last_mark = sequence + 1, record + 1, mark
+        self._lengthen(longer)
+        self.rows += rows
+        self.bytes += size
 
     def room_for(self, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> int:
         """Return how many of the ascending rows from ``start`` to ``end`` the page takes; 0 when one does not fit."""
         fits = self._records.typecode == "Q" or (
-            sequences[end - 1] - self._base_sequence <= _NARROW_MAX
-            and records[end - 1] - self._base_record <= _NARROW_MAX
+            sequences[end - 1] - self._base_sequence <= NARROW_MAX
+            and records[end - 1] - self._base_record <= NARROW_MAX
         )
         return PAGE_ITEMS_MAX - self._seen if fits and records[start] >= self._base_record else 0
 
@@ -235,12 +241,6 @@ class Page:
         }
         return self._mark_of(origin, partial)
 
-    def _append(self, sequence: int, record: int, length: int, mark: int) -> None:
-        self._sequences.append(sequence - self._base_sequence)
-        self._records.append(record)
-        self._lengths.append(length)
-        self._marks.append(mark)
-
     def _mark_of(self, origin: Origin, partial: dict[tuple[str, int, int], int]) -> int:
         """Keep the origin, whole while there are few; return its index, shifted by one bit."""
         if len(self._origins) < ORIGINS_MAX:
@@ -272,6 +272,19 @@ class Page:
         """Return the first ``limit`` items that were not taken."""
         return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
 
+    def next_records(self, limit: int) -> list[int]:
+        """Return the records of the rows among the first ``limit`` items that were not taken."""
+        found: list[int] = []
+        run, start = self._run, self._run_start
+        while limit > 0 and run < len(self._lengths):
+            length = self._lengths[run]
+            count = min(length - start, limit)
+            record = self._base_record + self._records[run] + start
+            found.extend(range(record, record + count))
+            limit -= max(1, count)
+            run, start = run + 1, 0
+        return found
+
     def has_row(self, sequence: int) -> bool:
         """Say whether there is a row of this sequence that was not taken."""
         if not self.items or not self.first_sequence <= sequence <= self.last_sequence:
@@ -285,7 +298,7 @@ class Page:
         start = max(0, sequence - self._base_sequence - self._sequences[run])
         if start >= max(1, self._lengths[run]):
             run, start = run + 1, 0
-        return self._rows(run, start, self._lengths[:run].count(0), limit)
+        return self._rows(run, start, self._kept_before(run), limit)
 
     @property
     def origins(self) -> list[Origin] | None:
@@ -305,6 +318,7 @@ class Page:
         made._run, made._run_start, made._next_kept = self._run, self._run_start, self._next_kept
         made.facts = None if self.facts is None else self.facts.copy()
         made.due = self.due
+        made.hot = None if self.hot is None else self.hot.copy()
         made._seen, made.items, made.rows, made.bytes = self._seen, self.items, self.rows, self.bytes
         made.highest_record, made.redelivered_upto = self.highest_record, self.redelivered_upto
         return made
@@ -316,7 +330,11 @@ class Page:
         run, start = self._find(sequence)
         if start >= max(1, self._lengths[run]):
             run, start = run + 1, 0
-        return self._rows(run, start, self._lengths[:run].count(0), limit)
+        return self._rows(run, start, self._kept_before(run), limit)
+
+    def _kept_before(self, run: int) -> int:
+        """Return how many entries were kept in the runs before one."""
+        return self._lengths[:run].count(0) if self._kept else 0
 
     def remove(self, sequence: int) -> None:
         """Forget an item that was not taken; :attr:`bytes` is the caller's. O(runs)."""
@@ -341,23 +359,8 @@ class Page:
         else:
             self._split(run, start)
 
-    def _split(self, run: int, start: int) -> None:
-        """Take a row that is not the last out of a run."""
-        rest = self._lengths[run] - start - 1
-        following = start + 1
-        if start:
-            self._sequences.insert(run + 1, self._sequences[run] + following)
-            self._records.insert(run + 1, self._records[run] + following)
-            self._lengths.insert(run + 1, rest)
-            self._marks.insert(run + 1, self._marks[run])
-            self._lengths[run] = start
-        else:
-            self._sequences[run] += 1
-            self._records[run] += 1
-            self._lengths[run] = rest
-
     def _remove_kept(self, run: int) -> None:
-        index = self._lengths[:run].count(0)
+        index = self._kept_before(run)
         if run == self._run:
             self._kept[index] = None
             self._next_kept += 1
@@ -365,15 +368,6 @@ class Page:
         else:
             del self._kept[index]
             self._delete(run)
-
-    def _delete(self, run: int) -> None:
-        del self._sequences[run], self._records[run], self._lengths[run], self._marks[run]
-
-    def _find(self, sequence: int) -> tuple[int, int]:
-        """Return the last run that begins at or before ``sequence``, and how far behind its beginning that is."""
-        difference = sequence - self._base_sequence
-        run = bisect_right(self._sequences, difference, self._run) - 1
-        return run, difference - self._sequences[run]
 
     def _row_from(self, sequence: int) -> tuple[int, int]:
         """Return run and place of the first row left with this sequence or a higher one; its run may be behind all."""
@@ -493,6 +487,6 @@ class Page:
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]
 
 
-def column_for(span: int) -> str:
-    """Return the type of array whose numbers go up to ``span``."""
-    return "Q" if span > _NARROW_MAX else "I"
+def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
+    """Say whether the sender of a message that becomes a row, an entry with a 0 in ``kept``, has limited its life."""
+    return any(entry.message.expires_at and not kept[index] for index, entry in enumerate(entries))

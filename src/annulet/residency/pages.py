@@ -6,18 +6,18 @@ they were written not long ago or were asked for when the rows before them were 
 
 from __future__ import annotations
 
-import errno
-import logging
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import sequence_of
 from annulet.core.paging import QueueArea
 from annulet.core.row_expiry import NEVER
-from annulet.residency.loader import entries_of, plain_entries_of, read_singly, unread_entries_of, with_needles
-from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.hot_columns import HotRows
+from annulet.residency.loader import fitting, unread_entries_of
+from annulet.residency.page import PAGE_ITEMS_MAX, Page, some_expire
 from annulet.residency.row_facts import RowFacts
+from annulet.residency.row_reading import RowReading
 from annulet.residency.row_times import PAGES_AT_ONCE, RowTimes
 from annulet.residency.walk import PageView
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.hot_properties import Term
     from annulet.core.message import Origin
     from annulet.core.paging import RowView
     from annulet.core.queue import Queue
@@ -32,22 +33,14 @@ if TYPE_CHECKING:
     from annulet.residency.loader import MessageReader
     from annulet.residency.rows import Rows
 
-logger = logging.getLogger(__name__)
-
 LOAD_MESSAGES: Final = 256
 """Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
 
 LOAD_BYTES: Final = 1 << 20
-"""Body bytes of one load, by the page's average; one message always fits."""
+"""Bytes of one load; one message always fits."""
 
 PREFETCH_LOADS: Final = 4
 """Loads that the disk is asked for ahead: 4 MiB, 20 ms of a drain at 50,000 messages a second."""
-
-ATTEMPTS_MAX: Final = 40
-"""Times a read that the disk refuses is tried before its rows are given up: 10 s of the broker's ticks."""
-
-SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
-"""Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 
 class StoredQueueArea(QueueArea):
@@ -67,10 +60,11 @@ class StoredQueueArea(QueueArea):
         self._queue = queue
         self._reader = reader
         self._figures = figures
+        self._reading = RowReading(queue, reader, figures)
+        self._hot = HotRows(queue, LOAD_BYTES)
         self._pages: deque[Page] = deque()
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
-        self._attempts = 0
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
 
@@ -81,7 +75,9 @@ class StoredQueueArea(QueueArea):
         if self._pages and entries:
             page = self._pages[-1]
             items, rows, size = page.items, page.rows, page.bytes
-            if (page.facts is not None or not self._expire(entries, kept)) and page.extend(entries, kept):
+            fits = self._hot.fits(page) and (page.facts is not None or not self._expire(entries, kept))
+            if fits and page.extend(entries, kept):
+                self._hot.note(page, entries)
                 self._times.note(page, self._pages)
                 self.items += page.items - items
                 self.rows += page.rows - rows
@@ -95,9 +91,7 @@ class StoredQueueArea(QueueArea):
 
     def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
         """Say whether some that become rows may expire."""
-        if self._queue.ages:
-            return True
-        return any(not keep and entry.message.expires_at for entry, keep in zip(entries, kept, strict=True))
+        return self._queue.ages or some_expire(entries, kept)
 
     def add_before(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries."""
@@ -114,6 +108,7 @@ class StoredQueueArea(QueueArea):
         timed = self._expire(entries, kept)
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             page = Page.of(entries[start : start + PAGE_ITEMS_MAX], kept[start : start + PAGE_ITEMS_MAX], timed=timed)
+            self._hot.note(page, entries[start : start + PAGE_ITEMS_MAX])
             made.append(page)
             self.items += page.items
             self.rows += page.rows
@@ -137,7 +132,7 @@ class StoredQueueArea(QueueArea):
         while start < end:
             behind = min(end, start + PAGE_ITEMS_MAX)
             room = 0
-            if self._pages and (self._pages[-1].facts is not None) is timed:
+            if self._pages and (self._pages[-1].facts is not None) is timed and self._pages[-1].hot is None:
                 room = self._pages[-1].room_for(sequences, records, start, behind)
             if not room:
                 self._pages.append(Page.for_rows(sequences, records, start, behind))
@@ -169,7 +164,7 @@ class StoredQueueArea(QueueArea):
         if self.stalled and not insist:
             return None
         page = self._pages[0]
-        rows = page.peek(_items_to_load(page))
+        rows = fitting(self._reader, page.peek(_items_to_load(page)), LOAD_BYTES)
         records = rows.records if rows.plain else [record for record in rows.records if record]
         found = self._read(rows, records, insist=insist)
         if found is None:
@@ -310,30 +305,37 @@ class StoredQueueArea(QueueArea):
         """Return the sequence of the last item."""
         return self._pages[-1].last_sequence
 
-    def look(self, sequence: int, needles: list[list[bytes]], messages: int) -> list[QueueEntry] | None:
+    def look(
+        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+    ) -> list[QueueEntry] | None:
         """Read rows from ``sequence`` on, as many as a load does or ``messages``, or all that a page has left."""
         self.lost = self.lost_bytes = 0
         if self.stalled:
             return None
         index = bisect_left(self._pages, sequence, key=_last_sequence_of)
-        page = self._pages[index]
-        rows = page.peek_from(sequence, min(messages, _items_to_load(page)))
-        records = [record for record in rows.records if record]
-        upto = rows.sequences[-1] + 1
-        count = len(rows)
-        try:
-            stored = self._reader.read(records)
-        except OSError:
-            read = self._read(rows, records, insist=False)  # counts the attempts, and gives up after many
-            if read is None:
-                return None
-            entries = read[0]
+        if hot:
+            index, rows, upto = self._hot.find(self._pages, index, sequence, messages, hot)
+            needles = []  # to be noted what they have the others are read as well
         else:
-            if needles:
-                rows, stored = with_needles(rows, stored, needles)
-            entries = entries_of(self._queue, rows, stored)[0]
+            rows = self._pages[index].peek_from(sequence, min(messages, _items_to_load(self._pages[index])))
+            upto = rows.sequences[-1] + 1
+        most = len(rows)
+        rows = fitting(self._reader, rows, LOAD_BYTES)
+        if len(rows) < most:
+            upto = rows.sequences[-1] + 1
+        page = self._pages[index]
+        count = len(rows)
+        records = [record for record in rows.records if record]
+        found = self._reading.look(rows, records, needles)
+        if found is None:
+            self.stalled = True
+            return None
+        rows, entries = found
         self.looked_upto = upto
-        self._prefetch_look(page, count)
+        if not hot or not self._hot.knows(page):
+            self._prefetch_look(page, count)
+        if hot:
+            self._hot.learn(page, entries)
         figures = self._figures
         figures.scans += 1
         figures.scanned += len(records)
@@ -442,46 +444,22 @@ class StoredQueueArea(QueueArea):
         self._times.clear()
         self.items = self.rows = self.bytes = 0
         self.stalled = False
-        self._attempts = 0
+        self._reading.attempts = 0
 
     def retry(self) -> None:
         """Let the next load try the disk again."""
         self.stalled = False
 
     def _read(self, rows: Rows, records: list[int], *, insist: bool) -> tuple[list[QueueEntry], int] | None:
-        """Read; ``None`` when the disk refuses, which is final only after many attempts."""
-        queue = self._queue
-        try:
-            if rows.plain:
-                origins = cast("list[Origin]", rows.origins)  # whole, so there is one for each
-                messages = self._reader.messages(queue.queue_id, records, rows.sequences, origins)
-                found = plain_entries_of(queue, rows, messages)
-            else:
-                found = entries_of(queue, rows, self._reader.read(records))
-        except OSError as error:
-            self._figures.postponed += 1
-            self._attempts += 1
-            if not insist and (self._attempts < ATTEMPTS_MAX or error.errno in SCARCE):
-                self.stalled = True
-                return None
-            stored = read_singly(self._reader, records)
-            logger.error(  # noqa: TRY400 - the text says it all
-                "queue %s: %d messages from %d on cannot be read and wait in the log for the next start: %s",
-                queue.name,
-                stored.count(None),
-                self.first_sequence(),
-                error,
-            )
-            found = entries_of(queue, rows, stored)
-        self._attempts = 0
-        self.stalled = False
+        """Read; ``None`` when the disk refuses, which is noted."""
+        found = self._reading.read(rows, records, insist=insist)
+        self.stalled = found is None
         return found
 
     def _prefetch(self) -> None:
         self._asked_for = PREFETCH_LOADS
         page = self._pages[0]
-        rows = page.peek(_items_to_load(page) * PREFETCH_LOADS)
-        records = [record for record in rows.records if record]
+        records = page.next_records(_items_to_load(page) * PREFETCH_LOADS)
         if records:
             self._reader.prefetch(records)
 

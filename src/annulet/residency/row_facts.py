@@ -8,7 +8,7 @@ all rows of a page: mostly senders give one life.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import repeat
 from operator import le
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,10 @@ NO_LIFE: Final = -1 << 62
 
 _BEHIND: Final = 1 << 62
 """A sequence above all others."""
+
+CHANGES_A_ROW: Final = 2
+CHANGES_MINIMUM: Final = 64
+"""More changes than two for each row and some belong to rows that left: those are forgotten."""
 
 
 class Column:
@@ -46,6 +50,24 @@ class Column:
             values *= self._length
             values.append(number)
         self._length += 1
+
+    def insert(self, place: int, number: int) -> None:
+        """Add one before the one at ``place``; there are some."""
+        values = self._values
+        if len(values) == 1:
+            if values[0] == number:
+                self._length += 1
+                return
+            values *= self._length
+        values.insert(place, number)
+        self._length += 1
+
+    def chosen(self, places: list[int]) -> Column:
+        """Return one with those at some places, ascending."""
+        made = Column(self._values.typecode)
+        for place in places:
+            made.append(self.of(place))
+        return made
 
     def of(self, place: int) -> int:
         """Return the one at a place; -1 is the last."""
@@ -134,8 +156,10 @@ class RowFacts:
         self._settings: QueueSettings | None = None  # those the order is for; None: not known
 
     def note(self, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
-        """Take in the next row."""
+        """Take in the next row. What is known from there on is of rows that have left."""
         self._settings = None
+        if self._sequences and self._sequences[-1] >= sequence:
+            self._choose(list(range(bisect_left(self._sequences, sequence))))
         life = expires_at - accepted_at if expires_at else NO_LIFE
         if (
             self._sequences
@@ -155,6 +179,52 @@ class RowFacts:
         self._all.note(accepted_at, expires_at)
         self._new.note(accepted_at, expires_at)
 
+    def insert(self, page: Page, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
+        """Take in a row anywhere among those of ``page``, which has it by now; there are some."""
+        self._settings = None
+        self._all.note(accepted_at, expires_at)
+        self._new.note(accepted_at, expires_at)
+        life = expires_at - accepted_at if expires_at else NO_LIFE
+        facts = (accepted_at, life, size, priority)
+        place = bisect_right(self._sequences, sequence) - 1
+        if place >= 0 and self._facts(place) == facts:
+            return
+        following = page.next_row(sequence + 1)
+        holds_behind = place >= 0 and 0 < following < self._behind(place)
+        if not holds_behind and place + 1 < len(self._sequences) and self._facts(place + 1) == facts:
+            self._sequences[place + 1] = sequence
+            return
+        self._insert(place + 1, sequence, facts)
+        if holds_behind:
+            self._insert(place + 2, following, self._facts(place))
+        if len(self._sequences) > CHANGES_A_ROW * page.items + CHANGES_MINIMUM:
+            self.keep(page)
+
+    def _facts(self, place: int) -> tuple[int, int, int, int]:
+        return self._accepted[place], self._lives.of(place), self._sizes.of(place), self._priorities.of(place)
+
+    def _insert(self, place: int, sequence: int, facts: tuple[int, int, int, int]) -> None:
+        accepted_at, life, size, priority = facts
+        self._sequences.insert(place, sequence)
+        self._accepted.insert(place, accepted_at)
+        self._lives.insert(place, life)
+        self._sizes.insert(place, size)
+        self._priorities.insert(place, priority)
+
+    def keep(self, page: Page) -> None:
+        """Forget what is not of the rows ``page`` has left."""
+        self._settings = None
+        there = [page.next_row(sequence) for sequence in self._sequences]
+        places = [place for place, row in enumerate(there) if 0 < row < self._behind(place)]
+        self._choose(places)
+        self._sequences = array("Q", [there[place] for place in places])
+
+    def _choose(self, places: list[int]) -> None:
+        self._lives, self._sizes = self._lives.chosen(places), self._sizes.chosen(places)
+        self._priorities = self._priorities.chosen(places)
+        self._accepted = array("Q", [self._accepted[place] for place in places])
+        self._sequences = array("Q", [self._sequences[place] for place in places])
+
     def of(self, sequence: int) -> tuple[int, int, int, int]:
         """Return of a row when it was accepted, its size, its priority, and when its sender has it end, 0 for never."""
         place = max(0, bisect_right(self._sequences, sequence) - 1)
@@ -169,6 +239,10 @@ class RowFacts:
         at = self._new.bound(settings)
         self._new = Earliest()
         return at
+
+    def note_all(self) -> None:
+        """Have all rows count as taken in since :meth:`bound_of_new` was asked last."""
+        self._new = self._all.copy()
 
     def first(self, page: Page, settings: QueueSettings) -> tuple[int, int]:
         """Return when the first of the rows that ``page`` has left expires, and its sequence; or ``NEVER``."""

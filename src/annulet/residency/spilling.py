@@ -105,7 +105,7 @@ class Spilling:
         self.refusing = False  # the store is full, or the disk refused: nothing is asked of it until the next retry
         self.works = 0  # under way
         self._submit = submit
-        self._failing = False  # of the two it is the disk: nor are files moved or removed until the next retry
+        self._failing = False  # the disk refused: nor are files moved or removed until the next retry
         self._warned = False
         self._upkeep = False  # one piece is under way
         self._closed = False
@@ -184,8 +184,8 @@ class Spilling:
     def _done(self, work: SpillWork) -> None:
         self.works -= 1
         work.finish()
-        if work.error is not None:
-            self.refusing = self._failing = True  # until the next retry
+        if work.error is not None:  # says nothing about writes: the disk may refuse reads only
+            self._failing = True
         elif not self._failing:
             self.refusing = False  # there may be room now
         following = work.following()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.selector.comparisons import TextComparison
+from annulet.selector.comparisons import Comparison, In, TextComparison
 from annulet.selector.explanation import Explanation, explain
-from annulet.selector.expressions import And, Expression, Identifier, Lookup
+from annulet.selector.expressions import And, Expression, Identifier, Literal, Lookup
 from annulet.selector.lexer import CONVERTING
 from annulet.selector.parser import parse
 
@@ -34,9 +34,26 @@ class Selector:
 
         What stands in ``AND`` at the top: necessary, not sufficient.
         """
-        condition = self._condition
-        parts = condition.parts if isinstance(condition, And) else (condition,)
+        parts = _required(self._condition)
         return [(part.name, part.literal) for part in parts if isinstance(part, TextComparison) and part.equality]
+
+    @property
+    def required_values(self) -> list[tuple[str, list[str | int | float]]]:
+        """Names and the values of which they must be equal to one for the condition to be true; often none.
+
+        As :attr:`required_texts`, with numbers, truth values and lists of ``IN``. Equal values have equal hashes,
+        whatever their types (1 and 1.0).
+        """
+        found: list[tuple[str, list[str | int | float]]] = []
+        for part in _required(self._condition):
+            if isinstance(part, In):
+                if isinstance(part.value, Identifier) and not part.converting and not part.opposite:
+                    found.append((part.value.name, [literal.value for literal in part.literals]))
+            elif isinstance(part, Comparison) and part.operator == "=" and not part.converting:
+                name, literal = part.left, part.right  # a literal always stands on the right, see comparison()
+                if isinstance(name, Identifier) and isinstance(literal, Literal):
+                    found.append((name.name, [literal.value]))
+        return found
 
     def matches(self, lookup: Lookup) -> bool:
         """Say whether the condition is true for the values ``lookup`` gives; *unknown* does not match.
@@ -56,6 +73,11 @@ class Selector:
 
     def __repr__(self) -> str:
         return f"<Selector {self.canonical}>"
+
+
+def _required(condition: Expression) -> tuple[Expression, ...]:
+    """Return what has to be true for the condition to be."""
+    return condition.parts if isinstance(condition, And) else (condition,)
 
 
 def identifiers_of(expression: Expression) -> frozenset[str]:

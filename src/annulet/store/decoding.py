@@ -5,14 +5,13 @@ Only what nearly all records are is decoded here: of one queue, whole, and what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from annulet.core.message import Message, Origin
+from annulet.core.message import Message, Origin, logged_message
 from annulet.store.records import HEADER, MAGIC, MESSAGE_FIXED, ORDINAL_MASK, PREFIX, TARGET, TYPE_MESSAGE
 
 PREFIX_BYTES: Final = PREFIX.size
@@ -23,14 +22,34 @@ _LOW: Final = 0xFFFFFFFF
 _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority left out, type
 
 
+def grow_by_one(numbers: list[int]) -> bool:
+    """Say whether each of these numbers is the one before plus 1."""
+    expected = numbers[0]
+    for number in numbers:
+        if number != expected:
+            return False
+        expected += 1
+    return True
+
+
+def stand_in_order(places: list[int]) -> bool:
+    """Say whether there are only places other than 0, none before the one before it."""
+    last = 1
+    for place in places:
+        if place < last:
+            return False
+        last = place
+    return True
+
+
 def decode_run(
     data: bytes,
-    places: Sequence[int],
+    places: list[int],
     seed: int,
     queue_id: int,
-    records: Sequence[int],
-    sequences: Sequence[int],
-    origins: Sequence[Origin],
+    records: list[int],
+    sequences: list[int],
+    origins: list[Origin],
     found: list[Message | None],
 ) -> list[int]:
     """Append the messages of records at ``places``, at the first of which ``data`` begins; ``None`` for any other.
@@ -41,8 +60,10 @@ def decode_run(
     size: i64 = len(data)
     first: i64 = places[0]
     others: list[int] = []
-    for place, record, sequence, origin in zip(places, records, sequences, origins, strict=True):
-        at: i64 = place
+    checksum = crc32  # a name of the module is looked up each time
+    for index in range(len(places)):
+        record = records[index]
+        at: i64 = places[index]
         start: i64 = at - first
         fixed: i64 = start + FIXED_BYTES
         if fixed <= size:
@@ -58,26 +79,18 @@ def decode_run(
                 and length >> 32 & _LOW == record & ORDINAL_MASK
                 and kind & 0xFFFF00FF == _SINGLE_MESSAGE
                 and read_i64_le(data, start + 60) == queue_id
-                and read_i64_le(data, start + 68) == sequence
+                and read_i64_le(data, start + 68) == sequences[index]
                 and body <= end <= size
+                and checksum(data[start + PREFIX_BYTES : end], seed) == magic >> 32 & _LOW
             ):
-                payload = data[body:end]
-                if crc32(payload, crc32(data[start + PREFIX_BYTES : body], seed)) == magic >> 32 & _LOW:
-                    priority: i64 = kind >> 8 & 0xFF
-                    accepted_at: i64 = read_i64_le(data, start + 36)
-                    expires_at: i64 = read_i64_le(data, start + 44)
-                    message = Message(
-                        data[header:body],
-                        payload,
-                        origin,
-                        durable=True,
-                        priority=priority,
-                        accepted_at=accepted_at,
-                        expires_at=expires_at,
-                    )
-                    message.record = record
-                    found.append(message)
-                    continue
+                priority: i64 = kind >> 8 & 0xFF
+                accepted_at: i64 = read_i64_le(data, start + 36)
+                expires_at: i64 = read_i64_le(data, start + 44)
+                origin = origins[index]
+                found.append(
+                    logged_message(record, data[header:body], data[body:end], origin, priority, accepted_at, expires_at)
+                )
+                continue
         others.append(len(found))
         found.append(None)
     return others

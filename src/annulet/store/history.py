@@ -21,6 +21,7 @@ import msgspec
 from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
 from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.core.reasons import RemovalReason
+from annulet.store.count_notes import counts_after, counts_in
 from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
 from annulet.store.files import create_private
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 
     from annulet.store.history_batch import AddressKey, DuplicateNotes, HistoryBatch, LossNotes
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Written into the file; a file of a newer version is refused."""
+
+DELIVERY_COUNTS: Final = """
+CREATE TABLE delivery_counts (
+    queue_id INTEGER NOT NULL, block INTEGER NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (queue_id, block));
+"""
+"""Since version 2; ``counts`` as :mod:`annulet.store.count_notes` has them."""
 
 SCHEMA: Final = """
 CREATE TABLE losses (
@@ -51,7 +58,7 @@ CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NUL
 CREATE TABLE covered (name TEXT PRIMARY KEY, next_record INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-QUEUE_TABLES: Final = ("entry_states", "paused_queues", "queue_counters")
+QUEUE_TABLES: Final = ("entry_states", "delivery_counts", "paused_queues", "queue_counters")
 """The tables in which a queue's id stands."""
 
 WRITE_ERRORS: Final = (sqlite3.Error, OSError, ValueError, OverflowError)
@@ -98,8 +105,9 @@ class History:
                 f"history {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
                 "start the newer version again"
             )
-        if version == 0:
-            self._connection.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+        if version < SCHEMA_VERSION:
+            script = SCHEMA + DELIVERY_COUNTS if version == 0 else DELIVERY_COUNTS
+            self._connection.executescript(f"BEGIN;{script}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -147,6 +155,10 @@ class History:
         rows = self._connection.execute("SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states")
         for queue_id, sequence, delivery_count, deliver_at in rows:
             states.setdefault(queue_id, {})[sequence] = EntryState(delivery_count, deliver_at)
+        for queue_id, block, counts in self._connection.execute("SELECT queue_id, block, counts FROM delivery_counts"):
+            known = states.setdefault(queue_id, {})
+            for sequence, delivery_count in counts_in(counts, block).items():
+                known[sequence] = EntryState(delivery_count, 0)  # said after what there may be of an earlier time
         return states
 
     def paused_queues(self) -> set[int]:
@@ -247,6 +259,7 @@ class History:
         gone = [key for key, state in batch.entries.items() if state is None]
         connection.executemany("INSERT OR REPLACE INTO entry_states VALUES (?, ?, ?, ?)", kept)
         connection.executemany("DELETE FROM entry_states WHERE queue_id = ? AND sequence = ?", gone)
+        self._write_counts(batch)
         paused = [(queue_id,) for queue_id, paused in batch.paused.items() if paused]
         resumed = [(queue_id,) for queue_id, paused in batch.paused.items() if not paused]
         connection.executemany("INSERT OR REPLACE INTO paused_queues VALUES (?)", paused)
@@ -256,6 +269,21 @@ class History:
         for table in QUEUE_TABLES if batch.gone_queues else ():
             statement = f"DELETE FROM {table} WHERE queue_id = ?"  # noqa: S608 - our names
             connection.executemany(statement, [(queue_id,) for queue_id in batch.gone_queues])
+
+    def _write_counts(self, batch: HistoryBatch) -> None:
+        """Lay the notes over the blocks that are there; a block without a count has no row."""
+        connection = self._connection
+        for queue_id, blocks in batch.counts.blocks.items():
+            for number, notes in blocks.items():
+                place = (queue_id, number)
+                found = connection.execute(
+                    "SELECT counts FROM delivery_counts WHERE queue_id = ? AND block = ?", place
+                ).fetchone()
+                counts = counts_after(found[0] if found else b"", notes)
+                if counts:
+                    connection.execute("INSERT OR REPLACE INTO delivery_counts VALUES (?, ?, ?)", (*place, counts))
+                elif found:
+                    connection.execute("DELETE FROM delivery_counts WHERE queue_id = ? AND block = ?", place)
 
 
 def _rows_of_losses(records: Iterable[LossRecord]) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
+from annulet.store.count_notes import CountNotes
 
 if TYPE_CHECKING:
     from annulet.core.audit import AuditEntry
@@ -59,12 +60,23 @@ class DuplicateNotes:
 class HistoryBatch:
     """Changes in the order they were noted, the last word on each thing winning. Bounded as the memory they mirror."""
 
-    __slots__ = ("audit", "counters", "duplicates", "entries", "gone_queues", "losses", "next_record", "paused")
+    __slots__ = (
+        "audit",
+        "counters",
+        "counts",
+        "duplicates",
+        "entries",
+        "gone_queues",
+        "losses",
+        "next_record",
+        "paused",
+    )
 
     def __init__(self) -> None:
         self.losses: dict[str, LossNotes] = {}  # by virtual host
         self.duplicates: dict[AddressKey, DuplicateNotes] = {}
         self.entries: dict[EntryKey, EntryState | None] = {}  # None: settled
+        self.counts = CountNotes()  # of entries of which nothing else is remembered, as nearly always
         self.gone_queues: set[int] = set()
         self.paused: dict[int, bool] = {}
         self.audit: deque[AuditEntry] = deque(maxlen=AUDIT_ENTRIES_MAX)
@@ -77,6 +89,7 @@ class HistoryBatch:
             self.losses
             or self.duplicates
             or self.entries
+            or self.counts
             or self.gone_queues
             or self.paused
             or self.audit
@@ -112,6 +125,7 @@ class HistoryBatch:
     def forget_queue(self, queue_id: int) -> None:
         """Note that a queue is gone, with everything noted of it."""
         self.gone_queues.add(queue_id)
+        self.counts.blocks.pop(queue_id, None)
         self.paused.pop(queue_id, None)
         self.counters.pop(queue_id, None)
 
@@ -131,6 +145,7 @@ class HistoryBatch:
                 noted.add(duplicate_id, duplicates.cache_size)
             noted.count += skipped
         self.entries.update(later.entries)
+        self.counts.absorb(later.counts)
         self.paused.update(later.paused)
         self.counters.update(later.counters)
         self.audit.extend(later.audit)

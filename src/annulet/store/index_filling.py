@@ -15,16 +15,19 @@ from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from annulet.core.message import DEFAULT_PRIORITY
+from annulet.store.columns import Column, narrowed, short_numbers
 from annulet.store.files import File
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import (
     HEADER,
     MAGIC,
     MESSAGE_FIXED,
+    RECORD_BYTES_MAX,
     TARGET,
     TYPE_MESSAGE,
     decode_origin,
     decode_targets,
+    unpack_numbers,
 )
 from annulet.store.scanning import read_record
 from annulet.store.segment import SHARED
@@ -98,11 +101,11 @@ class Filling:
         self._piece_bytes = piece_bytes
         self._piece = b""
         self._base = 0  # of the piece, in the file
-        self._sequences = [0] * ordinals
-        self._sizes = [0] * ordinals
+        self._sequences = Column()
+        self._sizes = Column()
+        self._times = Column()
+        self._ends = Column()
         self._priorities = [0] * ordinals
-        self._times = [0] * ordinals
-        self._ends = [0] * ordinals
         self._numbers = [UNREAD] * ordinals
         self._head = b""  # origin and header of the record before
         self._head_origin = -1  # bytes of it that are the origin
@@ -112,17 +115,28 @@ class Filling:
     def run(self) -> None:
         """Fill all columns. Raises ``OSError`` when the file cannot be read."""
         index = self._index
+        numbers = self._numbers
+        queues = index.queues.tolist()
         for ordinal, offset in enumerate(index.offsets.tolist()):
-            if offset and not self._note(ordinal, offset) and index.queues[ordinal] == SHARED:
+            queue = queues[ordinal]
+            if offset and not self._note(ordinal, offset, queue) and queue == SHARED:
                 index.offsets[ordinal] = 0  # nothing else names its queues
-        index.sequences = array("Q", self._sequences)
-        index.sizes = array("I", self._sizes)
+            if numbers[ordinal] == UNREAD:
+                self._enter(0, 0, 0, 0)
+        index.sequences = unpack_numbers(self._sequences.content())
+        index.sizes = short_numbers(narrowed(self._sizes.content(), 0))
+        index.accepted_at = unpack_numbers(self._times.content())
+        index.expires_at = unpack_numbers(self._ends.content())
         index.priorities = array("H", self._priorities)
-        index.accepted_at = array("Q", self._times)
-        index.expires_at = array("Q", self._ends)
-        index.origin_numbers = array("H", self._numbers)
+        index.origin_numbers = array("H", numbers)
 
-    def _note(self, ordinal: int, offset: int) -> bool:
+    def _enter(self, sequence: i64, size: i64, accepted_at: i64, expires_at: i64) -> None:
+        self._sequences.append(sequence)
+        self._sizes.append(size)
+        self._times.append(accepted_at)
+        self._ends.append(expires_at)
+
+    def _note(self, ordinal: int, offset: int, queue: int) -> bool:
         """Note what the record at ``offset`` says; False when it is damaged: it is left to whoever reads it."""
         if not self._base <= offset <= self._base + len(self._piece) - HEAD_BYTES:
             self._piece = self._file.read(offset, self._piece_bytes)
@@ -145,7 +159,6 @@ class Filling:
         origin: i64 = read_i64_le(piece, at + 52) & _LOW
         header: i64 = read_i64_le(piece, at + 52) >> 32 & _LOW
         index = self._index
-        queue = index.queues[ordinal]
         if queue == SHARED:
             if not self._note_shared(ordinal, self._file.read(offset, HEADER.size + length)):
                 return False
@@ -153,7 +166,9 @@ class Filling:
             return True
         sequence: i64 = read_i64_le(piece, at + 68)
         size: i64 = length - MESSAGE_FIXED.size - TARGET.size * targets - origin - header
-        if size < 0 or accepted_at < 0 or sequence < 0 or (expires_at and expires_at < accepted_at):
+        if not 0 <= size <= RECORD_BYTES_MAX or accepted_at < 0 or sequence < 0:
+            return True
+        if expires_at != 0 and expires_at < accepted_at:
             return True
         head = self._bytes_of(offset + BEFORE_TARGETS + TARGET.size * targets, origin + header, offset)
         if head != self._head or origin != self._head_origin:
@@ -161,10 +176,7 @@ class Filling:
             self._number, self._given = self._origins.of(head, origin)
         if self._number != UNREAD:
             self._numbers[ordinal] = self._number
-            self._sequences[ordinal] = sequence
-            self._sizes[ordinal] = size
-            self._times[ordinal] = accepted_at
-            self._ends[ordinal] = expires_at
+            self._enter(sequence, size, accepted_at, expires_at)
             self._priorities[ordinal] = priority if self._given or priority != DEFAULT_PRIORITY else NO_PRIORITY
         return True
 

@@ -109,6 +109,8 @@ class RecoveryReport:
     lost_records: int = 0  # records that must have been live and cannot be read
     uncertain_transactions: int = 0  # kept although their commit was not found: no checkpoint could be read
     checkpoint_fallback: bool = False  # the newest checkpoint was damaged
+    torn_messages: dict[int, int] = field(default_factory=dict)
+    """Messages of torn batches behind the checkpoint, by queue id. They stay, and what made room for them came back."""
     damages: list[Damage] = field(default_factory=list)
 
 
@@ -214,8 +216,10 @@ class Log(ABC):
         """
         return 0
 
-    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         """Return the messages of these records below ``written_below``, in their order; ``None`` for damaged ones.
+
+        Perhaps an empty list where none of them has all octets of one of the ``needles``, if any are given.
 
         ``targets`` are all that the record was written for. A damaged record counts in ``report.lost_records``.
         Raises ``OSError`` when a file cannot be read now; nothing is counted then.
@@ -236,6 +240,15 @@ class Log(ABC):
         raise NotImplementedError(
             f"{type(self).__name__} keeps its messages nowhere; {len(records)} of queue {queue_id} with "
             f"{len(sequences)} sequences and {len(origins)} origins were asked for"
+        )
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        """Return how many of these come with ``size`` bytes read, at least 1, without reading any.
+
+        Records ascend as a rule; where they do not, some more may be read.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} keeps its messages nowhere; {len(records), size} was asked for"
         )
 
     def prefetch(self, records: Sequence[int]) -> None:

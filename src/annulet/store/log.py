@@ -147,8 +147,7 @@ class MessageLog(Log):
 
     def recovered(self) -> Iterator[RecoveredMessage]:
         """Read segment by segment: each is in memory once, while its messages are yielded."""
-        for number in sorted(self._segments):
-            segment = self._segments[number]
+        for _, segment in sorted(self._segments.items()):
             if segment.live_count:
                 yield from self._reader.live(segment, redelivered=not self.clean)
 
@@ -164,15 +163,12 @@ class MessageLog(Log):
     @property
     def written_below(self) -> int:
         """Return the bound of the last complete batch, or the first record of an open transaction below it."""
-        bound = self._written_below
-        for opened in self._transactions.values():
-            if opened.records and opened.records[0] < bound:
-                bound = opened.records[0]
-        return bound
+        firsts = [opened.records[0] for opened in self._transactions.values() if opened.records]
+        return min([self._written_below, *firsts])
 
-    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         """See the reader."""
-        return self._reader.read(records)
+        return self._reader.read(records, needles)
 
     def holds(self, record: int, queue_id: int) -> bool:
         """See the reader."""
@@ -183,6 +179,10 @@ class MessageLog(Log):
     ) -> list[Message | None]:
         """See the reader."""
         return self._reader.messages(queue_id, records, sequences, origins)
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        """See the reader."""
+        return self._reader.fitting(records, size)
 
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""

@@ -36,6 +36,10 @@ CHECKPOINT_BYTES: Final = 64 << 20
 COMPACT_BELOW: Final = 4
 """A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of what it frees."""
 
+EMPTYING_ROUNDS: Final = 20
+"""A segment that would be empty after so many more rounds of upkeep, 5 s of the broker's, at the pace of the last ones
+is not compacted: its consumers are in it, and what is copied would be gone before it is of use."""
+
 INDEXES_AT_CLOSE: Final = 32
 """Segments whose index a clean stop still writes, at some 30 ms each. There are more only right after an upgrade."""
 
@@ -95,6 +99,8 @@ class Maintenance:
         self._settled = recovery.batch.number  # settlements noted before this batch was sealed are durable
         self._quiet = False  # no settlement is on its way to the disk
         self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
+        self._rounds = 0  # of upkeep that came to an end
+        self._sparse: dict[int, tuple[int, int]] = {}  # segment worth compacting -> round that saw it, live then
         self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
         self._asks_for = asks_for
@@ -165,6 +171,7 @@ class Maintenance:
             or self._compact_task()
             or self._index_task()
         )
+        self._rounds += self._task is None
         return self._task
 
     def _quarantine_task(self) -> QuarantineTask | None:
@@ -317,13 +324,22 @@ class Maintenance:
         return None
 
     def _choose(self) -> tuple[Segment, list[int], int] | None:
+        """Find a segment worth compacting that will still be so later: see :data:`EMPTYING_ROUNDS`."""
         opened = [state.records[0] >> ORDINAL_BITS for state in self._transactions.values() if state.records]
         below = min([self._covered, *opened])  # an open transaction's records must keep its id
+        sparse: dict[int, tuple[int, int]] = {}
         for number, segment in self._space.segments.items():
             if number >= below or segment.file is not None or not self._pictured(number):
                 continue
-            if self._worth_compacting(segment):
+            if not self._worth_compacting(segment):
+                continue
+            since, live = self._sparse.get(number, (self._rounds, segment.live_count))
+            rounds = self._rounds - since
+            empty_soon = (live - segment.live_count) * EMPTYING_ROUNDS >= segment.live_count * max(1, rounds)
+            if (rounds or self._quiet) and not empty_soon:
                 return segment, list(segment.live_ordinals()), self._sealer.batch
+            sparse[number] = (self._rounds, segment.live_count) if rounds else (since, live)
+        self._sparse = sparse
         return None
 
     def _worth_compacting(self, segment: Segment) -> bool:

@@ -7,13 +7,14 @@ same read are served.
 from __future__ import annotations
 
 import logging
+import math
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
-from annulet.core.message import Message, Origin
-from annulet.store.decoding import decode_run
+from annulet.core.message import Message, Origin, logged_message
+from annulet.store.decoding import decode_run, grow_by_one, stand_in_order
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
@@ -69,15 +70,28 @@ class RecordReader:
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
 
-    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
+
+        With ``needles`` nothing at all where none of them has all octets of one of these lists, as far as that is told
+        from a search of all their bytes at once: it takes a fraction of the time that making messages of them does.
 
         Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
         """
         found: list[LoggedMessage | None] = []
+        if needles and self._none_has(records, needles):
+            return found
         for segment, start, offsets in self._spans(records):
             self._read_span(segment, records[start : start + len(offsets)], offsets, found)
         return found
+
+    def _none_has(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        """Say that none of some neighbours has all octets of one of these lists; of others nothing is known."""
+        together = self._together(records)
+        if together is None:
+            return False
+        data = self._bytes_of(together[0], together[2])
+        return not any(all(needle in data for needle in demanded) for demanded in needles)
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
@@ -137,6 +151,33 @@ class RecordReader:
             for ordinal, message in zip(ordinals, found, strict=True)
             if message is not None
         ]
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        """Return how many of the first records are at most ``size`` bytes long together; at least 1.
+
+        What stands between two messages counts as the first one's; what is nowhere counts nothing.
+        """
+        if len(records) < 2 or self._span_of(records[0], records[-1]) <= size:
+            return len(records)
+        left: float = size
+        for place, record in enumerate(records):
+            left -= self._span_of(record, record)
+            if left < 0:
+                return max(1, place)
+        return len(records)
+
+    def _span_of(self, first: int, last: int) -> float:
+        """Return the bytes from one record to the end of another; infinite for records of two segments."""
+        segment = self._segments.get(first >> ORDINAL_BITS)
+        if first > last or first >> ORDINAL_BITS != last >> ORDINAL_BITS:
+            return math.inf
+        if segment is None or last & ORDINAL_MASK >= len(segment.offsets):
+            return 0
+        following = (last & ORDINAL_MASK) + 1
+        while following < len(segment.offsets) and not segment.offsets[following]:
+            following += 1
+        end = segment.offsets[following] if following < len(segment.offsets) else segment.size
+        return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
     def prefetch(self, records: Sequence[int]) -> None:
         """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
@@ -209,12 +250,12 @@ class RecordReader:
             return None
         segment = self._segments.get(records[0] >> ORDINAL_BITS)
         start = records[0] & ORDINAL_MASK
-        if segment is None or list(records) != list(range(records[0], records[-1] + 1)):
+        if segment is None or not grow_by_one(list(records)):
             return None
         offsets = segment.offsets[start : start + len(records)].tolist()
         if len(offsets) < len(records) or offsets[-1] - offsets[0] > READ_BYTES_MAX - TAIL_BYTES:
             return None
-        if 0 in offsets or offsets != sorted(offsets):
+        if not stand_in_order(offsets):
             return None
         return segment, 0, offsets
 
@@ -326,17 +367,9 @@ class RecordReader:
 
 
 def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:
-    message = Message(
-        logged.header,
-        logged.body,
-        origin,
-        durable=True,
-        priority=logged.priority,
-        accepted_at=logged.accepted_at,
-        expires_at=logged.expires_at,
+    return logged_message(
+        record, logged.header, logged.body, origin, logged.priority, logged.accepted_at, logged.expires_at
     )
-    message.record = record
-    return message
 
 
 def _recovered(segment: Segment, ordinal: int, found: LoggedMessage, *, redelivered: bool) -> RecoveredMessage:

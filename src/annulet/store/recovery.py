@@ -5,7 +5,7 @@ because a crash may have torn the last batch: pages reach the disk in any order,
 the message that made it right is not. A torn batch's seal is missing or counts more records than are there. Then
 
 - its messages count (they were not confirmed, they may stay; at-least-once),
-- its settlements do not,
+- its settlements do not, those of what a ring replaced with these messages among them: the report says how many came,
 - its commits count only where all the transaction's records of that batch are there.
 
 A *void* record tells later recoveries of this verdict, which they could no longer reach.
@@ -69,6 +69,7 @@ class BatchRecords:
     records: int = 0
     sealed: int = -1  # what the seal says ``records`` must be
     own: dict[int, int] = field(default_factory=dict)  # transaction -> its records here
+    messages: dict[int, int] = field(default_factory=dict)  # queue id -> how many came to it
     commits: dict[int, Commit] = field(default_factory=dict)
     settled: list[tuple[int, bytes]] = field(default_factory=list)  # (transaction, packed pairs)
     forgotten: list[int] = field(default_factory=list)
@@ -313,6 +314,7 @@ class Recovery:
         for queue_id, sequence in targets:
             if sequence > self.sequences.get(queue_id, 0):
                 self.sequences[queue_id] = sequence
+            self.batch.messages[queue_id] = self.batch.messages.get(queue_id, 0) + 1
         if record.transaction:
             opened = self.transactions.setdefault(record.transaction, OpenTransaction())
             opened.records.append(segment.number << ORDINAL_BITS | record.ordinal)
@@ -324,6 +326,8 @@ class Recovery:
         self.torn = last and torn
         if torn:
             self._voided.add(batch.number)
+            for queue_id, count in batch.messages.items():
+                self.report.torn_messages[queue_id] = self.report.torn_messages.get(queue_id, 0) + count
         for transaction, pairs in batch.settled:
             if transaction:
                 self.transactions.setdefault(transaction, OpenTransaction()).settled.append(pairs)

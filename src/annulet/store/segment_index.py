@@ -21,6 +21,7 @@ from typing import Final
 from zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
+from annulet.store.columns import extremes, grows_by_one, narrowed
 from annulet.store.files import FileSystem
 from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, unpack_numbers
 
@@ -38,7 +39,8 @@ _CONSTANT: Final = b"\1"
 _GROWING: Final = b"\2"
 _NEAR: Final = b"\3"
 
-_NARROW_MAX: Final = 0xFFFFFFFF
+_NEAR_MAX: Final = 0x7FFFFFFF
+"""Times up to 24 days apart; read back are twice as many."""
 
 _FILE_HEADER: Final = Struct("<8sIQ")
 _FIXED: Final = Struct("<QIQQI?")  # number, identity, size, length of the file, ordinals, duplicate ids
@@ -122,7 +124,7 @@ class SegmentIndex:
 
     def _lives(self) -> array[int]:
         """Return how long each lives (milliseconds), plus 1, 0 for ever: mostly all the same, which takes no room."""
-        if self.expires_at.count(0) == len(self.expires_at):
+        if self.expires_at == array("Q", bytes(8 * len(self.expires_at))):
             return self.expires_at
         pairs = zip(self.expires_at, self.accepted_at, strict=True)
         return array("Q", [at - accepted_at + 1 if at else 0 for at, accepted_at in pairs])
@@ -179,16 +181,20 @@ def _column_block(column: array[int]) -> bytes:
 
     Numbers of 64 bits that are near each other as the lowest, and 32 bits for how far each is above it.
     """
-    first = column[0] if column else 0
-    if len(column) > 1 and column.count(first) == len(column):
-        return _block(_CONSTANT + _little_endian(column[:1]))
-    if len(column) > 1 and column[-1] == first + len(column) - 1 and column == _growing(column.typecode, first, column):
-        return _block(_GROWING + _little_endian(column[:1]))
-    if column.typecode == "Q" and len(column) > 1:
-        lowest = min(column)
-        if max(column) - lowest <= _NARROW_MAX:
-            near = array("I", [number - lowest for number in column])
-            return _block(_NEAR + _little_endian(array("Q", [lowest])) + _little_endian(near))
+    if len(column) > 1:
+        first = column[:1]
+        if column == first * len(column):
+            return _block(_CONSTANT + _little_endian(first))
+        wide = column.typecode == "Q"
+        if column[-1] == first[0] + len(column) - 1 and (
+            grows_by_one(_little_endian(column)) if wide else column == _growing(column)
+        ):
+            return _block(_GROWING + _little_endian(first))
+        if wide:
+            content = _little_endian(column)
+            lowest, highest = extremes(content)
+            if lowest >= 0 and highest - lowest <= _NEAR_MAX:
+                return _block(_NEAR + _little_endian(array("Q", [lowest])) + narrowed(content, lowest))
     return _block(_PLAIN + _little_endian(column))
 
 
@@ -212,8 +218,8 @@ def _fill_column(column: array[int], block: bytes, length: int) -> None:
         raise ValueError("columns of different lengths")
 
 
-def _growing(typecode: str, first: int, column: Sequence[int]) -> array[int]:
-    return array(typecode, range(first, first + len(column)))
+def _growing(column: array[int]) -> array[int]:
+    return array(column.typecode, range(column[0], column[0] + len(column)))
 
 
 def load(segment: Path, number: int, files: FileSystem) -> SegmentIndex | None:

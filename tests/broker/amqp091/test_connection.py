@@ -10,7 +10,13 @@ from pamqp import body, commands, frame, header
 
 from annulet.broker.amqp091 import connection as module
 from annulet.broker.broker import Broker
-from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_ANSWER_SECONDS, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX
+from annulet.broker.transport import (
+    ANSWER_BYTES_MAX,
+    CLOSE_ANSWER_SECONDS,
+    CLOSE_GRACE_SECONDS,
+    OUTPUT_BYTES_MAX,
+    SHARE_LEAST,
+)
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, publish, turns
 
@@ -70,6 +76,28 @@ async def test_backlog_is_handed_out_in_bounded_pieces_and_to_the_end(broker: Br
     assert peer.connection.engine.output_size < OUTPUT_BYTES_MAX + 2 * len(LARGE)
     await turns(20)
     assert queue.order.count == 0
+
+
+async def test_a_share_of_deliveries_is_enough_for_a_turn(broker: Broker) -> None:
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"))
+    await peer.send(1, publish(1, "q", b"") * (SHARE_LEAST + 1))
+    queue = broker.hosts["/"].queues["q"]
+    peer.receive(frame.marshal(BASIC.Consume(queue="q", no_ack=True), 1))
+    assert queue.order.count == 1, "small ones are not 1 MiB"
+    assert peer.connection.engine.output_size < OUTPUT_BYTES_MAX
+    await turns()
+    assert queue.order.count == 0
+
+
+async def test_a_share_of_a_turn_leaves_nothing_to_consumers_of_lower_priority(broker: Broker) -> None:
+    high, low, publisher = [await Peer(broker).open(1) for _ in range(3)]
+    await high.send(1, commands.Queue.Declare(queue="q"))
+    await low.send(1, BASIC.Consume(queue="q", no_ack=True))
+    await high.send(1, BASIC.Consume(queue="q", no_ack=True, arguments={"x-priority": 1}))
+    await publisher.send(1, publish(1, "q") * (SHARE_LEAST + 10))
+    received = [len(bodies(await peer.take())) for peer in (high, low)]
+    assert received == [SHARE_LEAST + 10, 0]
 
 
 async def test_deep_backlog_of_one_channel_does_not_starve_another(broker: Broker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
@@ -32,6 +33,26 @@ async def test_a_fault_ends_the_link_and_not_its_durable_subscription(broker: Br
     await peer.send(Detach(link.handle, True))
     await subscribe(peer, durable=2)
     assert bodies(await peer.deliveries()) == [b"kept"]
+
+
+async def test_a_link_whose_consumer_its_queue_has_ended_is_told_why_and_gives_back_what_it_holds(
+    broker: Broker,
+) -> None:
+    peer = await prepared(broker, b"1", b"2")
+    await peer.receiver("q", credit=2)
+    await peer.deliveries()
+    queue = broker.hosts["/"].queues["q"]
+    (consumer,) = queue.consumers
+    consumer.ended_for = "not all of it can be in memory"
+    with capture_logs() as logs:
+        queue.end_consumer(consumer, broker.clock(), serve=False)
+    assert [log["reason"] for log in logs] == [consumer.ended_for]
+    await turns()
+    (detach,) = await peer.all(Detach)
+    assert detach.closed
+    assert detach.error is not None
+    assert (detach.error.condition, detach.error.description) == (conditions.PRECONDITION_FAILED, consumer.ended_for)
+    assert (queue.order.count, len(queue.delivering)) == (2, 0)
 
 
 @pytest.mark.parametrize("settle_mode", [0, 1], ids=["unsettled", "settled"])

@@ -38,6 +38,8 @@ def allowed(setting: Setting) -> str:
         return words + "".join(f"; {code(name)} = {code(value)}" for name, value in setting.values)
     if setting.kind is Kind.WEIGHTS:
         return f"{setting.least:,.0f} to {setting.most:,.0f}, one a level"
+    if setting.kind is Kind.PROPERTIES:
+        return f"at most {setting.most:,.0f} names of at most 255 bytes"
     if setting.kind in COUNTED:
         most = "2⁶³-1" if setting.most == COUNT_MAX else f"{setting.most:,.0f}"
         return f"{setting.least:,.0f} to {most}" + ("; -1 is off" if setting.off else "")

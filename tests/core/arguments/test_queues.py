@@ -119,6 +119,7 @@ EDGES = {
     "priorities": [0, 1, 3, 256],
     "max_priority": [-1, 0, 2, 255],
     "priority_weights": [(), (1,), (3, 1, 2)],
+    "hot_properties": [(), ("JMSCorrelationID",), ("a, b", "ü" * 127)],
     "redelivery_multiplier": [1.0, 2.5],
     "redelivery_jitter": [0.0, 0.25, 1.0],
     "dead_letter_exchange": [None, "", "dead"],

@@ -56,6 +56,16 @@ def test_two_names_refuse_off_because_rabbitmq_does(name):
     assert setting.read(name.removeprefix("x-"), -1) == -1
 
 
+def test_hot_properties_are_those_of_messages_and_eight_at_most():
+    setting = BY_NAME["hot-properties"]
+    names = ",".join("abcdefgh")
+    assert setting.read("x-hot-properties", names) == tuple("abcdefgh")
+    with pytest.raises(InvalidArgument, match="at most 8 names; it has 9"):
+        setting.read("x-hot-properties", names + ",i")
+    with pytest.raises(InvalidArgument, match=r"'x-hot-properties' must .* not 'JMSRedelivered'.*; leave it out"):
+        setting.read("x-hot-properties", ["JMSRedelivered"])
+
+
 def test_what_a_queue_is_never_changes():
     identity = {
         "priorities", "max_priority", "priority_discipline", "priority_weights", "priority_age", "sort_key",

@@ -109,3 +109,27 @@ def test_what_are_no_weights(value):
 @given(st.text() | st.binary() | st.lists(st.integers(), max_size=100))
 def test_a_shown_value_stays_short(value):
     assert len(values.shown(value)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("a", ("a",)), (" a , b-c ", ("a", "b-c")), ("", ()), ([], ()), (["a, b", "c"], ("a, b", "c")),
+        (["x" * 255], ("x" * 255,)),
+    ],
+)  # fmt: skip
+def test_names_of_properties(value, names):
+    assert values.read_properties("x-a", value, 2) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (5, "a list of names, or names with commas, not 5"), ("a,,b", "the name of a message property, not ''"),
+        ([5], "the name of a message property, not 5"), ("a,b,c,d", "at most 3 names; it has 4"),
+        (["a", "b", "a"], "must name 'a' once, not twice"), (["x" * 256], "at most 255 bytes; it has 256"),
+    ],
+)  # fmt: skip
+def test_what_names_no_properties(value, words):
+    with pytest.raises(InvalidArgument, match=words):
+        values.read_properties("x-a", value, 3)

@@ -12,17 +12,21 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.message import Message, Origin
 from annulet.core.paged_levels import PagedLevels, paged_order_of
+from annulet.core.paged_order import TargetList
+from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
 from annulet.core.settings import QueueSettings
 from annulet.residency import pages as pages_module
 from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
+from tests.core.grouped_doubles import check_grouped
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
-from tests.core.model.policies import AXES, EXAMPLES
+from tests.core.model.policies import AXES, COLOUR, EXAMPLES
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
 from tests.residency.doubles import made_of, pages_of
@@ -46,7 +50,7 @@ class ModelDisk:
         self.by_record: dict[int, Message] = {}
         self.loaded = 0
 
-    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         self.loaded += len(records)
         return [self._stored(self._message(record)) for record in records]
 
@@ -74,6 +78,9 @@ class ModelDisk:
     def written_below(self) -> int:
         return ALL
 
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        return len(records)
+
     def prefetch(self, records: Sequence[int]) -> None:
         for record in records:
             self._message(record)
@@ -88,6 +95,8 @@ class PagedRunner(Runner):
         self.disk = ModelDisk(self.effects)
         self.paged = 0
         self.asking = False
+        if isinstance(self.queue.lanes, GroupedLanes):
+            self.queue.matchers.lanes_max = self.queue.lanes.enough = 2
 
     def ask_turn(self, queue: Queue) -> None:
         self.asking = True
@@ -105,6 +114,7 @@ class PagedRunner(Runner):
             more = self.queue.scan(self.now)
             self.asking = self.asking or more
         super().compare()
+        check_grouped(self.queue)
         order = self.queue.order
         for standing in order.lists():
             standing.pinned = 0  # the comparison keeps none of the entries it was given
@@ -113,19 +123,25 @@ class PagedRunner(Runner):
         paged = paged_order_of(self.queue, pages_of(self.queue, self.disk, ask_turn=self.ask_turn))
         if paged is not None:
             paged.keep_messages = 0
+            if isinstance(paged, TargetList):
+                paged.look_entries = 2
+            if isinstance(paged, PagedSorted):
+                paged.pinned, paged.least_messages, paged.load_messages = 0, 0, 2
             if isinstance(paged, PagedLevels):
                 paged.level_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 
 
-def runner_of(composition: Composition) -> PagedRunner:
+def runner_of(composition: Composition, *, hot: bool = False) -> PagedRunner:
+    """Return a runner; ``hot``: what selectors ask for is a hot property."""
     copies = composition.settings.non_destructive or BROWSERS in composition.traits
-    return PagedRunner(composition.settings, copies=copies)
+    settings = replace(composition.settings, hot_properties=(COLOUR,) if hot else ())
+    return PagedRunner(settings, copies=copies)
 
 
-def with_times(composition: Composition, name: str) -> Composition:
-    """Return the composition with another policy of the axis of times."""
+def with_policy(composition: Composition, name: str) -> Composition:
+    """Return the composition with another policy of the axis of this one, such as that of times."""
     axis = next(axis for axis in AXES.values() if name in [policy.name for policy in axis])
     wanted = next(policy for policy in axis if policy.name == name)
     return replace(composition, policies=tuple(wanted if policy in axis else policy for policy in composition.policies))
@@ -134,11 +150,13 @@ def with_times(composition: Composition, name: str) -> Composition:
 PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
 PLAIN = next(one for one in PAGING if one.identifier.startswith("FIFO, keep all"))
 STRICT = next(one for one in PAGING if one.identifier.startswith("strict priority, keep all"))
+SORTED = with_policy(PLAIN, "sorted")
 PAGING += [
-    with_times(one, name)
+    with_policy(one, name)
     for one in (PLAIN, STRICT)
     for name in ("queue TTL", "TTL bounds", "message TTL", "expiry address")
 ]
+PAGING += [SORTED, with_policy(SORTED, "TTL bounds"), with_policy(SORTED, "expiry address")]
 
 
 @pytest.fixture
@@ -153,7 +171,7 @@ def test_core_agrees_with_the_oracle_when_it_pages(composition: Composition, tin
 
     def run(program: bytes) -> None:
         interpreter = Interpreter(composition, program)
-        interpreter.runner = runner_of(composition)
+        interpreter.runner = runner_of(composition, hot=len(program) % 2 == 1)
         interpreter.run()
         loaded.append(interpreter.runner.disk.loaded)
 

@@ -67,6 +67,18 @@ def test_redelivery_waits_longer_each_time_up_to_its_cap() -> None:
     assert (received(session)[:3], waiting(model)) == ([1, 2, 1], [2])
 
 
+def test_an_older_one_that_falls_due_has_the_room_that_one_left_which_expired_in_the_same_instant() -> None:
+    model, session = oracle(redelivery_delay=9), OracleSession()
+    consumer(model, session, bytes_max=10)
+    publish(model, None, None, size=5)
+    publish(model, None, size=10, own_expiry=NOW + 9)  # too large for the window: it holds back who stands behind it
+    publish(model, None, size=5)
+    requeue(model, session, 1)
+    assert (received(session), waiting(model)) == ([1, 2], [3, 4])
+    model.tick(NOW + 9)
+    assert (received(session), waiting(model), model.reasons) == ([1, 2, 1], [4], {"expired": 1})
+
+
 def test_l8_l9_only_the_newest_value_comes_back() -> None:
     model, session = oracle(last_value_key="k"), OracleSession()
     consumer(model, session)

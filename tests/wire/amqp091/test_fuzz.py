@@ -55,5 +55,5 @@ def test_a_thousand_mutations() -> None:
 
 
 @pytest.mark.soak
-def test_a_million_mutations() -> None:
+def test_very_many_mutations() -> None:
     fuzz(session_target, SESSIONS, SOAK_INPUTS)

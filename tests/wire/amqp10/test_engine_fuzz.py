@@ -118,5 +118,5 @@ def test_a_thousand_mutations() -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_million_mutations() -> None:
+def test_very_many_mutations() -> None:
     fuzz(target, CORPUS, SOAK_INPUTS)

@@ -123,6 +123,6 @@ def test_a_thousand_mutations(name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_million_mutations(name: str) -> None:
+def test_very_many_mutations(name: str) -> None:
     target, corpus = TARGETS[name]
     fuzz(target, corpus, SOAK_INPUTS)

@@ -64,6 +64,6 @@ def test_a_thousand_mutations(target: object) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("target", [serve, keep], ids=lambda target: target.__name__)
-def test_a_million_mutations(target: object) -> None:
+def test_very_many_mutations(target: object) -> None:
     assert callable(target)
     fuzz(target, CORPUS, SOAK_INPUTS)

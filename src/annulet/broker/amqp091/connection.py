@@ -74,6 +74,8 @@ class AmqpConnection(DeclaringHandler):
         self._dirty = False
         self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
+        self._delivered = 0  # deliveries that wait to be written
+        self._share = 0  # how many may be, since the first of them
         self._reading_paused = False
         self._blocked_told = False
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
@@ -159,11 +161,14 @@ class AmqpConnection(DeclaringHandler):
         self.mark_dirty()
 
     def output_added(self) -> None:
-        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``."""
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
         if not self._dirty:
             self._dirty = True
             self.broker.flush_later(self)
-        if self.engine.output_size >= common.OUTPUT_BYTES_MAX and self.writable:
+        self._delivered += 1
+        if self._delivered in (1, self._share):
+            self._share = self.broker.shares.after(self._delivered, self.channels.values())
+        if self.writable and (self._delivered >= self._share or self.engine.output_size >= common.OUTPUT_BYTES_MAX):
             self._set_writable(False)
 
     def flush(self) -> None:
@@ -174,6 +179,8 @@ class AmqpConnection(DeclaringHandler):
                 if not channel.closed:
                     channel.flush_confirms()
         self._dirty = False  # not before: the confirms leave with this write
+        self.broker.shares.served += self._delivered > 0
+        self._delivered = 0
         transport = self._transport
         engine = self.engine
         if self._lost or transport is None:
@@ -344,12 +351,7 @@ class AmqpConnection(DeclaringHandler):
 
     # ------------------------------------------------------------------ engine: connection
 
-    def authenticate(
-        self,
-        mechanism: str,
-        response: bytes,
-        client_properties: dict[str, PropertyValue],
-    ) -> str | None:
+    def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
         """Check SASL credentials, off the loop. ``guest`` works from loopback only."""
         self.login.begin(mechanism, response, client_properties)
         return PENDING

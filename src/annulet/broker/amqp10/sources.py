@@ -217,15 +217,14 @@ class SourceLink:
     # ------------------------------------------------------------------ end
 
     def node_gone(self) -> None:
-        """The queue was deleted, or a browser came to its end."""
+        """The queue was deleted, a browser came to its end, or what the peer asked for cannot be had."""
         if self.link.attached:
-            deleted = self.queue.deleted
-            self.session.engine.detach(
-                self.link,
-                closed=True,
-                condition=conditions.RESOURCE_DELETED if deleted else "",
-                description=f"queue '{self.queue.name}' was deleted" if deleted else "",
-            )
+            condition, description = "", self.consumer.ended_for
+            if self.queue.deleted:
+                condition, description = conditions.RESOURCE_DELETED, f"queue '{self.queue.name}' was deleted"
+            elif description:
+                condition = conditions.PRECONDITION_FAILED
+            self.session.engine.detach(self.link, closed=True, condition=condition, description=description)
             self.session.connection.mark_dirty()
 
     def detached(self, *, closed: bool, by_peer: bool) -> None:

@@ -17,12 +17,16 @@ from annulet.core.arguments.values import (
     read_factor,
     read_limit,
     read_name,
+    read_properties,
     read_size,
     read_switch,
     read_text,
     read_weights,
 )
+from annulet.core.errors import InvalidArgument
 from annulet.core.filters import compile_filter
+from annulet.core.hot_properties import HOT_PROPERTIES_MAX
+from annulet.core.identifiers import PER_DELIVERY
 from annulet.core.message import PropertyValue
 
 PREFIX: Final = "x-"
@@ -57,6 +61,7 @@ class Kind(Enum):
     NAME = "name"
     SELECTOR = "selector"
     WEIGHTS = "list of integers"
+    PROPERTIES = "list of properties"
 
 
 COUNTED: Final = frozenset(
@@ -119,6 +124,8 @@ class Setting:
             return read_factor(name, value, self.least, self.most)
         if kind is Kind.WEIGHTS:
             return read_weights(name, value, LEVELS_MAX, WEIGHT_MAX)
+        if kind is Kind.PROPERTIES:
+            return read_hot_properties(name, value)
         if kind is Kind.SELECTOR:
             text = read_text(name, value)
             compile_filter(text, f"argument '{name}'")  # a policy for many queues must fail before it reaches them
@@ -134,6 +141,18 @@ class Setting:
         if self.field == "ring_trim_now":
             return canonical == TRIM_NOW
         return names.GROUP_OFF if self.field == "group_mode" and canonical == OFF else canonical
+
+
+def read_hot_properties(name: str, value: PropertyValue) -> tuple[str, ...]:
+    """Return names of properties of messages. Raises :class:`InvalidArgument` for one that deliveries have."""
+    properties = read_properties(name, value, HOT_PROPERTIES_MAX)
+    for item in properties:
+        if item in PER_DELIVERY:
+            raise InvalidArgument(
+                f"argument '{name}' must name properties of messages, not {item!r}, which differs from delivery to "
+                f"delivery; leave it out"
+            )
+    return properties
 
 
 RABBITMQ_TIMES: Final = frozenset({"message_ttl", "expires"})
@@ -247,6 +266,14 @@ DISPATCH: Final = (
         Kind.SWITCH,
         "consumers get nothing of their own connection",
         changed="for consumers that attach from then on",
+    ),
+    Setting(
+        "hot_properties",
+        Kind.PROPERTIES,
+        "properties by which selectors find what is on disk without reading the rest",
+        0,
+        HOT_PROPERTIES_MAX,
+        changed="what is on disk is read once more, by the first selector that needs it",
     ),
     Setting(
         "purge_on_no_consumers", Kind.SWITCH, "holds nothing while nobody consumes", changed="when the last one goes"

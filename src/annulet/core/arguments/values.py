@@ -122,6 +122,26 @@ def read_name(name: str, value: PropertyValue, what: str, *, empty: bool) -> str
     return value
 
 
+def read_properties(name: str, value: PropertyValue, count_most: int) -> tuple[str, ...]:
+    """Return names of message properties as a tuple, given as a list or as text with commas.
+
+    Raises :class:`InvalidArgument`.
+    """
+    if isinstance(value, str):
+        given: list[PropertyValue] = [item.strip() for item in value.split(",")] if value.strip() else []
+    elif isinstance(value, list):
+        given = value
+    else:
+        raise InvalidArgument(f"argument '{name}' must be a list of names, or names with commas, not {shown(value)}")
+    if len(given) > count_most:
+        raise InvalidArgument(f"argument '{name}' must have at most {count_most} names; it has {len(given)}")
+    names = tuple([read_name(name, item, "a message property", empty=False) for item in given])
+    for place, item in enumerate(names):
+        if item in names[:place]:
+            raise InvalidArgument(f"argument '{name}' must name {item!r} once, not twice")
+    return names
+
+
 def read_text(name: str, value: PropertyValue) -> str:
     """Return any text. Raises :class:`InvalidArgument`."""
     if not isinstance(value, str):

@@ -13,6 +13,7 @@ from annulet.core.browsing import may_be_noted_as_row
 from annulet.core.entry import PENDING, position_of, sequence_of
 from annulet.core.management.scan import Scan
 from annulet.core.reaching import Reach
+from annulet.core.revision import read_in
 from annulet.core.row_views import view_of
 
 if TYPE_CHECKING:
@@ -144,11 +145,12 @@ class DeepScan(Scan):
 def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[int] | None, reader: str) -> Scan:
     """Return the scan for a queue of whatever depth. ``reader`` is who needs it.
 
-    Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits.
+    Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits,
+    or when the disk does not give it now.
     """
     pages = queue.order.pages_behind()
     if pending and pages is not None:
         return DeepView(queue, pages).by_place(scheduled=scheduled, chosen=chosen)
     if pending:
-        queue.require_in_memory(reader)
+        read_in(queue, reader)
     return Scan(queue, pending=pending, scheduled=scheduled)

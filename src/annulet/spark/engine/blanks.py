@@ -21,6 +21,7 @@ from annulet.core.eviction import EvictionIndex, KeyEvictionIndex
 from annulet.core.expiry import ExpiryIndex
 from annulet.core.fairness import FairKey, Fairness
 from annulet.core.gate import Gate
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
@@ -31,6 +32,8 @@ from annulet.core.matching import MatchClass, Matchers
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.order import FifoOrder, RankedOrder
 from annulet.core.paged_order import TargetList
+from annulet.core.parked import Holding, ParkedSequences
+from annulet.core.parked_sweep import ParkedSweep
 from annulet.core.queue import Queue
 from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
 from annulet.core.reasons import RemovalReason
@@ -65,6 +68,7 @@ BLANKS: Final = _makers(
     LinkCredit,
     Matchers,
     NoArea,
+    ParkedSequences,
     RankedOrder,
     ScheduleIndex,
     partial(AgeingRanker, _LEVELS, 0),
@@ -78,6 +82,8 @@ BLANKS: Final = _makers(
     partial(Fairness, _SETTINGS),
     partial(Group, ""),
     partial(GroupTable, _SETTINGS),
+    partial(GroupedLanes, _QUEUE, GroupTable(_SETTINGS)),
+    partial(Holding, None),
     partial(KeyRecord, ("str", "")),
     partial(KeyTable, "", 1),
     partial(Lane, FifoOrder(), None, None, 0, 0),
@@ -92,6 +98,7 @@ BLANKS: Final = _makers(
     partial(MatchClass, 1, None, None),
     partial(Message, b"", b"", _ORIGIN),
     partial(Origin, "", "", "", ContentView("")),
+    partial(ParkedSweep, GroupedLanes(_QUEUE, GroupTable(_SETTINGS))),
     partial(PriorityLevels, _SETTINGS),
     partial(Queue, "", _SETTINGS, Effects()),
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),

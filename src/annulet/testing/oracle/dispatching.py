@@ -101,6 +101,11 @@ class OracleDispatching:
             self.gate_open = count >= self.settings.consumers_before_dispatch or 0 < due <= now
         return self.gate_open and not self.rebalancing
 
+    @property
+    def going(self) -> bool:
+        """Whether gate and groups let dispatch go on, as of the last look."""
+        return self.gate_open and not self.rebalancing
+
     def gate_due(self) -> int:
         """Return when the closed gate opens by time, 0 for never; while something is in delivery it cannot."""
         if self.gate_open or self.taken() or not self.acquiring() or self.settings.delay_before_dispatch < 0:

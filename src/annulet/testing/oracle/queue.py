@@ -394,7 +394,8 @@ class QueueOracle(OracleState):
         """Expire, let what is due fall due one by one in order of time, open gates."""
         self._expire(now)
         while due := [message for message in self.scheduled() if message.deliver_at <= now]:
-            self.dispatch(due[0].deliver_at)  # a gate that opened before
+            if not self.dispatching.going:  # a gate that opened before goes first; else what expired makes room for it
+                self.dispatch(due[0].deliver_at)
             self._fall_due(due[0], due[0].deliver_at, now)
         self._settle_down(now)
 

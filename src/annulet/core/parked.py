@@ -1,0 +1,195 @@
+"""What is known of a group whose messages stay behind the lanes: their sequences, and who could be given them.
+
+A deep grouped queue passes over its messages once (:mod:`annulet.core.group_walk`). One whose group has enough in the
+lanes is parked: it stays where it is, perhaps a row on disk, and only its sequence is kept here (massive-queues §2.9).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from annulet.core.entry import BEHIND_ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from annulet.core.consumer import Consumer
+    from annulet.core.groups import Group
+
+Chunk: TypeAlias = "range | array[int]"
+
+RUN_LEAST: Final = 64
+"""Sequences in a row that are kept as a range, some 90 bytes; fewer take 8 bytes each."""
+
+CHUNK_MAX: Final = 4096
+"""Sequences of one array: what an insertion moves at most."""
+
+
+class ParkedSequences:
+    """Sequences, ascending. ``count``: how many. What is added stands behind all others, what is taken before."""
+
+    __slots__ = ("_chunks", "_start", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._chunks: deque[Chunk] = deque()
+        self._start = 0  # place of the first in the first chunk
+
+    @property
+    def first(self) -> int:
+        """The lowest; there is one."""
+        return self._chunks[0][self._start]
+
+    def append(self, sequence: int) -> None:
+        """Add one that is above all others."""
+        chunks = self._chunks
+        self.count += 1
+        last = chunks[-1] if chunks else None
+        if isinstance(last, range):
+            if last.stop == sequence:
+                chunks[-1] = range(last.start, sequence + 1)
+                return
+            if len(last) < RUN_LEAST:
+                self._flatten_last(last)
+        chunks.append(range(sequence, sequence + 1))
+
+    def _flatten_last(self, last: range) -> None:
+        """Put a short run that has ended into an array."""
+        chunks = self._chunks
+        chunks.pop()
+        before = chunks[-1] if chunks else None
+        if isinstance(before, array) and len(before) < CHUNK_MAX:
+            before.extend(last)
+        else:
+            chunks.append(array("Q", last))
+
+    def leading(self, most: int) -> list[int]:
+        """Return the first ``most``, or all when there are fewer."""
+        found: list[int] = []
+        start = self._start
+        for chunk in self._chunks:
+            found.extend(chunk[start : start + most - len(found)])
+            start = 0
+            if len(found) >= most:
+                break
+        return found
+
+    def drop(self, count: int) -> None:
+        """Forget the first ``count``; there are so many."""
+        self.count -= count
+        while count:
+            left = len(self._chunks[0]) - self._start
+            if count < left:
+                self._start += count
+                return
+            self._chunks.popleft()
+            self._start = 0
+            count -= left
+
+    def drop_below(self, sequence: int) -> int:
+        """Forget those below a sequence. Returns how many."""
+        dropped = 0
+        while self.count and self.first < sequence:
+            chunk = self._chunks[0]
+            below = bisect_left(chunk, sequence, self._start) - self._start
+            dropped += below
+            self.drop(below)
+        return dropped
+
+    def sift(self, least: int, most: int, standing: Callable[[Sequence[int]], list[int]]) -> tuple[int, int]:
+        """Forget those of the first ``most`` from ``least`` on, of one chunk, that ``standing`` does not return.
+
+        Returns how many were looked at, 0 at the end, and the lowest sequence that was not.
+        """
+        chunks = self._chunks
+        place = bisect_left(chunks, least, key=_last_of)
+        if place == len(chunks):
+            return 0, least
+        if place == 0 and self._start:
+            chunks[0] = chunks[0][self._start :]
+            self._start = 0
+        chunk = chunks[place]
+        inner = bisect_left(chunk, least)
+        looked = chunk[inner : inner + most]
+        behind = looked[-1] + 1
+        kept = standing(looked)
+        if len(kept) < len(looked):
+            self.count -= len(looked) - len(kept)
+            self._replace(place, [chunk[:inner], array("Q", kept), chunk[inner + len(looked) :]])
+        return len(looked), behind
+
+    def _replace(self, place: int, pieces: list[Chunk]) -> None:
+        """Put what is left of a chunk where it was; what is not a long run goes into one array with its neighbours."""
+        chunks = self._chunks
+        left: list[Chunk] = [chunks[place - 1]] if place else []
+        for piece in pieces:
+            last = left[-1] if left else None
+            if isinstance(piece, range) and len(piece) >= RUN_LEAST:
+                left.append(piece)
+            elif isinstance(last, array) and len(last) + len(piece) <= CHUNK_MAX:
+                last.extend(piece)
+            elif piece:
+                left.append(array("Q", piece))
+        del chunks[place]
+        for number, piece in enumerate(left[1:] if place else left):
+            chunks.insert(place + number, piece)
+
+    def insert(self, sequence: int) -> bool:
+        """Add one at its place. Returns whether it was not there yet. O(chunks)."""
+        chunks = self._chunks
+        place, start = 0, self._start
+        while place < len(chunks) and chunks[place][-1] < sequence:
+            place, start = place + 1, 0
+        if place == len(chunks):
+            self.append(sequence)
+            return True
+        chunk = chunks[place]
+        inner = bisect_left(chunk, sequence, start)
+        if chunk[inner] == sequence:
+            return False
+        self.count += 1
+        if isinstance(chunk, range) or inner == start:  # between two chunks: no run has a gap
+            chunks.insert(place, range(sequence, sequence + 1))
+            if place == 0 and self._start:
+                chunks[1] = chunks[1][self._start :]
+                self._start = 0
+        else:
+            chunk.insert(inner, sequence)
+        return True
+
+
+def _last_of(chunk: Chunk) -> int:
+    return chunk[-1]
+
+
+class Holding:
+    """The groups that one consumer has, or that nobody has (``owner`` ``None``): how many of their messages stand in
+    lanes, ``count``, and which of them have parked ones, ``backlog``. Nothing parked there is below ``low``.
+    """
+
+    __slots__ = ("backlog", "count", "low", "owner")
+
+    def __init__(self, owner: Consumer | None) -> None:
+        self.owner = owner
+        self.count = 0
+        self.backlog: dict[Group, None] = {}
+        self.low = BEHIND_ALL
+
+    @property
+    def empty(self) -> bool:
+        """Say whether nothing of its groups is known to wait."""
+        return not self.count and not self.backlog
+
+    def file(self, group: Group, first: int) -> None:
+        """Take in a group whose lowest parked sequence is ``first``."""
+        self.backlog[group] = None
+        self.low = min(self.low, first)
+
+    def unfile(self, group: Group) -> None:
+        """Let a group go, which has nothing parked any more or goes to somebody else."""
+        self.backlog.pop(group, None)
+        if not self.backlog:
+            self.low = BEHIND_ALL

@@ -1,0 +1,244 @@
+"""What the rows of a queue have in its hot properties: 4 bytes for each row and property, beside the page of the row.
+
+Rows that came back at start are not known: the first walk that needs it reads them, and notes what it finds. So are
+those whose queue has other hot properties since.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from sys import byteorder
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.hot_properties import CODE_BYTES, UNKNOWN, codes_of
+from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.hot_properties import Term
+    from annulet.core.queue import Queue
+    from annulet.residency.page import Page
+
+SEARCHES_MAX: Final = 64
+"""Searches for a code in a page that one look does, 20 µs each: about as long as reading the messages of a look."""
+
+SINGLY_MAX: Final = 16
+"""Codes of a column that are searched for one by one; looking at each code of the page takes as long as so many. Each
+consumer may want another value, and what a look takes must not grow with their number."""
+
+
+class HotColumns:
+    """The codes of one page's rows, those included that have left it. ``names``: the properties."""
+
+    __slots__ = ("_columns", "_count", "_places", "_sequences", "names", "unknown")
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.unknown = 0  # rows nobody has asked
+        self._count = 0
+        self._sequences: array[int] = array("Q")  # where these do not go on by one ...
+        self._places: array[int] = array("H")  # ... and the places in the columns
+        self._columns = [bytearray() for _ in names]
+
+    @classmethod
+    def unread(cls, names: tuple[str, ...], page: Page) -> HotColumns:
+        """Return those of a page whose rows nobody has asked."""
+        made = cls(names)
+        sequences = page.peek(PAGE_ITEMS_MAX).sequences
+        made._add(sequences, [UNKNOWN * len(sequences)] * len(names))
+        made.unknown = len(sequences)
+        return made
+
+    def append(self, entries: Sequence[QueueEntry]) -> None:
+        """Take in the next rows."""
+        self._add([entry.sequence for entry in entries], codes_of([entry.message for entry in entries], self.names))
+
+    def _add(self, sequences: list[int], codes: list[bytes]) -> None:
+        place = self._count
+        behind = -1 if not place else self.sequence_at(place - 1) + 1
+        for sequence in sequences:
+            if sequence != behind:
+                self._sequences.append(sequence)
+                self._places.append(place)
+            behind = sequence + 1
+            place += 1
+        self._count = place
+        for column, some in zip(self._columns, codes, strict=True):
+            column.extend(some)
+
+    def learn(self, entries: Sequence[QueueEntry]) -> None:
+        """Note what rows have that were read."""
+        codes = codes_of([entry.message for entry in entries], self.names)
+        for number, entry in enumerate(entries):
+            place = self.place_from(entry.sequence) * CODE_BYTES
+            behind = place + CODE_BYTES
+            self.unknown -= self._columns[0][place:behind] == UNKNOWN
+            start = number * CODE_BYTES
+            for column, some in zip(self._columns, codes, strict=True):
+                column[place:behind] = some[start : start + CODE_BYTES]
+
+    def find(self, alternatives: Sequence[list[Term]], sequence: int, most: int) -> tuple[list[int], int]:
+        """Return the sequences of rows from ``sequence`` on that may have what one of the alternatives demands.
+
+        And the sequence before which there are no others, 0 for none at all: at most so many are looked at.
+        """
+        first = self.place_from(sequence)
+        demanded: dict[int, dict[bytes, list[list[Term]]]] = {}  # what else those demand whose first term has a code
+        for terms in alternatives:
+            index, codes = terms[0]
+            of_column = demanded.setdefault(index, {})
+            for code in codes:
+                of_column.setdefault(code, []).append(terms[1:])
+        places: set[int] = set()
+        for index, of_column in demanded.items():
+            if len(of_column) > SINGLY_MAX:
+                places.update(_places_of_any(self._columns[index], set(of_column), first, most))
+            else:
+                for code in of_column:
+                    places.update(_places_of(self._columns[index], code, first, most))
+        if self.unknown:
+            places.update(_places_of(self._columns[0], UNKNOWN, first, most))
+        looked_at = sorted(places)[:most]
+        found = [self.sequence_at(place) for place in looked_at if self._may_match(place, demanded)]
+        return found, self.sequence_at(looked_at[-1]) + 1 if len(looked_at) == most else 0
+
+    def _may_match(self, place: int, demanded: dict[int, dict[bytes, list[list[Term]]]]) -> bool:
+        for index, of_column in demanded.items():
+            code = self._code(index, place)
+            if code == UNKNOWN or any(
+                all(self._may_have(place, term) for term in terms) for terms in of_column.get(code, ())
+            ):
+                return True
+        return False
+
+    def _code(self, index: int, place: int) -> bytes:
+        start = place * CODE_BYTES
+        return bytes(self._columns[index][start : start + CODE_BYTES])
+
+    def _may_have(self, place: int, term: Term) -> bool:
+        index, codes = term
+        return self._code(index, place) in codes
+
+    def place_from(self, sequence: int) -> int:
+        """Return the place of the first row with this sequence or a higher one; behind all when there is none."""
+        stretch = bisect_right(self._sequences, sequence) - 1
+        if stretch < 0:
+            return 0
+        behind = self._places[stretch + 1] if stretch + 1 < len(self._places) else self._count
+        return min(self._places[stretch] + sequence - self._sequences[stretch], behind)
+
+    def sequence_at(self, place: int) -> int:
+        """Return the sequence of the row at a place."""
+        stretch = bisect_right(self._places, place) - 1
+        return self._sequences[stretch] + place - self._places[stretch]
+
+    def copy(self) -> HotColumns:
+        """Return one like it."""
+        made = HotColumns(self.names)
+        made.unknown, made._count = self.unknown, self._count
+        made._sequences, made._places = self._sequences[:], self._places[:]
+        made._columns = [column[:] for column in self._columns]
+        return made
+
+
+def _places_of(column: bytearray, code: bytes, first: int, most: int) -> list[int]:
+    """Return up to ``most`` places of a code from ``first`` on."""
+    found: list[int] = []
+    offset = column.find(code, first * CODE_BYTES)
+    while offset >= 0 and len(found) < most:
+        beside = offset % CODE_BYTES  # the end of one code and the beginning of the next may look like a third
+        if not beside:
+            found.append(offset // CODE_BYTES)
+        offset = column.find(code, offset + (1 if beside else CODE_BYTES))
+    return found
+
+
+def _places_of_any(column: bytearray, codes: set[bytes], first: int, most: int) -> list[int]:
+    """Return up to ``most`` places of any of these codes from ``first`` on."""
+    numbers = {int.from_bytes(code, byteorder) for code in codes}
+    with memoryview(column) as octets, octets.cast("I") as view:
+        return [place for place, number in enumerate(view[first:].tolist(), first) if number in numbers][:most]
+
+
+class HotRows:
+    """The hot columns of all pages of a queue."""
+
+    def __init__(self, queue: Queue, load_bytes: int) -> None:
+        """``load_bytes``: body bytes of one look at most, by the average of the page."""
+        self._queue = queue
+        self._load_bytes = load_bytes
+
+    def _names(self) -> tuple[str, ...]:
+        """Return what rows that come now are to be known by: nothing where no selector looks at rows.
+
+        Rows of a sorted queue come and go in the middle of their pages, which columns do not.
+        """
+        queue = self._queue
+        grouped = queue.lanes is not None and queue.lanes.groups is not None
+        return () if queue.ranker.sorts or grouped else queue.settings.hot_properties
+
+    def fits(self, page: Page) -> bool:
+        """Say whether the page has the columns that rows that come now need."""
+        return (() if page.hot is None else page.hot.names) == self._names()
+
+    def note(self, page: Page, entries: Sequence[QueueEntry]) -> None:
+        """Take in what became the last items of a page, which is new or :meth:`fits`."""
+        names = self._names()
+        if names:
+            if page.hot is None:
+                page.hot = HotColumns(names)
+            page.hot.append(entries)
+
+    def find(
+        self, pages: Sequence[Page], index: int, sequence: int, messages: int, alternatives: Sequence[list[Term]]
+    ) -> tuple[int, Rows, int]:
+        """Look from a page on for items from ``sequence`` on that may have what one of the alternatives demands.
+
+        Returns the page that has the next of them, or to which it came, up to ``messages`` of its items, and the
+        sequence before which there are no others.
+        """
+        columns: dict[int, int] = {}
+        for terms in alternatives:
+            number, codes = terms[0]
+            columns[number] = min(SINGLY_MAX, columns.get(number, 0) + len(codes))
+        searches = sum(columns.values())
+        last = min(len(pages), index + max(1, SEARCHES_MAX // searches)) - 1
+        while True:
+            page = pages[index]
+            most = page.items_of(messages, self._load_bytes)
+            if page.hot is None or not self.fits(page):
+                rows = page.peek_from(sequence, most)
+                return index, rows, rows.sequences[-1] + 1
+            found, upto = page.hot.find(alternatives, max(sequence, page.first_sequence), most)
+            rows = _rows_with(page, found)
+            if len(rows) or upto or index == last:
+                return index, rows, upto or page.last_sequence + 1
+            index += 1
+
+    def knows(self, page: Page) -> bool:
+        """Say whether all rows of a page were asked."""
+        return page.hot is not None and self.fits(page) and not page.hot.unknown
+
+    def learn(self, page: Page, entries: Sequence[QueueEntry]) -> None:
+        """Note what rows of a page have that were read."""
+        if page.hot is None or not self.fits(page):
+            page.hot = HotColumns.unread(self._names(), page)
+        if page.hot.unknown:
+            page.hot.learn(entries)
+
+
+def _rows_with(page: Page, sequences: list[int]) -> Rows:
+    """Return the items of a page that were not taken and have one of these sequences, which ascend."""
+    found = Rows()
+    if not sequences:
+        return found
+    jumps = [place for place, (one, other) in enumerate(pairwise(sequences), 1) if other != one + 1]
+    for start, end in pairwise([0, *jumps, len(sequences)]):
+        stretch = page.peek_from(sequences[start], end - start)
+        found.extend(stretch, bisect_left(stretch.sequences, sequences[end - 1] + 1))
+    return found

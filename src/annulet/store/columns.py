@@ -1,0 +1,81 @@
+"""Columns of numbers as bytes, each number 64 bits, least significant byte first.
+
+A segment's index has several columns of some ten thousand numbers, and they are encoded while publishers wait for the
+interpreter: compiled, nothing here makes an object of a number.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+NUMBER_BYTES: Final = 8
+
+
+class Column:
+    """A column that grows. Numbers are from 0 to 2**63 - 1."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self) -> None:
+        self._writer = BytesWriter()
+
+    def append(self, number: i64) -> None:
+        """Add a number."""
+        write_i64_le(self._writer, number)
+
+    def content(self) -> bytes:
+        """Return all there are."""
+        return self._writer.getvalue()
+
+
+def grows_by_one(column: bytes) -> bool:
+    """Say whether each number of a column that has some is the one before plus 1."""
+    end: i64 = len(column)
+    at: i64 = NUMBER_BYTES
+    expected: i64 = read_i64_le(column, 0)
+    while at < end:
+        expected += 1
+        if read_i64_le(column, at) != expected:
+            return False
+        at += NUMBER_BYTES
+    return True
+
+
+def extremes(column: bytes) -> tuple[int, int]:
+    """Return the lowest and highest number of a column that has some."""
+    lowest: i64 = read_i64_le(column, 0)
+    highest: i64 = lowest
+    end: i64 = len(column)
+    at: i64 = NUMBER_BYTES
+    while at < end:
+        number: i64 = read_i64_le(column, at)
+        if number < lowest:
+            lowest = number
+        elif number > highest:
+            highest = number
+        at += NUMBER_BYTES
+    return lowest, highest
+
+
+def narrowed(column: bytes, lowest: i64) -> bytes:
+    """Return how far each number is above ``lowest``, less than 2**31, as 32 bits."""
+    writer = BytesWriter()
+    end: i64 = len(column)
+    at: i64 = 0
+    while at < end:
+        write_i32_le(writer, i32(read_i64_le(column, at) - lowest))
+        at += NUMBER_BYTES
+    return writer.getvalue()
+
+
+def short_numbers(data: bytes) -> array[int]:
+    """Return the numbers of 32 bits that :func:`narrowed` has written."""
+    numbers = array("I", data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

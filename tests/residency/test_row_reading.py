@@ -1,0 +1,87 @@
+"""A read that the disk refuses is tried many times, and what cannot be read singly then is given up."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+import pytest
+
+from annulet.residency.figures import PagingFigures
+from annulet.residency.page import Page
+from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading
+from annulet.store.interface import LoggedMessage
+from tests.residency.doubles import Disk, durable_queue, stored_entries
+
+COUNT = 5
+
+
+def reading() -> tuple[RowReading, Disk, PagingFigures, Page]:
+    queue, disk, figures = durable_queue(), Disk(), PagingFigures()
+    page = Page.of(stored_entries(queue, disk, COUNT), bytearray(COUNT))
+    return RowReading(queue, disk, figures), disk, figures, page
+
+
+def test_what_is_read_has_its_bytes() -> None:
+    rows_of, _disk, figures, page = reading()
+    rows = page.peek(3)
+    found = rows_of.read(rows, rows.records, insist=False)
+    assert found is not None
+    assert ([entry.sequence for entry in found[0]], found[1]) == ([1, 2, 3], 30)
+    assert (rows_of.attempts, figures.postponed) == (0, 0)
+
+
+@pytest.mark.parametrize("look", [False, True])
+def test_refusals_are_counted_and_the_last_gives_up(look: bool) -> None:
+    rows_of, disk, figures, page = reading()
+    disk.failing = True
+    rows = page.peek(COUNT)
+    for attempt in range(1, ATTEMPTS_MAX):
+        found = rows_of.look(rows, rows.records, []) if look else rows_of.read(rows, rows.records, insist=False)
+        assert found is None
+        assert (rows_of.attempts, figures.postponed) == (attempt, attempt)
+    if look:
+        assert rows_of.look(rows, rows.records, []) == (rows, [])
+    else:
+        assert rows_of.read(rows, rows.records, insist=False) == ([], 0)
+    assert rows_of.attempts == 0
+
+
+def test_want_of_descriptors_gives_nothing_up() -> None:
+    rows_of, disk, _figures, page = reading()
+    disk.failing, disk.error = True, errno.EMFILE
+    rows = page.peek(COUNT)
+    assert all(rows_of.read(rows, rows.records, insist=False) is None for _ in range(2 * ATTEMPTS_MAX))
+    assert rows_of.read(rows, rows.records, insist=True) == ([], 0)
+
+
+@pytest.mark.parametrize("verbatim", [True, False])
+def test_needles_are_searched_for_in_the_log_where_texts_stand_there_as_they_are(
+    verbatim: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that says that there are none is believed; it is not asked where the view could spell them otherwise."""
+    rows_of, disk, _figures, page = reading()
+    rows = page.peek(COUNT)
+    asked = []
+
+    def read(records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+        asked.append(list(needles))
+        return [] if needles else [disk.stored[record] for record in records]
+
+    monkeypatch.setattr(disk, "read", read)
+    for origin in rows.origins:
+        assert origin is not None
+        monkeypatch.setattr(origin.view, "verbatim_texts", verbatim)
+    found = rows_of.look(rows, rows.records, [[b"red"]])
+    assert found is not None
+    assert asked == [[[b"red"]] if verbatim else []]
+    assert (len(found[0]), len(found[1])) == ((0, 0) if verbatim else (COUNT, COUNT))
+
+
+def test_a_look_leaves_out_what_is_damaged() -> None:
+    rows_of, disk, _figures, page = reading()
+    disk.damaged.add(2)
+    rows = page.peek(COUNT)
+    found = rows_of.look(rows, rows.records, [])
+    assert found is not None
+    assert (found[0], [entry.sequence for entry in found[1]]) == (rows, [1, 3, 4, 5])

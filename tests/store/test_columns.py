@@ -1,0 +1,39 @@
+"""Columns as bytes say of their numbers what lists would."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.store.columns import Column, extremes, grows_by_one, narrowed, short_numbers
+from annulet.store.records import unpack_numbers
+
+
+def column_of(numbers: list[int]) -> bytes:
+    column = Column()
+    for number in numbers:
+        column.append(number)
+    return column.content()
+
+
+@given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1))
+def test_numbers_come_back_and_their_extremes_are_known(numbers: list[int]) -> None:
+    column = column_of(numbers)
+    assert list(unpack_numbers(column)) == numbers
+    assert extremes(column) == (min(numbers), max(numbers))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "grows"),
+    [([7], True), ([7, 8, 9], True), ([7, 8, 10], False), ([7, 8, 8], False), ([9, 8, 7], False), ([0, 2, 2], False)],
+)
+def test_a_column_that_grows_by_one(numbers: list[int], grows: bool) -> None:
+    assert grows_by_one(column_of(numbers)) is grows
+
+
+@given(st.lists(st.integers(0, (1 << 31) - 1)), st.integers(0, 1 << 62))
+def test_distances_take_half_the_bytes(distances: list[int], lowest: int) -> None:
+    data = narrowed(column_of([lowest + distance for distance in distances]), lowest)
+    assert len(data) == 4 * len(distances)
+    assert list(short_numbers(data)) == distances

@@ -1,0 +1,60 @@
+"""Counts noted in blocks: the last word on each message, whatever was noted of its neighbours."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, counts_after, counts_in
+
+SEQUENCES = st.integers(1, 3 * BLOCK_SEQUENCES)
+CHANGES = st.dictionaries(SEQUENCES, st.integers(0, COUNT_MOST), max_size=30)
+
+
+def noted(changes: dict[int, int]) -> CountNotes:
+    notes = CountNotes()
+    for sequence, count in changes.items():
+        notes.note(7, sequence, count)
+    return notes
+
+
+def written(files: dict[int, bytes], notes: CountNotes) -> None:
+    for number, block in notes.blocks.get(7, {}).items():
+        files[number] = counts_after(files.get(number, b""), block)
+
+
+@given(CHANGES, CHANGES, CHANGES)
+def test_two_batches_written_as_one_are_as_two_and_as_a_dictionary(
+    first: dict[int, int], second: dict[int, int], third: dict[int, int]
+) -> None:
+    apart: dict[int, bytes] = {}
+    for changes in (first, second, third):
+        written(apart, noted(changes))
+    together = noted(second)
+    together.absorb(noted(third))
+    merged: dict[int, bytes] = {}
+    written(merged, noted(first))
+    written(merged, together)
+    assert merged == apart
+    expected = {sequence: count for sequence, count in (first | second | third).items() if count}
+    found: dict[int, int] = {}
+    for number, counts in apart.items():
+        found |= counts_in(counts, number)
+    assert found == expected
+    assert all(counts == b"" or any(counts) for counts in apart.values())
+
+
+def test_what_was_not_noted_is_told_from_none() -> None:
+    notes = CountNotes()
+    assert not notes
+    assert notes.noted(7, 5) == -1
+    notes.note(7, 5, 0)
+    assert notes
+    assert (notes.noted(7, 5), notes.noted(7, 6), notes.noted(8, 5)) == (0, -1, -1)
+
+
+def test_the_highest_count_and_its_neighbours() -> None:
+    notes = noted({1: COUNT_MOST, 2: 1})
+    counts = counts_after(b"", notes.blocks[7][0])
+    assert counts_in(counts, 0) == {1: COUNT_MOST, 2: 1}
+    assert counts_after(counts, noted({1: 0, 2: 0}).blocks[7][0]) == b""
