@@ -14,6 +14,7 @@ from annulet.bulk import client as client_module
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import (
+    StageInterruptedError,
     UnavailableError,
 )
 from annulet.bulk.url import parse_url
@@ -101,7 +102,7 @@ async def test_an_interrupted_stage_is_sent_again_when_it_was_kept(
         if kept:
             assert (await away(lambda: client.put(request, rows.schema, [rows] * 3)))["rows"] == 3
         else:
-            with pytest.raises(UnavailableError):
+            with pytest.raises(StageInterruptedError, match=r"connection reset.*repeat the write"):
                 await away(lambda: client.put(request, rows.schema, [rows] * 3))
 
 

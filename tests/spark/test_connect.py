@@ -16,7 +16,7 @@ from tests.spark.test_exactly_once import World
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_a_connect_client_reads_writes_and_streams(tmp_path: Path) -> None:
+def test_a_connect_client_reads_writes_streams_applies_rules_and_ends_leases(tmp_path: Path) -> None:
     for package in ("grpc", "grpc_status", "zstandard"):
         pytest.importorskip(package, reason="Spark Connect needs grpcio, grpcio-status and zstandard")
     with BrokerProcess(tmp_path / "data", bulk=True) as broker:
@@ -33,5 +33,19 @@ def test_a_connect_client_reads_writes_and_streams(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-4000:]
-        assert done.stdout.split() == ["read", "100", "1", "ended", "True"]
-        assert sorted(map(int, world.bodies("out"))) == list(range(100))
+        assert done.stdout.splitlines() == [
+            "read 100 1",
+            "streamed True",
+            "error True",
+            "ring [97, 98, 99]",
+            "replayed 100",
+            "changes True",
+            "left [97, 98, 99]",
+            "judged True",
+            "leases connect judge",
+            "leases connect",
+        ]
+        # The odd ones were rejected, and are gone without a target for dead letters; the others were acknowledged, so
+        # that the lease had nothing to give back.
+        assert world.bodies("in") == []
+        assert world.bodies("out") == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import pyspark_annulet
@@ -44,9 +46,24 @@ def test_a_queue_is_not_overwritten(method: str, remedy: str) -> None:
         getattr(source(address="q"), method)(BODY, overwrite=True)
 
 
-@pytest.mark.parametrize("method", ["reader", "streamReader"])
-def test_a_read_is_refused_before_it_starts(method: str) -> None:
-    with pytest.raises(OptionError, match="option queue is missing"):
-        getattr(source(), method)(BODY)
-    with pytest.raises(OptionError, match="column 'body' has type binary"):
-        getattr(source(queue="q"), method)(StructType([StructField("body", StringType())]))
+WRONG = [
+    ({}, BODY, "option queue is missing"),
+    ({"queue": "q"}, StructType([StructField("body", StringType())]), "type binary"),
+]
+
+
+@pytest.mark.parametrize(("options", "schema", "text"), WRONG)
+def test_a_read_is_refused_before_it_starts(options: dict[str, str], schema: StructType, text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        source(**options).reader(schema)
+    refused = source(**options).streamReader(schema)
+    for call in (
+        refused.initialOffset,
+        lambda: refused.latestOffset({}, ReadAllAvailable()),
+        lambda: refused.partitions({}, {}),
+        lambda: refused.read(InputPartition(0)),
+        lambda: refused.commit({}),
+    ):
+        with pytest.raises(OptionError, match=text):
+            call()
+    refused.stop()

@@ -26,7 +26,7 @@ from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWrit
 from annulet.spark.source import AnnuletStreamReader
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
-from tests.spark.test_exactly_once import World, wait_until, workers_of
+from tests.spark.test_exactly_once import PATIENCE_SECONDS, World, wait_until, workers_of
 
 if TYPE_CHECKING:
     from tests.spark.conftest import BrokerThread
@@ -67,7 +67,7 @@ class Supervisor:
             self.world.broker.restart()
             (self.folder / "broker").write_text(str(self.world.broker.pid))
         if self._process is None or self._process.poll() is not None:
-            path = [str(Path(sitecustomize.__file__).parent), str(SOURCE)]
+            path = [str(Path(sitecustomize.__file__).parent), str(SOURCE), str(SOURCE.parent)]
             environment = {
                 **os.environ, "PYTHONPATH": os.pathsep.join(path), "ANNULET_DEATHS": str(self.folder),
                 "ANNULET_URL": self.world.broker.bulk_url,
@@ -84,7 +84,7 @@ class Supervisor:
             self.look_after()
             return self.left() == 0
 
-        wait_until(done, "all deaths", self)
+        wait_until(done, "all deaths", self, self.left() * PATIENCE_SECONDS)
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         def reached() -> bool:

@@ -34,8 +34,10 @@ class Talking(Protocol):
     def output(self) -> str: ...
 
 
-def wait_until(condition: Callable[[], bool], what: str, driver: Talking | None = None) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(
+    condition: Callable[[], bool], what: str, driver: Talking | None = None, patience: float = PATIENCE_SECONDS
+) -> None:
+    deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"still waiting: {what}; {'' if driver is None else driver.output()}"
         time.sleep(0.05)

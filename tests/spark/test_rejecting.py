@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from annulet.bulk.errors import InvalidRequestError
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
 
@@ -74,3 +76,10 @@ def test_rows_without_positions_are_refused(column: str, type_name: str, found: 
 def test_options_of_publishing_are_refused_beside_it(name: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} has no meaning"):
         rejecter("position", "long", **{name: "x"})
+
+
+def test_a_row_without_a_position_fails_the_commit() -> None:
+    writer = rejecter("position", "long")
+    rows = [pa.record_batch({"position": pa.array(positions, pa.int64())}) for positions in ([1], [2, None])]
+    with pytest.raises(InvalidRequestError, match="column 'position' is null in a row"):
+        writer.commit([writer.write(iter(rows[:1])), writer.write(iter(rows))])

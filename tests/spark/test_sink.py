@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.types import DataType, IntegerType, StringType, StructField, StructType
 
+from annulet.bulk import protocol
+from annulet.bulk.errors import AuthenticationError, StageInterruptedError, UnavailableError
 from annulet.spark.datasource import AnnuletDataSource
-from annulet.spark.options import OptionError
+from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.sink import AnnuletWriter, StageMessage
+from tests.spark.refusals import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,13 +29,6 @@ pytestmark = pytest.mark.spark
 
 def write(frame: DataFrame, broker: BrokerThread, **options: Any) -> None:
     frame.write.format("annulet").mode("append").options(url=broker.url, **options).save()
-
-
-def refused(work: Callable[[], Any]) -> str:
-    """Return the first line of what users see, whatever Spark wraps it in: it has to say what and what to do."""
-    with pytest.raises(Exception) as error:  # noqa: PT011
-        work()
-    return str(error.value).splitlines()[0]
 
 
 def test_batch_write_keeps_partition_order_and_properties(spark: SparkSession, broker: BrokerThread, name: str) -> None:
@@ -142,12 +140,15 @@ def test_bad_writes_are_told_before_a_task_starts(
             writer(schema, overwrite=False)
 
 
-def test_what_spark_says_of_a_bad_write(spark: SparkSession, broker: BrokerThread) -> None:
+def test_what_spark_says_of_a_bad_write(spark: SparkSession, broker: BrokerThread, unused_port: int) -> None:
     numbers, texts = spark.createDataFrame([], "body int"), spark.createDataFrame([], "body string")
     text = refused(lambda: write(numbers, broker, address="x"))
     assert "column 'body' has type int, not binary or string; cast it" in text
     save = texts.write.format("annulet").mode("overwrite").options(url=broker.url, address="x").save
     assert "a queue cannot be overwritten" in refused(save)
+    nobody = spark.range(0, 2, 1, 1).selectExpr("string(id) AS body").write.format("annulet").mode("append")
+    nobody.options(url=f"annulet://127.0.0.1:{unused_port}", address="x", retrySeconds=0)
+    assert "no answer from the broker at" in refused(nobody.save)  # known to a task
 
 
 def test_bad_rows_are_told_by_number_and_column(spark: SparkSession, broker: BrokerThread, name: str) -> None:
@@ -156,6 +157,33 @@ def test_bad_rows_are_told_by_number_and_column(spark: SparkSession, broker: Bro
     text = refused(lambda: write(frame, broker, address=name))
     assert "column priority: 300 is not within 0 to 255" in text
     assert broker.bodies(name) == []
+
+
+def writer_without_broker(monkeypatch: pytest.MonkeyPatch, error: Exception) -> AnnuletWriter:
+    def stage(*_: object) -> None:
+        raise error
+
+    options = WriteOptions.parse({"url": "annulet://127.0.0.1:1", "address": "q"})
+    writer = AnnuletWriter(options, StructType([StructField("body", STRING)]))
+    monkeypatch.setattr(writer, "_stage", stage)
+    return writer
+
+
+def test_what_a_task_was_refused_is_told_by_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that Spark's first line says it. Spark then has what other tasks staged dropped."""
+    writer = writer_without_broker(monkeypatch, AuthenticationError("login refused for user 'x'"))
+    messages = [None, StageMessage("once:x", 0, 0, "0-0-0-x"), pickle.loads(pickle.dumps(writer.write(iter(()))))]
+    with pytest.raises(AuthenticationError, match="login refused for user 'x'"):
+        writer.commit(messages)
+    dropped: list[Any] = []
+    monkeypatch.setattr(writer, "_client", lambda: SimpleNamespace(act=dropped.append))
+    writer.abort(messages)
+    assert [request.stages for request in dropped] == [["0-0-0-x"]]
+
+
+def test_a_task_whose_rows_have_to_be_computed_again_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StageInterruptedError):
+        writer_without_broker(monkeypatch, StageInterruptedError("interrupted")).write(iter(()))
 
 
 def pipe(spark: SparkSession, broker: BrokerThread, source: str, target: str, folder: Path, **options: Any) -> Any:
@@ -204,12 +232,6 @@ def test_asynchronous_progress_is_refused(spark: SparkSession, broker: BrokerThr
 
 
 def test_a_broker_that_goes_after_the_commit_does_not_fail_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    types = pytest.importorskip("pyspark.sql.types")
-    from annulet.bulk import protocol
-    from annulet.bulk.errors import UnavailableError
-    from annulet.spark.options import WriteOptions
-    from annulet.spark.sink import AnnuletWriter, StageMessage
-
     asked: list[str] = []
 
     class Client:
@@ -219,7 +241,7 @@ def test_a_broker_that_goes_after_the_commit_does_not_fail_the_write(monkeypatch
                 raise UnavailableError("gone")
             return {}
 
-    schema = types.StructType([types.StructField("body", types.StringType())])
+    schema = StructType([StructField("body", STRING)])
     writer = AnnuletWriter(WriteOptions.parse({"url": "annulet://127.0.0.1", "address": "q"}), schema)
     monkeypatch.setattr(writer, "_client", Client)
     writer.commit([StageMessage("once:x", 0, 0, "0-0-0-x")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,6 +27,7 @@ from annulet.bulk.server import BulkService
 from annulet.bulk.url import parse_url
 from annulet.spark.options import ReadOptions
 from annulet.spark.source import AnnuletStreamReader, split
+from tests.spark.refusals import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -256,13 +256,6 @@ def test_what_a_failed_batch_read_is_read_again_by_its_checkpoint_only(broker: B
     again = stream_of(broker, name)
     assert read_again(again, start, end) == numbered(10)
     assert taken(again, end)[1] == numbered(5, 10)
-
-
-def refused(work: Callable[[], Any]) -> str:
-    """Return the first line of what users see, whatever Spark wraps it in: it has to say what and what to do."""
-    with pytest.raises(Exception) as error:  # noqa: PT011
-        work()
-    return str(error.value).splitlines()[0]
 
 
 def test_a_queue_that_is_not_durable_is_refused_with_the_remedy(broker: BrokerThread, name: str) -> None:

@@ -21,7 +21,14 @@ import pyarrow as pa
 from pyarrow import flight
 
 from annulet.bulk import protocol
-from annulet.bulk.errors import AuthenticationError, BulkError, TokenExpiredError, UnavailableError, decode_error
+from annulet.bulk.errors import (
+    AuthenticationError,
+    BulkError,
+    StageInterruptedError,
+    TokenExpiredError,
+    UnavailableError,
+    decode_error,
+)
 from annulet.bulk.url import BulkUrl
 
 T = TypeVar("T")
@@ -99,7 +106,10 @@ class BulkClient:
                 return
 
     def put(self, request: protocol.PutStage, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-        """Send a stage. When this returns it is on the broker's disk. Returns rows and bytes."""
+        """Send a stage. When this returns it is on the broker's disk. Returns rows and bytes.
+
+        Raises what :meth:`act` raises, and :class:`StageInterruptedError` for a large stage that was interrupted.
+        """
         self._repeat(self._log_in_if_needed)
         kept: list[pa.RecordBatch] = []
         source = iter(batches)
@@ -126,7 +136,10 @@ class BulkClient:
                 return self._put(request, schema, everything())
             except (UnavailableError, TokenExpiredError) as error:
                 if not repeatable:
-                    raise
+                    raise StageInterruptedError(
+                        f"{error}. The stage is larger than {REPEATABLE_PUT_BYTES_MAX // 2**20} MiB, so what it was "
+                        "made of has to be computed again: repeat the write, or give it more partitions"
+                    ) from error
                 deadline = self._clock() + self.retry_seconds if deadline is None else deadline
                 self._pause(error, attempt, deadline)
                 attempt += 1

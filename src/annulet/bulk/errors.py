@@ -80,6 +80,10 @@ class UnavailableError(BulkError):
     code = "unavailable"
 
 
+class StageInterruptedError(UnavailableError):
+    """A stage too large to be sent again was interrupted: its rows have to be computed again. Never travels."""
+
+
 _CLASSES: dict[str, type[BulkError]] = {
     kind.code: kind
     for kind in (

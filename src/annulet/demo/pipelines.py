@@ -22,6 +22,10 @@ TRIGGER: Final = "1 second"
 PROGRESS_KEPT: Final = 10_000
 """Progress reports a query keeps: all of a run, because the reconciliation adds them up."""
 
+MESSAGE_COLUMNS: Final = "message_id,body"
+"""What the queries look at. With all columns a row costs the broker four times as much, 59 us instead of 14: it decodes
+every property of a message for them."""
+
 FLIGHT_SCHEMA: Final = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
     "arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, "
@@ -91,6 +95,7 @@ def _read(spark: SparkSession, url: str, queue: str) -> DataFrame:
         .option("queue", queue)
         .option("lease", f"demo-{queue}")
         .option("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER)
+        .option("columns", MESSAGE_COLUMNS)
         .load()
     )
 

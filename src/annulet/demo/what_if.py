@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TRIED_ORIGIN: Final = "LGA"
 """The origin with the fewest departures: its board is tried under other rules, all boards under their own."""
 
+VIRTUAL_HOST: Final = "/"
+"""Where the demonstration's queues are."""
+
 DESTINATION: Final = "dest"
 """Property of a departure that is the key of one of the rules."""
 
@@ -62,7 +65,7 @@ def try_rules(spark: SparkSession, url: str, parquet: Path) -> list[Trial]:
     properties = destinations(spark.read.parquet(str(parquet)))
 
     def tried(origin: str) -> list[Trial]:
-        recording = arrivals_of_queue(events, board(origin))
+        recording = arrivals_of_queue(events, board(origin), VIRTUAL_HOST)  # else Spark looks which there are
         if origin == TRIED_ORIGIN:
             recording = recording.drop("properties").join(properties, ["queue", "position"], "left")
         rules = rules_of(origin)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from annulet.bulk.errors import BulkError
+from annulet.spark.checkpoints import inspect, local_folder
 from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
@@ -16,6 +19,7 @@ from annulet.spark.source import AnnuletFilteringReader, AnnuletReader, AnnuletS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
 FORMAT = "annulet"
@@ -24,6 +28,20 @@ FORMAT = "annulet"
 @told_first
 class AnnuletDataSource(DataSource):
     """Reads and writes queues of an Annulet broker. Options: ``docs/spark-source.md`` and ``docs/spark-sink.md``."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Look at the checkpoint that the options of a read name, if they do.
+
+        Spark makes the source of a stream when that is loaded, with a schema of the user when its query is started,
+        and reads the logs of the checkpoint later. It makes a sink too late to look before it. Raises
+        :class:`~annulet.spark.checkpoints.DamagedCheckpointError`.
+        """
+        super().__init__(options)
+        given = {name.lower(): value for name, value in options.items()}
+        location = given.get("checkpointlocation")
+        folder = local_folder(location) if location and "queue" in given else None
+        if folder is not None:
+            inspect(folder)
 
     @classmethod
     def name(cls) -> str:
@@ -40,11 +58,14 @@ class AnnuletDataSource(DataSource):
         reader = AnnuletFilteringReader if options.pushdown else AnnuletReader
         return reader(options, columns_of(schema))
 
-    def streamReader(self, schema: StructType) -> AnnuletStreamReader | AnnuletSequenceReader:  # noqa: N802 - Spark's
-        """Plan a streaming read."""
-        options = ReadOptions.parse(self.options)
-        reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
-        return reader(options, columns_of(schema))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Plan a streaming read. What is wrong is told by the first call of the reader, see :class:`RefusedReader`."""
+        try:
+            options = ReadOptions.parse(self.options)
+            reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
+            return reader(options, columns_of(schema))
+        except BulkError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> AnnuletWriter | AnnuletRejecter:
         """Plan a batch write."""
@@ -58,6 +79,40 @@ class AnnuletDataSource(DataSource):
         if overwrite:
             raise OptionError('a queue cannot be overwritten; use .mode("append") or .outputMode("append")')
         return AnnuletStreamWriter(WriteOptions.parse(self.options), schema)
+
+
+@told_first
+class RefusedReader(DataSourceStreamReader):
+    """In place of a reader that cannot be made: PySpark 4.3 stops the one it did not get, and tells of nothing else.
+
+    Only a stream with a schema of the user comes so far. Without one the options are looked at when it is loaded.
+    """
+
+    def __init__(self, error: BulkError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Raise the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:  # noqa: ARG002
+        """Raise the error. Never called, since nothing is planned."""
+        raise self._error
+
+    def commit(self, end: dict[str, Any]) -> None:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def stop(self) -> None:
+        """Nothing was begun."""
 
 
 def register(spark: SparkSession) -> None:

@@ -4,6 +4,10 @@ Spark makes its message of what a Python process tells of its exception: the who
 line, or the text alone where ``SPARK_HIDE_TRACEBACK`` is set (``pyspark.util.handle_worker_exception``, read in PySpark
 4.3). So a process of Spark that ends with an error of ours sets it, and the traceback follows as a note. A Spark that
 does not know the variable would begin with the traceback, as it does with everybody's errors.
+
+Of what fails inside a task of a batch Spark tells the text in its second line, whatever it is (``PythonException`` of
+PySpark 4.3 puts its own words and a line's end before it). A write has a way round it: a task that cannot be done says
+so in the message it leaves for the commit, and the commit fails with that. A read has no such message.
 """
 
 from __future__ import annotations
@@ -11,23 +15,39 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import isgeneratorfunction
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
-from annulet.bulk.errors import BulkError
+from pyspark.sql.datasource import WriterCommitMessage
+
+from annulet.bulk.errors import BulkError, decode_error, encode_error
 
 HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 
 Decorated = TypeVar("Decorated", bound=type)
 
 
+class FailureMessage(WriterCommitMessage):
+    """What a task of a batch write that failed tells the commit: the error, as it travels from a broker."""
+
+    def __init__(self, error: BulkError) -> None:
+        self.error = encode_error(error)
+
+
+def raise_failure(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raise the error of the first task that failed, if one did. For the beginning of a commit."""
+    for message in messages:
+        if isinstance(message, FailureMessage):
+            raise decode_error(message.error) or BulkError("a task of the write failed")
+
+
 def told_first(cls: Decorated) -> Decorated:
-    """Class decorator: :class:`BulkError` and what derives from it leave its public methods to be told first."""
+    """Class decorator: a :class:`BulkError` that leaves the constructor or a public method is told first."""
     for name, member in list(vars(cls).items()):
-        if isinstance(member, FunctionType) and not name.startswith("_"):
+        if isinstance(member, FunctionType) and (not name.startswith("_") or name == "__init__"):
             setattr(cls, name, _telling(member))
     return cls
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from annulet.bulk import protocol
 from annulet.bulk.client import connect
-from annulet.spark.first_line import told_first
+from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
 
 if TYPE_CHECKING:
@@ -53,18 +53,20 @@ class AnnuletRejecter(DataSourceArrowWriter):
         self._options = options
         self._lease = options.reject_from
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage:
-        """Collect the positions of a task. Raises :class:`OptionError` for a row without one."""
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage | FailureMessage:
+        """Collect the positions of a task; the commit tells of a row without one."""
         positions: list[int] = []
         for batch in iterator:
             column = batch.column(batch.schema.get_field_index(POSITION))
             if column.null_count:
-                raise OptionError("column 'position' is null in a row; reject rows as the stream gave them")
+                error = OptionError("column 'position' is null in a row; reject rows as the stream gave them")
+                return FailureMessage(error)
             positions += column.to_pylist()
         return PositionsMessage(positions)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Mark them in the broker."""
+        """Mark them in the broker. Raises what a task failed with."""
+        raise_failure(messages)
         positions = [
             position for message in messages if isinstance(message, PositionsMessage) for position in message.positions
         ]

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
-from annulet.bulk.errors import UnavailableError
+from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
-from annulet.spark.first_line import told_first
+from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
 
 if TYPE_CHECKING:
@@ -114,12 +114,21 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
         # Without a writeId this one write still has a name, so that a commit asked for twice is done once.
         self._query = f"write:{options.write_id}" if options.write_id is not None else f"once:{uuid.uuid4().hex}"
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:
-        """Stage the rows of a task."""
-        return self._stage(iterator, self._query, self._options.write_batch)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage | FailureMessage:
+        """Stage the rows of a task.
+
+        What the broker refuses, or does not answer for ``retrySeconds``, the commit tells: no other attempt helps.
+        """
+        try:
+            return self._stage(iterator, self._query, self._options.write_batch)
+        except StageInterruptedError:
+            raise  # another attempt does help, and is Spark's to make
+        except BulkError as error:
+            return FailureMessage(error)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish all rows."""
+        """Publish all rows. Raises what a task failed with, and then Spark has what was staged dropped."""
+        raise_failure(messages)
         query = self._commit(messages)
         if query is None or self._options.write_id is not None:
             return

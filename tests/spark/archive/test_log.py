@@ -67,6 +67,22 @@ def test_many_writers_lose_nothing_and_old_entries_go(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) <= STATES_KEPT + STATES_KEPT * STATE_EVERY
 
 
+def test_a_sum_is_written_though_another_writes_right_behind_its_last_entry(tmp_path: Path) -> None:
+    class Overtaken(Log):
+        def _create(self, path: Path, content: bytes) -> bool:
+            created = super()._create(path, content)
+            if path.name == f"{STATE_EVERY - 1:012}.json":
+                Log(tmp_path).commit(adding("theirs"))
+            return created
+
+    log = Overtaken(tmp_path)
+    for number in range(STATE_EVERY):
+        log.commit(adding(str(number)))
+    (path,) = tmp_path.glob("*.state.json")
+    assert path.name == f"{STATE_EVERY:012}.state.json"
+    assert len(Log(tmp_path).state().files) == STATE_EVERY + 1
+
+
 def test_who_was_idle_while_others_wrote_much_reads_their_sum_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

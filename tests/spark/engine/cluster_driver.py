@@ -1,4 +1,4 @@
-"""A driver with executors of its own: runs the engine over files of commands. Started by ``test_streaming.py``."""
+"""A driver with executors of its own: runs the engine over files of commands. Started by ``test_cluster.py``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.spark.engine.test_streaming import Input, run
 EXECUTORS = 2
 
 
-def main(commands: str, directory: str) -> None:
-    """Run the query over all files, one a batch, and print how many executors there were."""
+def main(master: str, commands: str, directory: str) -> None:
+    """Run the query over all files, one a batch, and print how many executors there are at the end."""
     home = Path(directory) / "home"  # workers write below SPARK_HOME, where an environment is not theirs to change
     home.mkdir()
     for entry in Path(pyspark.__file__).parent.iterdir():
@@ -26,7 +26,9 @@ def main(commands: str, directory: str) -> None:
     spark = local_session(
         "cluster",
         settings={
-            "spark.master": f"local-cluster[{EXECUTORS},1,1024]",
+            "spark.master": master,
+            "spark.cores.max": str(EXECUTORS),
+            "spark.executor.cores": "1",
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
             "spark.executorEnv.ANNULET_PURE": os.environ.get("ANNULET_PURE", ""),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",

@@ -15,6 +15,13 @@ class MemoryState:
         self.blobs: dict[str, dict[int, bytes]] = {kind: {} for kind in KINDS}
         self.calls = 0
         self.bytes_written = 0
+        self.loads = 0  # how often all of it was read
+
+    def copy(self) -> MemoryState:
+        """What a batch works on: it is kept when the batch succeeds."""
+        made = MemoryState()
+        made.head, made.blobs = self.head, {kind: dict(blobs) for kind, blobs in self.blobs.items()}
+        return made
 
     def read_head(self) -> str | None:
         self.calls += 1
@@ -25,6 +32,7 @@ class MemoryState:
         self.head = head
 
     def read_blobs(self, kind: str) -> Iterator[tuple[int, bytes]]:
+        self.loads += kind == KINDS[0]
         self.calls += 1
         yield from list(self.blobs[kind].items())
 

@@ -15,6 +15,7 @@ from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import CoreError
 from annulet.core.forwarding import Forwarder
+from annulet.core.management import expire_messages, select
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session, UnknownDeliveryTag
@@ -67,8 +68,8 @@ class Chooser:
         self.now += chance.choice((0, 0, 0, 1, 1, 2, 5))
         kind = chance.choices(
             ("publish", "consume", "credit", "cancel", "get", "acknowledge", "reject", "requeue", "release", "rollback",
-             "close", "pause", "resume", "purge", "advance"),
-            (14, 5, 2, 1, 2, 6, 2, 3, 2, 1, 1, 0.3, 1, 0.2, 2),
+             "close", "pause", "resume", "purge", "advance", "expire"),
+            (14, 5, 2, 1, 2, 6, 2, 3, 2, 1, 1, 0.3, 1, 0.2, 2, 0.5),
         )[0]  # fmt: skip
         session = chance.choice(SESSIONS)
         fields: dict[str, Any] = {"command": kind, "at": self.now}
@@ -76,6 +77,8 @@ class Chooser:
             return {**fields, **self.message()}, bytes(chance.choice((1, 2, 0, 3, 9)))
         if kind in ("pause", "resume", "purge", "advance"):
             return fields, b""
+        if kind == "expire":
+            return {**fields, "arguments": self.selection()}, b""
         fields["session"] = session
         if kind in ("acknowledge", "reject", "requeue", "release"):
             fields |= {"tag": chance.choice((0, 1, 2, 3, 4, 5, 6, 8)), "multiple": chance.random() < 0.6}
@@ -113,6 +116,13 @@ class Chooser:
         if chance.random() < 0.1:
             message["duplicate_id"] = f"d{chance.randrange(5)}"
         return message
+
+    def selection(self) -> dict[str, Any]:
+        first = self.chance.randrange(1, self.messages + 2)
+        return self.chance.choice((
+            {}, {"ids": [first, first + 1]}, {"everything": True, "limit": 1, "scheduled": True},
+            {"selector": f"{LAST_VALUE_KEY} = 'a'"}, {"everything": True, "selector": "TRUE"}, {"ids": first},
+        ))  # fmt: skip
 
     def consumer(self) -> dict[str, Any]:
         chance, traits = self.chance, self.traits
@@ -298,6 +308,15 @@ class Direct:
 
     def purge(self, command: Command, body: bytes) -> None:
         self.queue.purge(self.now)
+
+    def expire(self, command: Command, body: bytes) -> None:
+        given = command.arguments or {}
+        if not isinstance(given.get("ids", []), list):
+            raise CommandRefused
+        if given:
+            operation = expire_messages(self.host, self.queue, select(**given), user="", now=self.now)
+            while not operation.step(self.now):
+                pass
 
     def advance(self, command: Command, body: bytes) -> None:
         """Time went on before the command."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.spark.engine.commands import parse_command
-from annulet.spark.engine.effects import BLOCKED, CANCELLED, DELIVERY, LOSS, OUTCOME, UNBLOCKED, Effect
+from annulet.spark.engine.effects import BLOCKED, CANCELLED, DELIVERY, FORWARD, LOSS, OUTCOME, UNBLOCKED, Effect
 from annulet.spark.engine.replica import Replica
 from tests.spark.engine.histories import given
 
@@ -151,3 +151,27 @@ def test_a_purge_tells_every_loss(count: int) -> None:
     for number in range(count):
         queue.do("publish", bytes(number))
     assert [one.reason for one in queue.do("purge")] == ["purged"] * count + [None]
+
+
+def test_messages_expire_when_they_are_due_or_are_told_to() -> None:
+    queue = Queue(x_expiry_address="late")
+    for body, expires_at in ((b"a", 5), (b"b", 0), (b"c", 0), (b"d", 9)):
+        queue.do("publish", body, at=1, expires_at=expires_at, properties={"body": body.decode()})
+
+    def expired(at: int, **arguments: Any) -> list[Any]:
+        effects = queue.do("expire", at=at, arguments=arguments)
+        forwards = [one.body for one in effects if one.effect == FORWARD]
+        return [*forwards, effects[-1].state, effects[-1].messages]
+
+    assert expired(4) == ["done", 0]
+    assert expired(5) == [b"a", "done", 1]
+    assert expired(9, selector="body = 'b'") == [b"d", b"b", "done", 2]
+    assert expired(9, ids=[2, 3]) == [b"c", "done", 1]
+    assert queue.outcome("purge").messages == 0
+    allowed = "a selection has ids, selector, everything, limit, scheduled"
+    for arguments, reason in (
+        ({"id": 1}, f"field 'arguments': Object contains unknown field `id`; {allowed}"),
+        ({"ids": 1}, f"field 'arguments': Expected `array | null`, got `int` - at `$.ids`; {allowed}"),
+        ({"limit": 1}, "messages are selected in exactly one way: ids, a selector, or everything"),
+    ):
+        assert str(queue.outcome("expire", arguments=arguments).reason).startswith(reason)

@@ -16,6 +16,7 @@ from annulet.spark.engine.journal import (
     Given,
     Head,
     Journal,
+    Step,
     decode_commands,
     decode_image,
     encode_commands,
@@ -76,8 +77,27 @@ def test_blobs_that_are_mostly_covered_or_many_become_one() -> None:
     kept.append([*commands("a", 1, 2, 3), *commands("b", 1)], head, state)
     kept.put_image("a", 3, image(), head, state)
     kept.append(commands("c", 1), head, state)
-    assert [decode_commands(blob) for blob in state.blobs[JOURNAL].values()] == [[*commands("b", 1), *commands("c", 1)]]
+    assert [decode_commands(blob) for blob in state.blobs[JOURNAL].values()] == [commands("b", 1), commands("c", 1)]
     for sequence in range(2, 200):
         kept.append(commands("c", sequence), head, state)
     assert len(state.blobs[JOURNAL]) < 40
     assert [given.sequence for given in Journal().load(state)["c"].commands] == list(range(1, 200))
+
+
+def test_the_commands_of_the_latest_batches_stay_whole_and_say_what_their_batch_did() -> None:
+    state, head, kept, other = MemoryState(), Head(1), Journal(), Journal()
+    for batch in range(30):
+        fresh = [*commands("a", batch, size=10), *commands("b", batch)]
+        kept.due(fresh)
+        if batch % 3 == 2:
+            kept.put_image("a", batch, image(batch), head, state)
+        blobs = kept.append(fresh, head, state)
+        head.steps = [*head.steps, Step(str(batch), 0, blobs)][-3:]
+        assert other.follow(blobs, state) == fresh
+        read = Journal()
+        read.load(state)
+        for name in ("_rows", "_written", "_images", "_image_bytes", "_since"):
+            assert getattr(other, name) == getattr(kept, name), name
+            assert getattr(read, name) == {queue: value for queue, value in getattr(kept, name).items() if value != 0}
+    assert len(state.blobs[JOURNAL]) < 20
+    assert len(state.blobs[IMAGE]) == 1

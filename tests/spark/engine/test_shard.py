@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 
 import pytest
 
@@ -10,7 +11,7 @@ from annulet.spark.engine import journal, shard
 from annulet.spark.engine.commands import parse_command
 from annulet.spark.engine.effects import Effect
 from annulet.spark.engine.errors import EngineStateError
-from annulet.spark.engine.journal import IMAGE, JOURNAL, Head
+from annulet.spark.engine.journal import BATCHES_FOLLOWED, IMAGE, JOURNAL, Head
 from annulet.spark.engine.replica import Replica
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from tests.core.model.compositions import compositions
@@ -56,6 +57,37 @@ def test_however_a_history_is_cut_its_effects_are_the_same(seed: int, monkeypatc
         start = end
     assert effects == uncut(commands)
     assert state.blobs[IMAGE]
+
+
+class Workers:
+    """What each of several processes remembers of shards."""
+
+    def __init__(self, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.remembered: list[OrderedDict[str, tuple[str, Shard]]] = [OrderedDict() for _ in range(count)]
+        self._monkeypatch = monkeypatch
+
+    def batch(self, number: int, state: MemoryState, rows: list[Given]) -> list[Effect]:
+        self._monkeypatch.setattr(shard, "_cached", self.remembered[number])
+        return batch(state, rows)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_workers_that_take_turns_follow_each_other_without_reading_the_shard_again(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "IMAGE_MINIMUM", 2_000)
+    chance = random.Random(seed)
+    commands = history(seed, {f"q{place}": chance.choice(compositions()) for place in range(3)}, 200)
+    expected = uncut(commands)
+    workers, state = Workers(3, monkeypatch), MemoryState()
+    effects: dict[str, list[Effect]] = {}
+    while commands:
+        for number in chance.sample(range(3), 3):
+            rows, commands = commands[:5], commands[5:]
+            for effect in workers.batch(number, state, rows):
+                effects.setdefault(str(effect.queue), []).append(effect)
+    assert effects == expected
+    assert state.loads == 2  # of the second and the third worker, when they met the shard
 
 
 def test_a_command_that_comes_again_is_not_carried_out_again() -> None:
@@ -175,3 +207,16 @@ def test_a_worker_remembers_the_shards_used_last() -> None:
     assert states[-1].calls == 2  # the head, read and written
     batch(states[0], [])
     assert states[0].calls == 4  # and both kinds of blobs
+
+
+def test_a_worker_that_remembers_too_little_reads_the_shard_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, state = Workers(2, monkeypatch), MemoryState()
+    sequence = 0
+    for between, loads in ((0, 0), (BATCHES_FOLLOWED, 1), (BATCHES_FOLLOWED + 1, 2)):
+        for number in (*[1] * between, 0):
+            sequence += 1
+            workers.batch(number, state, [given("q", sequence, command="configure")])
+        assert state.loads == loads
+    text = Head.parse(str(state.head))
+    assert len(text.steps) == BATCHES_FOLLOWED + 1
+    assert text.steps[-1].token == text.token

@@ -54,17 +54,19 @@ def start_archive(
     ``checkpoint`` is below the folder unless given, and belongs to this queue; ``lease`` is ``archive.QUEUE``.
     """
     chosen = options or ArchiveOptions()
+    place = str(checkpoint or checkpoint_of(folder, queue))
     remove_orphans(Table(folder))
     stream = (
         spark.readStream.format("annulet")
         .options(url=url, queue=queue, lease=lease or f"archive.{queue}", retrySeconds=chosen.retry_seconds)
         .option("maxMessagesPerTrigger", chosen.messages_per_trigger)
         .option("maxBytesPerTrigger", chosen.bytes_per_trigger)
+        .option("checkpointLocation", place)  # damage is told with a remedy
         .load()
     )
     writer = (
         stream.writeStream.queryName(f"archive {queue}")
-        .option("checkpointLocation", str(checkpoint or checkpoint_of(folder, queue)))
+        .option("checkpointLocation", place)
         .foreachBatch(_appending(Table(folder), chosen.upkeep))
     )
     if chosen.trigger is None:

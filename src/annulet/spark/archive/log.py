@@ -116,8 +116,10 @@ class Log:
                 if self._behind_a_sum(path, entry):
                     path.unlink()
                     continue
+                number = state.number + 1
                 self.state()
-                self._write_state()
+                if (number + 1) % STATE_EVERY == 0:  # others may have written since: their entries are in the sum
+                    self._write_state()
                 return entry
 
     def _entry_path(self, number: int) -> Path:
@@ -147,10 +149,7 @@ class Log:
         return any(file.path not in newest.files and file.path not in newest.removed for file in entry.add)
 
     def _write_state(self) -> None:
-        number = self._state.number
-        if (number + 1) % STATE_EVERY:
-            return
-        self._create(self._folder / f"{number:012}.state.json", msgspec.json.encode(self._state))
+        self._create(self._folder / f"{self._state.number:012}.state.json", msgspec.json.encode(self._state))
         old = self._state_paths()[STATES_KEPT:]
         for path in old:
             path.unlink(missing_ok=True)

@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from annulet.core.address_settings import AddressSettingsRepository, ResolvedQueue, change_queue, resolve_queue
 from annulet.core.arguments.consumers import parse_consumer_arguments
 from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.duplicates import ID_CACHE_SIZE, DuplicateCache
+from annulet.core.effects import Effects
 from annulet.core.filters import compile_filter
 from annulet.core.identifiers import lookup_for
+from annulet.core.management import expire_messages, select
+from annulet.core.management.operation import STOPPED
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.settings import UNLIMITED
+from annulet.core.virtual_host import VirtualHost
 from annulet.spark.engine.commands import LINK, Command, CommandRefused
 from annulet.spark.engine.content import message_of
-from annulet.spark.engine.effects import DELIVERY, DUPLICATE, FILTERED, REFUSED, EngineEffects, EngineForwarder
+from annulet.spark.engine.effects import (
+    DELIVERY,
+    DUPLICATE,
+    FILTERED,
+    LOSS,
+    REFUSED,
+    EngineEffects,
+    EngineForwarder,
+)
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -22,6 +38,17 @@ if TYPE_CHECKING:
 
 UNAVAILABLE: Final = {"expires": "a queue of the engine goes when a 'delete' command says so; leave it out"}
 """Settings, by field, that need somebody who watches all queues."""
+
+
+class Selected(msgspec.Struct, forbid_unknown_fields=True):
+    """``arguments`` of ``expire``: a selection as the broker's operations take it (docs/management-operations.md)."""
+
+    ids: list[int] | None = None
+    selector: str = ""
+    everything: bool = False
+    limit: int = UNLIMITED
+    scheduled: bool = False
+
 
 Values = dict[str, Any]
 Action = Callable[["Replica", Command, bytes], Values]
@@ -243,6 +270,27 @@ def purge(replica: Replica, command: Command, body: bytes) -> Values:
     return {"messages": replica.existing().purge(replica.now)}
 
 
+def expire(replica: Replica, command: Command, body: bytes) -> Values:
+    """Expire what ``arguments`` select, as the broker's operation does; what was due has gone before any command."""
+    del body
+    queue = replica.existing()
+    values: Values = {}
+    if command.arguments:
+        try:
+            chosen = msgspec.convert(command.arguments, Selected)
+        except msgspec.ValidationError as error:
+            allowed = ", ".join(Selected.__struct_fields__)
+            raise CommandRefused(f"field 'arguments': {error}; a selection has {allowed}") from error
+        host = VirtualHost("engine", Effects())  # only names who is told of the operation: nobody
+        operation = expire_messages(host, queue, select(**msgspec.structs.asdict(chosen)), user="", now=replica.now)
+        while not operation.step(replica.now):
+            pass
+        if operation.state == STOPPED:
+            values = {"state": REFUSED, "reason": operation.reason}
+    expired = RemovalReason.EXPIRED.value
+    return {**values, "messages": sum(row.effect == LOSS and row.reason == expired for row in replica.output.rows)}
+
+
 def delete(replica: Replica, command: Command, body: bytes) -> Values:
     """Delete the queue with all that is in it; sessions that hold something of it may still settle that."""
     del command, body
@@ -295,6 +343,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "pause": pause,
     "resume": resume,
     "purge": purge,
+    "expire": expire,
     "delete": delete,
     "advance": advance,
     "restore": restore,

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "pause": (),
     "resume": (),
     "purge": (),
+    "expire": (),
     "delete": (),
     "advance": (),
     "restore": ("message",),
@@ -77,7 +78,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     automatic: bool = False
     """Deliveries are acknowledged when they are made."""
     arguments: dict[str, Any] | None = None
-    """Of a queue or a consumer, by the broker's names (``x-ring-size``, ``selector``)."""
+    """Of a queue or a consumer, by the broker's names (``x-ring-size``, ``selector``); of ``expire`` a selection."""
     message_id: str = ""
     properties: dict[str, Any] | None = None
     priority: int = -1
@@ -103,21 +104,30 @@ def parse_command(document: str) -> Command:
 
     Raises :class:`CommandRefused` for what is no command.
     """
-    given = _object("document", document)
+    try:
+        command = _decoder.decode(document)
+    except (msgspec.DecodeError, RecursionError):
+        command = _converted(_object("document", document))  # texts of objects and nulls, or says what is wrong
+    _check(command)
+    return command
+
+
+_decoder: Final = msgspec.json.Decoder(Command)
+
+
+def _converted(given: dict[str, Any]) -> Command:
     given = {name: value for name, value in given.items() if value is not None}
     for name in ("arguments", "properties"):
         if isinstance(given.get(name), str):
             given[name] = _object(name, given[name])
     try:
-        command = msgspec.convert(given, Command)
+        return msgspec.convert(given, Command)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         field = place.rstrip("`").split("[")[0].split(".")[0] or _missing(given)
         raise CommandRefused(
             f"field {field!r} is {given.get(field)!r}: {problem}; correct it and send the command with a new sequence"
         ) from error
-    _check(command)
-    return command
 
 
 def _missing(given: dict[str, Any]) -> str:
@@ -140,7 +150,9 @@ def _too_deep(name: str) -> CommandRefused:
     return CommandRefused(f"field {name!r} is nested too deep; at most {NESTING_MAX} levels are allowed; flatten it")
 
 
-def _check_nesting(name: str, given: dict[str, Any]) -> None:
+def _check_nesting(name: str, given: dict[str, Any] | None) -> None:
+    if not given:
+        return
     level: list[Any] = [given]
     for _ in range(NESTING_MAX):
         level = [
@@ -191,4 +203,4 @@ def _check_values(command: Command) -> None:
         if not 0 <= getattr(command, name) <= NUMBER_MAX:
             raise CommandRefused(f"field {name!r} is {getattr(command, name)}; allowed are 0 to {NUMBER_MAX}")
     for name in ("properties", "arguments"):
-        _check_nesting(name, getattr(command, name) or {})
+        _check_nesting(name, getattr(command, name))

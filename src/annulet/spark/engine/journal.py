@@ -8,11 +8,15 @@ image weigh more than the image, the queue gets a new one, and its commands are 
 - blobs are few: those mostly needed no more, and those of similar size of which there are many, become one.
 
 A handful of state calls for a batch (spark-notes §5): head read and written, one blob, and now and then an image.
+
+Spark hands a shard to whichever worker of an executor is free. One that remembers it from some batches ago need not
+read it all again: the commands of the latest batches stay whole, with what each did to the account of blobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -38,6 +42,12 @@ IMAGE_PART_BYTES: Final = 1024 * 1024
 
 JOURNAL_ROWS_MAX: Final = 50_000
 """Commands of one blob."""
+
+BATCHES_FOLLOWED: Final = 8
+"""Latest batches of a shard whose commands stay whole: a worker of an executor with 8 cores is met again after as many,
+on average. One that remembers less reads the whole shard."""
+
+BOOKS: Final = "books"
 
 ROW_BYTES: Final = 64
 """What a command weighs beside its document and body."""
@@ -72,6 +82,24 @@ class Given(NamedTuple):
         return len(self.document) + len(self.body) + ROW_BYTES
 
 
+class Step(msgspec.Struct, array_like=True):
+    """A batch that changed a shard: the head's token and time after it, and the blobs of its commands."""
+
+    token: str
+    time: int
+    blobs: list[int]
+
+
+class Books(msgspec.Struct, omit_defaults=True):
+    """What a batch did to the account of blobs beside its own commands."""
+
+    images: dict[str, tuple[int, list[int]]] = {}
+    """Of queues: bytes and blobs."""
+    dropped: list[int] = []
+    moved: dict[int, dict[str, int]] = {}
+    """Blobs of former commands, how many of each queue."""
+
+
 class Head(msgspec.Struct):
     """The small part of a shard's state, as JSON."""
 
@@ -83,6 +111,8 @@ class Head(msgspec.Struct):
     time: int = 0
     """What an ``advance`` of all queues said last, milliseconds since 1970."""
     next_blob: int = 0
+    steps: list[Step] = []
+    """The latest batches, the last one as the head is now."""
     format: int = FORMAT
     version: str = __version__
 
@@ -123,6 +153,7 @@ class Journal:
         self._images: dict[str, list[int]] = {}
         self._image_bytes: dict[str, int] = {}
         self._since: dict[str, int] = {}  # bytes of commands since the image
+        self._books = Books()  # of the batch under way
 
     def load(self, state: StateReader) -> dict[str, Stored]:
         """Read everything, by queue; commands in ascending order of sequence."""
@@ -174,53 +205,98 @@ class Journal:
             parts[-1].append(row)
             part_size += len(row)
             size += len(row)
-        numbers = self._images[queue] = []
+        numbers = []
         for part, rows in enumerate(parts):
             state.write_blob(IMAGE, head.next_blob, encode_image(queue, covered, part, rows))
             numbers.append(head.next_blob)
             head.next_blob += 1
+        self._books.images[queue] = size, numbers
+        self._imaged(queue, size, numbers)
+
+    def append(self, commands: Sequence[Given], head: Head, state: EngineState) -> list[int]:
+        """Write the commands of a batch, after its images, and tidy up in proportion. Returns the blobs they are in."""
+        books, self._books = self._books, Books()
+        kept = {number for step in head.steps for number in step.blobs}
+        moved: list[Given] = []
+        for number in self._worn(len(commands), kept):
+            needed = self._rows[number]
+            if needed:
+                moved += [given for given in decode_commands(state.read_blob(JOURNAL, number)) if given.queue in needed]
+            books.dropped.append(number)
+            self._dropped(number)
+            state.drop_blob(JOURNAL, number)
+        if moved:
+            books.moved[head.next_blob] = Counter(given.queue for given in moved)
+            self._stored(head.next_blob, books.moved[head.next_blob], len(moved))
+            state.write_blob(JOURNAL, head.next_blob, encode_commands(moved))
+            head.next_blob += 1
+        blobs: list[int] = []
+        for start in range(0, len(commands), JOURNAL_ROWS_MAX):
+            rows = commands[start : start + JOURNAL_ROWS_MAX]
+            self._stored(head.next_blob, _uncovered(rows, books), len(rows))
+            state.write_blob(JOURNAL, head.next_blob, encode_commands(rows, books))
+            blobs.append(head.next_blob)
+            head.next_blob += 1
+        return blobs
+
+    def follow(self, numbers: Sequence[int], state: EngineState) -> list[Given]:
+        """Account for a batch that another worker wrote in these blobs; return its commands."""
+        found = [(number, state.read_blob(JOURNAL, number)) for number in numbers]
+        commands = [(number, decode_commands(blob)) for number, blob in found]
+        self.due([given for _, rows in commands for given in rows])
+        books = decode_books(found[0][1]) if found else Books()
+        for queue, (size, parts) in books.images.items():
+            self._imaged(queue, size, parts)
+        for number in books.dropped:
+            self._dropped(number)
+        for number, needed in books.moved.items():
+            self._stored(number, needed, sum(needed.values()))
+        for number, rows in commands:
+            self._stored(number, _uncovered(rows, books), len(rows))
+        return [given for _, rows in commands for given in rows]
+
+    def _imaged(self, queue: str, size: int, numbers: list[int]) -> None:
+        self._images[queue] = numbers
         self._image_bytes[queue] = size
         self._since[queue] = 0
         for needed in self._rows.values():
             needed.pop(queue, None)
 
-    def append(self, commands: Sequence[Given], head: Head, state: EngineState) -> None:
-        """Write commands, and tidy up in proportion to that."""
-        moved: list[Given] = []
-        for number in self._worn(len(commands)):
-            needed = self._rows.pop(number)
-            del self._written[number]
-            if needed:
-                found = decode_commands(state.read_blob(JOURNAL, number))
-                moved += [given for given in found if given.queue in needed]
-            state.drop_blob(JOURNAL, number)
-        moved += commands
-        for start in range(0, len(moved), JOURNAL_ROWS_MAX):
-            rows = moved[start : start + JOURNAL_ROWS_MAX]
-            needed = self._rows[head.next_blob] = {}
-            for given in rows:
-                needed[given.queue] = needed.get(given.queue, 0) + 1
-            self._written[head.next_blob] = len(rows)
-            state.write_blob(JOURNAL, head.next_blob, encode_commands(rows))
-            head.next_blob += 1
+    def _stored(self, number: int, needed: Mapping[str, int], rows: int) -> None:
+        self._rows[number] = dict(needed)
+        self._written[number] = rows
 
-    def _worn(self, added: int) -> list[int]:
+    def _dropped(self, number: int) -> None:
+        del self._rows[number], self._written[number]
+
+    def _worn(self, added: int, kept: Collection[int]) -> list[int]:
         """Return the blobs to write again: those mostly needed no more, and those of a size of which there are many."""
-        live = {number: sum(needed.values()) for number, needed in self._rows.items()}
+        live = {number: sum(needed.values()) for number, needed in self._rows.items() if number not in kept}
         worn = [number for number, rows in live.items() if 2 * rows < self._written[number]]
         small = {number: rows for number, rows in live.items() if rows < JOURNAL_ROWS_MAX // 2}
         return worn + crowded({number: rows for number, rows in small.items() if number not in set(worn)}, added)
 
 
-def encode_commands(commands: Sequence[Given]) -> bytes:
-    """Return a blob of commands."""
+def _uncovered(commands: Sequence[Given], books: Books) -> Counter[str]:
+    return Counter(given.queue for given in commands if given.queue not in books.images)
+
+
+def encode_commands(commands: Sequence[Given], books: Books | None = None) -> bytes:
+    """Return a blob of commands, with what else their batch did."""
+    metadata = None if books is None else {BOOKS: msgspec.json.encode(books).decode()}
     return encode_columns({
         "queue": pa.array([given.queue for given in commands], pa.string()),
         "sequence": pa.array([given.sequence for given in commands], pa.int64()),
         "floor": pa.array([given.floor for given in commands], pa.int64()),
         "document": pa.array([given.document for given in commands], pa.string()),
         "body": pa.array([given.body for given in commands], pa.binary()),
-    })  # fmt: skip
+    }, metadata)  # fmt: skip
+
+
+def decode_books(blob: bytes) -> Books:
+    """Read what else the batch of a blob of commands did."""
+    with pa.ipc.open_stream(blob) as reader:
+        return msgspec.json.decode((reader.schema.metadata or {}).get(BOOKS.encode(), b"{}"), type=Books)
 
 
 def decode_commands(blob: bytes) -> list[Given]:

@@ -11,7 +11,16 @@ from annulet.spark.engine.commands import CommandRefused, parse_command
 from annulet.spark.engine.effects import OUTCOME, REFUSED, REPEATED, Effect
 from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.image import read_image, write_image
-from annulet.spark.engine.journal import EngineState, Given, Head, Journal, StateReader, Stored
+from annulet.spark.engine.journal import (
+    BATCHES_FOLLOWED,
+    EngineState,
+    Given,
+    Head,
+    Journal,
+    StateReader,
+    Step,
+    Stored,
+)
 from annulet.spark.engine.replica import Replica
 
 SHARDS_CACHED: Final = 64
@@ -54,18 +63,21 @@ class Shard:
                 effects += self._take_one(queue, sequence, document, body)
         return effects
 
-    def commit(self, head: Head, state: EngineState) -> None:
-        """Write what the commands changed."""
+    def commit(self, head: Head, state: EngineState) -> list[int]:
+        """Write what the commands changed. Returns the blobs that have the commands."""
         fresh, self._fresh = self._fresh, []
-        imaged = self.journal.due(fresh)
-        for queue in imaged:
+        for queue in self.journal.due(fresh):
             replica = self._replicas[queue]
             self.journal.put_image(queue, replica.latest, write_image(replica), head, state)
-        covered = set(imaged)
-        rest = [given for given in fresh if given.queue not in covered]
-        if fresh:
-            self.journal.append(rest, head, state)
         head.time = self.time
+        return self.journal.append(fresh, head, state) if fresh else []
+
+    def follow(self, steps: Iterable[Step], state: EngineState) -> None:
+        """Do what other workers did in these batches; their effects were told then."""
+        for step in steps:
+            for given in self.journal.follow(step.blobs, state):
+                carry_out(self.replica(given.queue), given)
+            self.time = step.time
 
     def replica(self, queue: str) -> Replica:
         """Return a queue's replica, made from what is stored if need be."""
@@ -125,7 +137,7 @@ def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED
 
 _cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
 """Shards by name, each with the token of the batch that left it so. Another process may have worked on it since: then
-the state has another token, and what is here is let go of."""
+what is here follows, or, when that was too many batches ago or its batch was not kept, is let go of."""
 
 
 def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
@@ -144,7 +156,10 @@ def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
             "(docs/spark-engine.md, Rescaling)"
         )
     token, shard = _cached.pop(head.name, ("", None))
-    if shard is None or token != head.token:
+    tokens = [step.token for step in head.steps]
+    if shard is not None and token in tokens:
+        shard.follow(head.steps[tokens.index(token) + 1 :], state)
+    else:
         shard = Shard()
         shard.load(state, head)
     return shard, head
@@ -152,8 +167,9 @@ def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
 
 def close_shard(shard: Shard, head: Head, state: EngineState) -> None:
     """Write what a batch changed, and remember the shard in this process."""
-    shard.commit(head, state)
+    blobs = shard.commit(head, state)
     head.token = uuid.uuid4().hex
+    head.steps = [*head.steps, Step(head.token, head.time, blobs)][-BATCHES_FOLLOWED - 1 :]
     state.write_head(head.text())
     _cached[head.name] = head.token, shard
     while len(_cached) > SHARDS_CACHED:

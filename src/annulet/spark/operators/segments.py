@@ -228,9 +228,9 @@ def decode_pairs(blob: bytes) -> list[tuple[int, int]]:
     return list(zip(table.column("segment").to_pylist(), table.column("index").to_pylist(), strict=True))
 
 
-def encode_columns(columns: dict[str, pa.Array]) -> bytes:
+def encode_columns(columns: dict[str, pa.Array], metadata: dict[str, str] | None = None) -> bytes:
     """Return columns of equal length as a blob: an Arrow stream of one batch, compressed with zstd."""
-    batch = pa.RecordBatch.from_pydict(columns)
+    batch = pa.RecordBatch.from_pydict(columns, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(batch)
