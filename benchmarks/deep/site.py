@@ -42,6 +42,7 @@ class Site:
             "ANNULET_PURE": "1" if pure else "0",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])),
         }
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each start compiles every source anew
 
     def start(self) -> float:
         """Start; return the seconds until clients are greeted. Raises BrokerError with the end of the log."""

@@ -79,3 +79,8 @@ def short_numbers(data: bytes) -> array[int]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
+
+
+def is_uniform(column: array[int]) -> bool:
+    """Say whether all numbers of a column are equal, or it has none: without an object for each, as ``count`` makes."""
+    return column[1:] == column[:-1]
