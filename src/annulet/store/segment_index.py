@@ -18,7 +18,8 @@ from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, overload
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
 from annulet.store.columns import extremes, grows_by_one, is_uniform, narrowed, short_numbers
