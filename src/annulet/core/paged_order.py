@@ -14,14 +14,13 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
-from annulet.core.expiry import index_all, leave_index
+from annulet.core.expiry import index_all
 from annulet.core.folding import fold_front, worth_folding
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
-from annulet.core.reasons import RemovalReason
+from annulet.core.row_moves import count_lost, leave_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,14 +286,8 @@ class TargetList(FifoOrder):
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
-        pages = self.pages
-        if pages.lost or pages.lost_bytes:
-            self.count -= pages.lost
-            self._queue.note_unreadable(pages.lost, pages.lost_bytes)
-            if self._queue.events is not None and pages.lost:
-                self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
-            pages.lost = pages.lost_bytes = 0
-        self._split = bool(pages.items or self._pending_cache)
+        self.count -= count_lost(self._queue, self.pages)
+        self._split = bool(self.pages.items or self._pending_cache)
 
     # ------------------------------------------------------------------ expiry
 
@@ -415,12 +408,8 @@ class TargetList(FifoOrder):
         else:
             self.pages.add(entries, kept)
         for entry, stays in zip(entries, kept, strict=True):
-            if stays:
-                continue
-            if entry.message.near > 1 or entry.message.away:  # else the message goes with it
-                let_go(entry)
-            if entry.indexed:
-                leave_index(self._queue, entry)
+            if not stays:
+                leave_memory(self._queue, entry)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 
