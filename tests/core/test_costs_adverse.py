@@ -107,6 +107,29 @@ def test_what_nobody_may_have_is_not_looked_at(case: str) -> None:
     assert costs[1] / costs[0] < GROWTH_MAX, costs
 
 
+def levelled(levels: int) -> Queue:
+    """Something on each level behind the lanes, and a consumer with credit that wants none of it."""
+    queue = queue_of(priorities=levels)
+    queue.matchers.lanes_max = 0
+    RecordingSession().consume(queue, selector="color = 'blue'")
+    for number in range(2 * levels):
+        queue.enqueue(make_message("x", priority=number % levels), NOW)
+    assert queue.lanes is not None
+    assert queue.matchers.evaluations == queue.order.count == 2 * levels
+    return queue
+
+
+@pytest.mark.parametrize("lowest", [True, False])
+def test_an_arrival_behind_lanes_does_not_look_at_each_level(lowest: bool) -> None:
+    costs = []
+    for levels in (16, 128):
+        queue = levelled(levels)
+        message = make_message("y", priority=0 if lowest else levels - 1)
+        costs.append(lines_of(lambda queue=queue, message=message: queue.enqueue(message, NOW)))
+        assert queue.matchers.evaluations == queue.order.count == 2 * levels + 1, "it was looked at"
+    assert costs[1] / costs[0] < GROWTH_MAX, costs
+
+
 class CountingView(TableView):
     """Counts how often a property is read."""
 

@@ -410,9 +410,9 @@ class GroupedLanes(DeepLanes):
 
     # ------------------------------------------------------------------ what has left meanwhile
 
-    def recount(self) -> None:
-        """Count anew after the stock changed, and forget parked sequences when they are too many to be true."""
-        super().recount()
+    def follow_stock(self) -> None:
+        """Count what the stock counts, and forget parked sequences when they are too many to be true."""
+        super().follow_stock()
         if not self.parked:
             return
         if self._in_stock:

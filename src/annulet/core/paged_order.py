@@ -94,6 +94,13 @@ class TargetList(FifoOrder):
         """Return itself if there is something: the only one of what is in the order."""
         return [self] if self.count else []
 
+    def first_area(self) -> TargetList:
+        """Return itself; something is there."""
+        return self
+
+    def area_changed(self, area: TargetList, former: int) -> None:
+        """Do nothing: it counts what it has."""
+
     def place_behind_front(self) -> int:
         """Return the place of the first row or of what follows it; some are on disk."""
         return self._place_behind()
@@ -215,9 +222,7 @@ class TargetList(FifoOrder):
         """Return a sequence that nothing here is above, but for what came back; something is there."""
         if self._pending_cache:
             return self._pending_cache[-1].sequence
-        if self.pages.items:
-            return self.pages.last_sequence()
-        return self._tail[-1].sequence if self._tail else 0
+        return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
     def on_disk_from(self, sequence: int) -> bool:
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
