@@ -23,7 +23,7 @@ from zlib import crc32
 from annulet.store.checkpoint import pack_shared, unpack_shared
 from annulet.store.columns import extremes, grows_by_one, narrowed
 from annulet.store.files import FileSystem
-from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, unpack_numbers
+from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
 INDEX_SUFFIX: Final = ".index"
 
@@ -201,13 +201,11 @@ def _column_block(column: array[int]) -> bytes:
 def _fill_column(column: array[int], block: bytes, length: int) -> None:
     form = block[:1]
     column.frombytes(block[1 : 1 + column.itemsize] if form == _NEAR else block[1:])
-    if sys.byteorder == "big":
-        column.byteswap()
+    swapped_where_big(column)
     if form == _NEAR:
         near = array("I")
         near.frombytes(block[1 + column.itemsize :])
-        if sys.byteorder == "big":
-            near.byteswap()
+        swapped_where_big(near)
         lowest = column.pop()
         column.extend([lowest + number for number in near])
     elif form == _CONSTANT:
@@ -283,10 +281,7 @@ def _block(data: bytes) -> bytes:
 
 
 def _little_endian(column: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
+    return (column if sys.byteorder == "little" else swapped_where_big(column[:])).tobytes()
 
 
 def stray(names: Sequence[str], numbers: set[int]) -> list[str]:
