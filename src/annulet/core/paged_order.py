@@ -390,8 +390,8 @@ class TargetList(FifoOrder):
         *,
         redelivered: bool,
         times: Sequence[tuple[int, int, int]] = (),
-    ) -> None:
-        """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`.
+    ) -> int:
+        """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`. Return their bytes.
 
         What came before them and is late becomes rows as well, or stays among them as the objects they are.
         """
@@ -403,8 +403,10 @@ class TargetList(FifoOrder):
             self._removed -= len(self._pending_cache) - len(late)
             self._pending_cache.clear()
             self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
+        before = self.pages.bytes
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
         self.count += len(sizes)
+        return self.pages.bytes - before
 
     def add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
         """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""

@@ -77,3 +77,8 @@ def narrowed(column: bytes, lowest: i64) -> bytes:
 def short_numbers(data: bytes) -> array[int]:
     """Return the numbers of 32 bits that :func:`narrowed` has written."""
     return swapped_where_big(array("I", data))
+
+
+def is_uniform(column: array[int]) -> bool:
+    """Say whether all numbers of a column are equal, or it has none: without an object for each, as ``count`` makes."""
+    return column[1:] == column[:-1]

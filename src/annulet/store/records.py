@@ -17,7 +17,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from annulet.core.message import Message, Origin
 from annulet.store.errors import StoreError
