@@ -14,14 +14,13 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, sequence_of
-from annulet.core.expiry import index_all, leave_index
+from annulet.core.expiry import index_all
 from annulet.core.folding import fold_front, worth_folding
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
-from annulet.core.reasons import RemovalReason
+from annulet.core.row_moves import count_lost, leave_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +93,13 @@ class TargetList(FifoOrder):
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""
         return [self] if self.count else []
+
+    def first_area(self) -> TargetList:
+        """Return itself; something is there."""
+        return self
+
+    def area_changed(self, area: TargetList, former: int) -> None:
+        """Do nothing: it counts what it has."""
 
     def place_behind_front(self) -> int:
         """Return the place of the first row or of what follows it; some are on disk."""
@@ -216,9 +222,7 @@ class TargetList(FifoOrder):
         """Return a sequence that nothing here is above, but for what came back; something is there."""
         if self._pending_cache:
             return self._pending_cache[-1].sequence
-        if self.pages.items:
-            return self.pages.last_sequence()
-        return self._tail[-1].sequence if self._tail else 0
+        return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
     def on_disk_from(self, sequence: int) -> bool:
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
@@ -287,14 +291,8 @@ class TargetList(FifoOrder):
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
-        pages = self.pages
-        if pages.lost or pages.lost_bytes:
-            self.count -= pages.lost
-            self._queue.note_unreadable(pages.lost, pages.lost_bytes)
-            if self._queue.events is not None and pages.lost:
-                self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
-            pages.lost = pages.lost_bytes = 0
-        self._split = bool(pages.items or self._pending_cache)
+        self.count -= count_lost(self._queue, self.pages)
+        self._split = bool(self.pages.items or self._pending_cache)
 
     # ------------------------------------------------------------------ expiry
 
@@ -417,12 +415,8 @@ class TargetList(FifoOrder):
         else:
             self.pages.add(entries, kept)
         for entry, stays in zip(entries, kept, strict=True):
-            if stays:
-                continue
-            if entry.message.near > 1 or entry.message.away:  # else the message goes with it
-                let_go(entry)
-            if entry.indexed:
-                leave_index(self._queue, entry)
+            if not stays:
+                leave_memory(self._queue, entry)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 

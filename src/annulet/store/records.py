@@ -222,20 +222,21 @@ def reseal_message(record: bytes, seed: int) -> bytes:
     return PREFIX.pack(MAGIC, crc32(tail, seed)) + tail
 
 
-def pack_numbers(numbers: Iterable[int]) -> bytes:
-    """Encode unsigned 64-bit numbers."""
-    values = array("Q", numbers)
+def swapped_where_big(values: array[int]) -> array[int]:
+    """Turn numbers as this machine has them into little-endian ones, or back, in place. Returns ``values``."""
     if sys.byteorder == "big":
         values.byteswap()
-    return values.tobytes()
+    return values
+
+
+def pack_numbers(numbers: Iterable[int]) -> bytes:
+    """Encode unsigned 64-bit numbers."""
+    return swapped_where_big(array("Q", numbers)).tobytes()
 
 
 def unpack_numbers(data: bytes) -> array[int]:
     """Undo :func:`pack_numbers`."""
-    values = array("Q", data)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
+    return swapped_where_big(array("Q", data))
 
 
 def encode_commit(commit: Commit) -> bytes:

@@ -24,7 +24,7 @@ from isal.isal_zlib import crc32
 from annulet.store.checkpoint import pack_shared, unpack_shared
 from annulet.store.columns import extremes, grows_by_one, is_uniform, narrowed, short_numbers
 from annulet.store.files import FileSystem
-from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, unpack_numbers
+from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
 INDEX_SUFFIX: Final = ".index"
 
@@ -247,8 +247,7 @@ def _fill_column(column: array[int], block: bytes, length: int) -> None:
         column.extend(map(lowest.__add__, above))
     else:  # bytes are repeated as a whole, an array number by number
         column.frombytes(block[1:] * length if form == _CONSTANT else block[1:])
-        if sys.byteorder == "big":
-            column.byteswap()
+        swapped_where_big(column)
         if form == _GROWING:
             column.extend(range(column[0] + 1, column[0] + length))
     if len(column) != length:
@@ -257,10 +256,7 @@ def _fill_column(column: array[int], block: bytes, length: int) -> None:
 
 def _near(block: bytes) -> tuple[int, array[int]]:
     """Return the lowest number of a column, and how far each is above it."""
-    lowest, above = array("Q", block[1:9]), short_numbers(block[9:])
-    if sys.byteorder == "big":
-        lowest.byteswap()
-    return lowest[0], above
+    return unpack_numbers(block[1:9])[0], short_numbers(block[9:])
 
 
 def _times_of(block: bytes, length: int) -> Sequence[int]:
@@ -345,10 +341,7 @@ def _block(data: bytes) -> bytes:
 
 
 def _little_endian(column: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
+    return (column if sys.byteorder == "little" else swapped_where_big(column[:])).tobytes()
 
 
 def stray(names: Sequence[str], numbers: set[int]) -> list[str]:
