@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.returning import each_alone, in_slices, return_table
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
@@ -39,6 +43,10 @@ class Session:
         self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
         self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
+        self.ending = False  # with all others of its connection, see end_together
+        self.gives_back_many = False  # together with them
+        self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
+        self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
 
     @property
@@ -52,7 +60,13 @@ class Session:
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The queue below a consumer is gone: forget it. Subclasses tell the client."""
-        self.consumers.pop(consumer.tag, None)
+        if self.consumers.pop(consumer.tag, None) is not None:
+            self._note_former(consumer)
+
+    def _note_former(self, consumer: Consumer) -> None:
+        if consumer.held:
+            self._former = [other for other in self._former if other.held]
+            self._former.append(consumer)
 
     # ------------------------------------------------------------------ called by queues
 
@@ -86,7 +100,10 @@ class Session:
         ``serve=False``: see :meth:`Queue.remove_consumer`.
         """
         consumer = self.consumers.pop(tag, None)
-        if consumer is not None and not consumer.cancelled:
+        if consumer is None:
+            return None
+        self._note_former(consumer)
+        if not consumer.cancelled:
             consumer.queue.remove_consumer(consumer, now, serve=serve)
         return consumer
 
@@ -132,6 +149,7 @@ class Session:
             queue.acknowledge(entries[0])
             queue.wake(now)  # limits and caps have room again, perhaps for a consumer of this very session
         else:
+            self._pulled = True
             self.unacknowledged[tag] = entries[0]
         return entries[0], tag
 
@@ -207,7 +225,10 @@ class Session:
         self._wake_after(entries, now)
 
     def close(self, now: int) -> None:
-        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection."""
+        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
+
+        What is very much comes back in slices (:mod:`annulet.core.returning`), and is not even looked at before.
+        """
         if self.closed:
             return
         self.closed = True
@@ -215,11 +236,28 @@ class Session:
         queues = {consumer.queue: None for consumer in self.consumers.values()}
         for tag in list(self.consumers):
             self.detach(tag, now, serve=False)
-        entries = list(self.unacknowledged.values())
-        self.unacknowledged.clear()
-        self._return(entries, now)
+        if not self._return_later(now):
+            entries = list(self.unacknowledged.values())
+            self.unacknowledged.clear()
+            self._return(entries, now)
         for queue in queues:
             queue.wake(now)
+
+    def _return_later(self, now: int) -> bool:
+        """Hand all that is held over to be put back in slices, unseen. Returns whether that may be."""
+        table = self.unacknowledged
+        if not table or self._pulled:
+            return False
+        counts: dict[Queue, int] = {}
+        for consumer in self._former:
+            if consumer.held and not consumer.queue.deleted:
+                counts[consumer.queue] = counts.get(consumer.queue, 0) + consumer.held
+        many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
+        if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
+            return False
+        self.unacknowledged = {}
+        return_table(list(counts), table, now)
+        return True
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:
         if len({entry.queue for entry in entries}) == 1:
@@ -240,6 +278,19 @@ class Session:
             return
         for queue in {entry.queue: None for entry in entries}:
             queue.wake(now)
+
+
+def end_together(sessions: Iterable[Session]) -> None:
+    """Before the sessions of a connection close in one turn: what one returns is not for the others.
+
+    And where they return many together, all do it in slices, however few each of them holds.
+    """
+    ending = list(sessions)
+    many = sum([len(session.unacknowledged) for session in ending]) > AT_ONCE_MAX
+    for session in ending:
+        session.ending = True
+        session.writable = False
+        session.gives_back_many = many
 
 
 def _tag_of(delivery: tuple[int, QueueEntry]) -> int:

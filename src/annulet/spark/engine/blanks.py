@@ -38,6 +38,7 @@ from annulet.core.queue import Queue
 from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
 from annulet.core.reasons import RemovalReason
 from annulet.core.retention import KeyRecord, KeyTable
+from annulet.core.returned import Returned
 from annulet.core.schedule import Appointment, ScheduleIndex
 from annulet.core.session import Session
 from annulet.core.settings import QueueSettings
@@ -70,6 +71,7 @@ BLANKS: Final = _makers(
     NoArea,
     ParkedSequences,
     RankedOrder,
+    Returned,
     ScheduleIndex,
     partial(AgeingRanker, _LEVELS, 0),
     partial(Appointment, _ENTRY, 0, fresh=False, schedule_id=""),

@@ -1,0 +1,71 @@
+"""What a session gives back, taken out a few at a time by each of its queues."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.entry import QueueEntry
+from annulet.core.return_batch import LOOKED_AT, ReturnBatch
+from tests.core.helpers import make_message, make_queue
+
+ONE, OTHER, GONE = (make_queue(name=name) for name in ("one", "other", "gone"))
+
+
+def table_of(*queues):
+    return {tag: QueueEntry(queue, make_message(), tag) for tag, queue in enumerate(queues, 1)}
+
+
+def sequences(entries):
+    return [entry.sequence for entry in entries]
+
+
+@given(
+    st.lists(st.sampled_from([ONE, OTHER, GONE]), max_size=40),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=30),
+)
+def test_each_queue_gets_its_own_once_and_every_slice_ascends(queues, turns):
+    table = table_of(*queues)
+    wanted = {queue: [tag for tag, entry in table.items() if entry.queue is queue] for queue in (ONE, OTHER)}
+    batch = ReturnBatch([ONE, OTHER], table)
+    found: dict[object, list[int]] = {ONE: [], OTHER: []}
+    for first, most in [*turns, *[(True, 5), (False, 5)] * 60]:
+        queue = ONE if first else OTHER
+        before = batch.left(queue)
+        slice_ = sequences(batch.take(queue, most))
+        assert len(slice_) <= most
+        assert slice_ == sorted(slice_)
+        assert not before or batch.left(queue) < before or batch.left(queue) < len(wanted[queue])
+        found[queue] += slice_
+    assert {queue: sorted(tags) for queue, tags in found.items()} == wanted
+    assert (batch.left(ONE), batch.left(OTHER), table) == (0, 0, {})
+
+
+def test_the_last_ones_come_first():
+    batch = ReturnBatch([ONE], table_of(ONE, ONE, ONE, ONE, ONE))
+    assert [sequences(batch.take(ONE, 2)) for _ in range(3)] == [[4, 5], [2, 3], [1]]
+
+
+def test_what_is_in_no_table_goes_from_the_first_on():
+    batch = ReturnBatch([ONE], {})
+    batch.add(ONE, list(table_of(ONE, ONE, ONE).values()))
+    assert batch.left(ONE) == 3
+    assert [sequences(batch.take(ONE, 2)) for _ in range(2)] == [[1, 2], [3]]
+
+
+def test_a_slice_looks_at_so_many_of_others():
+    others = [OTHER] * (2 * LOOKED_AT)
+    batch = ReturnBatch([ONE, OTHER], table_of(ONE, *others))
+    assert batch.take(ONE, 1) == []
+    assert batch.left(ONE) == 1 + LOOKED_AT
+    assert batch.take(ONE, 1) == []
+    assert sequences(batch.take(ONE, 1)) == [1]
+    assert sequences(batch.take(OTHER, 99)) == list(range(2, 2 * LOOKED_AT + 2))
+
+
+def test_nothing_is_kept_of_a_queue_that_takes_nothing_back():
+    batch = ReturnBatch([ONE, OTHER], table_of(OTHER, ONE))
+    batch.take(ONE, 1)
+    batch.forget(OTHER)
+    batch.take(ONE, 1)
+    assert (batch.left(OTHER), batch.left(ONE)) == (0, 0)
