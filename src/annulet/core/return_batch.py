@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_deliveries import HeldDeliveries
     from annulet.core.queue import Queue
 
 LOOKED_AT: Final = 4
@@ -21,7 +22,7 @@ class ReturnBatch:
     So nobody looks at all of it in one turn, though nobody knows which of a session's deliveries are of which queue.
     """
 
-    def __init__(self, queues: Iterable[Queue], table: dict[int, QueueEntry]) -> None:
+    def __init__(self, queues: Iterable[Queue], table: HeldDeliveries) -> None:
         self._table = table
         self._found: dict[Queue, list[QueueEntry]] = {queue: [] for queue in queues}  # the first one at the end
 
@@ -38,21 +39,28 @@ class ReturnBatch:
         stock, table = self._found[queue], self._table
         entries = stock[: -most - 1 : -1]
         del stock[-most:]
-        if not table or len(entries) == most:
-            return entries
-        before: list[QueueEntry] = []  # popped from the last on: all of them were delivered before those in stock
-        missing = most - len(entries)
-        for _ in range(LOOKED_AT * most):
-            entry = table.popitem()[1]
-            if entry.queue is queue:
-                before.append(entry)
-                missing -= 1
-            elif entry.queue in self._found:  # else its queue was deleted before the session ended
+        blocks: list[list[QueueEntry]] = []  # each of them was delivered before the one before it, and all before stock
+        found, looked_at = len(entries), 0
+        while table and found < most and looked_at < LOOKED_AT * most:
+            block = table.pop_block()
+            looked_at += len(block)
+            own = [entry for entry in block if entry.queue is queue]
+            if len(own) < len(block):
+                self._put_aside(block, queue)
+            blocks.append(own)
+            found += len(own)
+        if blocks:
+            before = [entry for block in reversed(blocks) for entry in block]
+            surplus = max(0, found - most)
+            stock += reversed(before[:surplus])
+            entries = before[surplus:] + entries
+        return entries
+
+    def _put_aside(self, block: list[QueueEntry], queue: Queue) -> None:
+        """Keep what is for other queues. What is of none of them is of a queue that was deleted before."""
+        for entry in reversed(block):
+            if entry.queue is not queue and entry.queue in self._found:
                 self._found[entry.queue].append(entry)
-            if not missing or not table:
-                break
-        before.reverse()
-        return before + entries
 
     def forget(self, queue: Queue) -> None:
         """Nothing more goes back to a queue."""

@@ -11,6 +11,7 @@ from annulet.core.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, Deliv
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_rank
 from annulet.core.expiry import expire_for
+from annulet.core.held_deliveries import HeldDeliveries
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
 from annulet.core.return_batch import ReturnBatch
@@ -150,7 +151,7 @@ def return_many(
     queue: Queue, entries: list[QueueEntry], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
-    batch = ReturnBatch([queue], {})
+    batch = ReturnBatch([queue], HeldDeliveries())
     batch.add(queue, entries)
     work = Returning(queue, batch, slice_messages, counted=counted)
     queue.returns.append(work)
@@ -159,9 +160,7 @@ def return_many(
         queue.effects.later(work, now)
 
 
-def return_table(
-    queues: list[Queue], table: dict[int, QueueEntry], now: int, slice_messages: int = SLICE_MESSAGES
-) -> None:
+def return_table(queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES) -> None:
     """Put what a session held back to these queues in slices; ``table`` is used up for that. O(1) for each queue.
 
     The first slice goes back now where nothing else waits: a queue that is not empty shall not look so.

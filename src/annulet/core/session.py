@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.held_deliveries import HeldDeliveries
 from annulet.core.returning import each_alone, in_slices, return_table
 from annulet.core.sliced import AT_ONCE_MAX
 
@@ -38,7 +39,7 @@ class Session:
         self.window = CreditWindow()  # shared by all consumers of the session
         self.writable = True  # the connection has room for more output
         self.consumers: dict[str, Consumer] = {}
-        self.unacknowledged: dict[int, QueueEntry] = {}
+        self.unacknowledged = HeldDeliveries()
         self.last_tag = 0
         self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
@@ -112,7 +113,7 @@ class Session:
         consumer = self.detach(tag, now, serve=False)
         if consumer is not None:
             held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
-            returned = [self.unacknowledged.pop(tag) for tag in held]
+            returned = [self.unacknowledged.take(tag) for tag in held]
             self._return(returned, now)
             self._wake_after(returned, now)
             consumer.queue.wake(now)
@@ -162,37 +163,31 @@ class Session:
         """
         table = self.unacknowledged
         if not multiple:
-            entry = table.pop(tag, None)
+            entry = table.pop(tag)
             if entry is None:
                 raise UnknownDeliveryTag(tag)
             return [entry]
         if tag == 0:
-            entries = list(table.values())
+            entries = table.values()
             table.clear()
             return entries
-        tags = [] if tag > self.last_tag else self._tags_up_to(tag)
-        if not tags:
+        taken: list[QueueEntry] = []
+        if tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
+            taken = table.take_up_to(self._lowest_tag, tag)
+            self._lowest_tag = max(self._lowest_tag, tag + 1)
+        if not taken:
             raise UnknownDeliveryTag(tag)
-        return [table.pop(held) for held in tags]
+        return taken
 
     def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
         table = self.unacknowledged
         held = sorted([*table.items(), *deliveries], key=_tag_of)
         table.clear()
-        table.update(held)
+        for tag, entry in held:
+            table[tag] = entry
         if held:
             self._lowest_tag = min(self._lowest_tag, held[0][0])
-
-    def _tags_up_to(self, tag: int) -> list[int]:
-        """Return what is held up to a tag. Each tag is looked at once: below the lowest nothing is held any more."""
-        table = self.unacknowledged
-        if len(table) < tag - self._lowest_tag:
-            tags = [held for held in table if held <= tag]
-        else:
-            tags = [held for held in range(self._lowest_tag, tag + 1) if held in table]
-        self._lowest_tag = max(self._lowest_tag, tag + 1)
-        return tags
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``."""
@@ -219,7 +214,7 @@ class Session:
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
-        entries = list(self.unacknowledged.values())
+        entries = self.unacknowledged.values()
         self.unacknowledged.clear()
         self._return(entries, now)
         self._wake_after(entries, now)
@@ -237,7 +232,7 @@ class Session:
         for tag in list(self.consumers):
             self.detach(tag, now, serve=False)
         if not self._return_later(now):
-            entries = list(self.unacknowledged.values())
+            entries = self.unacknowledged.values()
             self.unacknowledged.clear()
             self._return(entries, now)
         for queue in queues:
@@ -255,7 +250,7 @@ class Session:
         many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
-        self.unacknowledged = {}
+        self.unacknowledged = HeldDeliveries()
         return_table(list(counts), table, now)
         return True
 

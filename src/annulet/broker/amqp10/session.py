@@ -102,7 +102,7 @@ class Amqp10Session(SendingSession):
         if not holders:
             return []
         tags = [tag for tag, entry in self.unacknowledged.items() if entry.consumer in holders]
-        return [self.unacknowledged.pop(tag) for tag in tags]
+        return [self.unacknowledged.take(tag) for tag in tags]
 
     def source_of(self, consumer: Consumer | None) -> SourceLink | None:
         """Return the link that a consumer's deliveries belong to, also those from before it was resumed."""

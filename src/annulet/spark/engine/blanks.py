@@ -23,6 +23,7 @@ from annulet.core.fairness import FairKey, Fairness
 from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
+from annulet.core.held_deliveries import DeliveryBlock, HeldDeliveries
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
@@ -60,11 +61,13 @@ def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
 BLANKS: Final = _makers(
     CompetingDispatch,
     CreditWindow,
+    DeliveryBlock,
     DuplicateCache,
     ExpiryIndex,
     FifoOrder,
     FifoRanker,
     Gate,
+    HeldDeliveries,
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
