@@ -357,6 +357,10 @@ class Endings:
         if not self.connections:
             return
         sliced, whole = self.connections.pop(self.chance.randrange(len(self.connections)))
+        for connection in self.connections:  # who waits would be offered what one session returns before the next does
+            for sessions in connection:
+                for consumer in [consumer for session in sessions for consumer in session.consumers.values()]:
+                    consumer.window.messages_max = consumer.window.messages
         end_together(sliced)
         for session in sliced:
             session.gives_back_many = True
