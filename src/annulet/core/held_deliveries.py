@@ -45,6 +45,10 @@ class HeldDeliveries:
         """Return how many deliveries are held."""
         return self._count
 
+    def __bool__(self) -> bool:
+        """Say whether any is held."""
+        return self._count > 0
+
     def __contains__(self, tag: int) -> bool:
         """Say whether the delivery of a tag is held."""
         return self.get(tag) is not None

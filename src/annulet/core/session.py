@@ -181,6 +181,8 @@ class Session:
 
     def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
+        if not deliveries:
+            return
         table = self.unacknowledged
         held = sorted([*table.items(), *deliveries], key=_tag_of)
         table.clear()
