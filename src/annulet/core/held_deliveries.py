@@ -1,7 +1,7 @@
 """What a session holds, by delivery tag, in blocks of neighbouring tags.
 
-Tags ascend one by one, so a place in a block says which tag stands there: a delivery takes ten bytes, where a dictionary
-with its tags takes 84. A million deliveries are sixteen thousand blocks to give back.
+Tags ascend one by one, so a place in a block says which tag stands there: a delivery takes ten bytes; in a dictionary
+with its tag it takes 84. A million deliveries are sixteen thousand blocks to give back.
 """
 
 from __future__ import annotations
