@@ -132,6 +132,19 @@ def test_runs_have_a_bound():
     assert drained(returned) == list(range((RUNS_MAX + 1) * RUN_LEAST))
 
 
+def test_removed_ones_hide_nothing_that_stands_before_a_run():
+    returned = Returned()
+    single = entries_of(*range(10))
+    for entry in single:
+        returned.push(entry)
+    for entry in single[:8]:
+        entry.state = REMOVED
+    returned.add(run_of(10))
+    assert [entry.sequence for entry in returned.upcoming(3)] == []
+    assert [entry.sequence for entry in returned.upcoming(5)] == [8, 9]
+    assert [entry.sequence for entry in returned.upcoming(6)] == [8, 9, 10, 11]
+
+
 def test_what_is_forgotten_is_gone():
     returned = Returned()
     returned.add(run_of(0))

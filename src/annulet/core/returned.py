@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import PENDING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from annulet.core.entry import QueueEntry
 
 RUN_LEAST: Final = 32
@@ -109,7 +111,7 @@ class Returned:
         """
         if not self._runs:
             return first_of_heap(self._single, count)
-        ways = [first_of_heap(self._single, count), *self._runs]
+        ways = [in_order(self._single), *self._runs]
         found = [entry for entry in islice(merge(*ways), 2 * count) if entry.state == PENDING]
         return found[:count]
 
@@ -147,20 +149,26 @@ def _first_place(run: deque[QueueEntry]) -> int:
     return run[0].place
 
 
+def in_order(heap: list[QueueEntry]) -> Iterator[QueueEntry]:
+    """Yield the entries of a heap in order, without changing it. O(log n) each."""
+    reached: list[tuple[QueueEntry, int]] = [(heap[0], 0)] if heap else []
+    while reached:
+        entry, place = heappop(reached)
+        yield entry
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(heap):
+                heappush(reached, (heap[below], below))
+
+
 def first_of_heap(heap: list[QueueEntry], count: int) -> list[QueueEntry]:
     """Return the first pending entries of a heap in order, without changing it: O(count log count).
 
     Removed ones on the way count too: they may be as many as the pending ones, and the walk is to stay short.
     """
     found: list[QueueEntry] = []
-    reached: list[tuple[QueueEntry, int]] = [(heap[0], 0)] if heap else []
-    visited = 0
-    while reached and len(found) < count and visited < 2 * count:
-        entry, place = heappop(reached)
-        visited += 1
+    for entry in islice(in_order(heap), 2 * count):
         if entry.state == PENDING:
             found.append(entry)
-        for below in (2 * place + 1, 2 * place + 2):
-            if below < len(heap):
-                heappush(reached, (heap[below], below))
+            if len(found) == count:
+                break
     return found
