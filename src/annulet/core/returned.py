@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import PENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from annulet.core.entry import QueueEntry
 
@@ -111,9 +111,7 @@ class Returned:
         """
         if not self._runs:
             return first_of_heap(self._single, count)
-        ways = [in_order(self._single), *self._runs]
-        found = [entry for entry in islice(merge(*ways), 2 * count) if entry.state == PENDING]
-        return found[:count]
+        return _first_pending(merge(in_order(self._single), *self._runs), count)
 
     def sweep(self) -> None:
         """Let go of what was removed. O(n)."""
@@ -165,8 +163,12 @@ def first_of_heap(heap: list[QueueEntry], count: int) -> list[QueueEntry]:
 
     Removed ones on the way count too: they may be as many as the pending ones, and the walk is to stay short.
     """
+    return _first_pending(in_order(heap), count)
+
+
+def _first_pending(entries: Iterable[QueueEntry], count: int) -> list[QueueEntry]:
     found: list[QueueEntry] = []
-    for entry in islice(in_order(heap), 2 * count):
+    for entry in islice(entries, 2 * count):
         if entry.state == PENDING:
             found.append(entry)
             if len(found) == count:
