@@ -362,6 +362,44 @@ async def test_a_count_alone_is_a_byte_until_it_is_too_high_for_one(house: House
     assert notes.counts.noted(queue.queue_id, 1) == 0
 
 
+@pytest.mark.parametrize("delay", [-1, 1000])
+async def test_what_comes_back_together_is_noted_as_one_by_one(house: House, delay: int) -> None:
+    arguments = {"x-redelivery-delay": delay} if delay > 0 else {}
+    together, single = house.declare("a", **arguments), house.declare("b", **arguments)
+    for _ in range(700):  # more than a block of sequences
+        house.publish()
+    house.publish(durable=False)
+    for queue in (together, single):
+        entries = queue.order.entries()
+        for number, entry in enumerate(entries):
+            entry.delivery_count = (1, 2, COUNT_MOST, COUNT_MOST + 1)[number % 4]
+        entries[0].message.deliver_at = NOW  # it was scheduled
+        if queue is together:
+            house.effects.entries_changed(queue, entries[:690] + entries[695:])
+            continue
+        for entry in entries[:690] + entries[695:]:
+            if entry.message.record:
+                house.effects.entry_changed(queue, entry)
+    notes = house.history.pending
+    states, counts = (
+        [
+            {sequence: state for (held, sequence), state in notes.entries.items() if held == queue.queue_id}
+            for queue in (together, single)
+        ],
+        [notes.counts.blocks.get(queue.queue_id) for queue in (together, single)],
+    )
+    assert states[0] == states[1]
+    assert counts[0] == counts[1]
+    assert len(states[0]) > 100
+
+
+async def test_what_comes_back_to_a_queue_that_ends_with_the_broker_is_not_noted(house: House) -> None:
+    queue = house.declare("q", durable=False)
+    house.publish()
+    house.effects.entries_changed(queue, queue.order.entries())
+    assert not house.history.pending.counts
+
+
 async def test_what_never_came_back_needs_no_forgetting(house: House) -> None:
     queue = house.declare("a")
     house.publish()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from heapq import heapify
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, first_of_heap
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
 from tests.core.helpers import make_message, make_queue
 
 QUEUE = make_queue()
 
 
-@given(st.lists(st.tuples(st.sampled_from(["append", "take", "return", "discard"]), st.integers(0, 50))))
+@given(st.lists(st.tuples(st.sampled_from(["append", "take", "return", "return all", "discard"]), st.integers(0, 50))))
 def test_order_is_that_of_a_sorted_list(commands):
     order, model, out = FifoOrder(), [], []
     for sequence, (command, choice) in enumerate(commands, 1):
@@ -28,6 +26,11 @@ def test_order_is_that_of_a_sorted_list(commands):
             model.append(out.pop(choice % len(out)))
             order.reinsert(model[-1])
             model.sort()
+        elif command == "return all":
+            out.sort()
+            order.reinsert_all(out)
+            model = sorted(model + out)
+            out = []
         elif command == "discard" and model:
             entry = model.pop(choice % len(model))
             entry.state = REMOVED
@@ -50,21 +53,6 @@ def test_holes_are_swept_out():
         order.discard(entry)
         assert len(order._tail) <= 2 * order.count + COMPACTION_MINIMUM + 1
     assert list(order.entries()) == entries[:1]
-
-
-@given(st.lists(st.integers(0, 30), unique=True, max_size=30), st.sets(st.integers(0, 30)), st.integers(1, 10))
-def test_the_first_of_a_heap_are_found_without_changing_it(sequences, removed, count):
-    heap = [QueueEntry(QUEUE, make_message(), sequence) for sequence in sequences]
-    heapify(heap)
-    before = list(heap)
-    for entry in heap:
-        if entry.sequence in removed:
-            entry.state = REMOVED
-    found = [entry.sequence for entry in first_of_heap(heap, count)]
-    expected = sorted(set(sequences) - removed)[:count]
-    assert found == expected[: len(found)]
-    assert len(found) == len(expected) or len(removed & set(sequences)) > count, "removed ones shorten the walk"
-    assert heap == before
 
 
 def test_what_is_next_comes_from_arrivals_and_returns_alike():

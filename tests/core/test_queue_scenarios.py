@@ -46,7 +46,7 @@ def test_a_send_that_expired_before_its_commit_goes_to_no_consumer(host):
     transaction = Transaction(RecordingSession())
     transaction.send(make_message("late", expires_at=NOW + 5), host.route("", "q"))
     transaction.commit(host, NOW + 6)
-    assert (session.unacknowledged, removed(queue, EXPIRED)) == ({}, 1)
+    assert (len(session.unacknowledged), removed(queue, EXPIRED)) == (0, 1)
     check_invariants(queue)
 
 

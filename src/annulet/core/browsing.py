@@ -13,7 +13,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, REMOVED, position_of, sequence_of
-from annulet.core.order import Order, first_of_heap
+from annulet.core.order import Order
+from annulet.core.returned import first_of_heap
 from annulet.core.row_views import view_of
 
 if TYPE_CHECKING:

@@ -51,6 +51,11 @@ class CreditWindow:
         self.messages -= 1
         self.bytes -= size
 
+    def give_back_many(self, count: int, size: int) -> None:
+        """Count several messages as returned; ``size``: body bytes of all of them."""
+        self.messages -= count
+        self.bytes -= size
+
 
 class LinkCredit(CreditWindow):
     """Credit that each delivery uses up for good, and that only the client gives anew (AMQP 1.0 §2.6.7).
@@ -74,6 +79,9 @@ class LinkCredit(CreditWindow):
 
     def give_back(self, size: int) -> None:
         """A settlement gives nothing back."""
+
+    def give_back_many(self, count: int, size: int) -> None:
+        """Nor does a return."""
 
 
 class Consumer:
@@ -168,3 +176,9 @@ class Consumer:
         self.held -= 1
         self.window.give_back(size)
         self.session.window.give_back(size)
+
+    def give_back_many(self, count: int, size: int) -> None:
+        """Count several returned deliveries in both windows; ``size``: body bytes of all of them."""
+        self.held -= count
+        self.window.give_back_many(count, size)
+        self.session.window.give_back_many(count, size)

@@ -60,6 +60,12 @@ class Effects:
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""
 
+    def entries_changed(self, queue: Queue, entries: list[QueueEntry]) -> None:
+        """The delivery counts of pending entries changed, some of which may not be stored."""
+        for entry in entries:
+            if entry.message.record:
+                self.entry_changed(queue, entry)
+
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""
 

@@ -23,7 +23,7 @@ FOLD_BYTES_LEAST: Final = 64 << 10
 
 def worth_folding(target_list: TargetList) -> bool:
     """Say whether something came back before a front that rows follow, and it is much longer than what is kept."""
-    if not target_list._returned or not target_list.pages.items:
+    if not target_list._returned.count or not target_list.pages.items:
         return False
     tail = target_list._tail
     excess = len(tail) - target_list.length_kept()

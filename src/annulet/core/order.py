@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.returned import Returned, first_of_heap
 from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Order:
     def reinsert(self, entry: QueueEntry) -> None:
         """Add an entry whose place may be anywhere: one that came back or fell due."""
         raise NotImplementedError
+
+    def reinsert_all(self, entries: list[QueueEntry]) -> None:
+        """Add entries that came back together, by ascending place."""
+        for entry in entries:
+            self.reinsert(entry)
 
     def first(self) -> QueueEntry | None:
         """Return the next entry without taking it, ``None`` when nothing is pending."""
@@ -170,13 +176,13 @@ class Order:
 
 
 class FifoOrder(Order):
-    """Arrivals at the tail, returned entries at their original place: O(1), a return O(log returned)."""
+    """Arrivals at the tail, returned entries at their original place: O(1), a return O(log returned) at most."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pinned = 0  # up to this sequence entries were handed out for keeps: none of them may become a row on disk
         self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
-        self._returned: list[QueueEntry] = []  # heap of entries that came back
+        self._returned = Returned()  # entries that came back
         self._removed = 0  # entries still in either structure whose state is REMOVED
 
     def append(self, entry: QueueEntry) -> None:
@@ -186,21 +192,27 @@ class FifoOrder(Order):
 
     def reinsert(self, entry: QueueEntry) -> None:
         """Put an entry back at its place."""
-        heappush(self._returned, entry)
+        self._returned.push(entry)
         self.count += 1
+
+    def reinsert_all(self, entries: list[QueueEntry]) -> None:
+        """Put entries back that came together, by ascending place: O(1) each where they are many."""
+        self._returned.add(entries)
+        self.count += len(entries)
 
     def first(self) -> QueueEntry | None:
         """Return the next entry without taking it, ``None`` when nothing is pending."""
         tail, returned = self._tail, self._returned
         if self._removed:
-            while returned and returned[0].state == REMOVED:
-                heappop(returned)
+            while returned.head is not None and returned.head.state == REMOVED:
+                returned.pop()
                 self._removed -= 1
             while tail and tail[0].state == REMOVED:
                 tail.popleft()
                 self._removed -= 1
-        if returned and (not tail or returned[0].place < tail[0].place):
-            return returned[0]
+        head = returned.head
+        if head is not None and (not tail or head.place < tail[0].place):
+            return head
         return tail[0] if tail else None
 
     def take_first(self) -> QueueEntry | None:
@@ -208,8 +220,8 @@ class FifoOrder(Order):
         entry = self.first()
         if entry is None:
             return None
-        if self._returned and self._returned[0] is entry:
-            heappop(self._returned)
+        if self._returned.head is entry:
+            self._returned.pop()
         else:
             self._tail.popleft()
         self.count -= 1
@@ -223,8 +235,8 @@ class FifoOrder(Order):
         if tail and tail[0] is entry:  # what expires in its order leaves nothing to sweep out
             tail.popleft()
             return
-        if self._returned and self._returned[0] is entry:  # nor what an operation takes out from among rows
-            heappop(self._returned)
+        if self._returned.head is entry:  # nor what an operation takes out from among rows
+            self._returned.pop()
             return
         self._removed += 1
         if self._removed > self.count + COMPACTION_MINIMUM:
@@ -245,22 +257,22 @@ class FifoOrder(Order):
         """Return the pending entries in order of dispatch."""
         self._pin()
         tail = [entry for entry in self._tail if entry.state == PENDING]
-        if not self._returned:
+        if not self._returned.count:
             return tail
-        return sorted([*(entry for entry in self._returned if entry.state == PENDING), *tail])
+        return sorted([*(entry for entry in self._returned.entries() if entry.state == PENDING), *tail])
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
         self._pin()
-        return {*self._tail, *self._returned}
+        return {*self._tail, *self._returned.entries()}
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
-        return [*self._returned, *self._tail]
+        return [*self._returned.entries(), *self._tail]
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
         """Return the entries with a higher sequence: O(found + returned), however many stand before them."""
-        found = [entry for entry in self._returned if entry.sequence > sequence]
+        found = [entry for entry in self._returned.entries() if entry.sequence > sequence]
         for entry in reversed(self._tail):
             if entry.sequence > sequence:
                 found.append(entry)
@@ -283,21 +295,22 @@ class FifoOrder(Order):
 
     def aside(self) -> list[QueueEntry]:
         """Return the entries that came back."""
-        return list(self._returned)
+        return self._returned.entries()
 
     def detach_returned(self) -> list[QueueEntry]:
         """Take out and return the entries that came back, in no order."""
-        back = [entry for entry in self._returned if entry.state == PENDING]
-        self._removed -= len(self._returned) - len(back)
-        self._returned = []
+        back = [entry for entry in self._returned.entries() if entry.state == PENDING]
+        self._removed -= self._returned.count - len(back)
+        self._returned.clear()
         self.count -= len(back)
         return back
 
     def take_returned(self, before: int) -> list[QueueEntry]:
         """Take out and return the entries that came back and stand before a place, in order."""
         found: list[QueueEntry] = []
-        while self._returned and self._returned[0].place < before:
-            entry = heappop(self._returned)
+        returned = self._returned
+        while returned.head is not None and returned.head.place < before:
+            entry = returned.pop()
             if entry.state == PENDING:
                 self.count -= 1
                 found.append(entry)
@@ -312,14 +325,14 @@ class FifoOrder(Order):
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries of both structures by place; of a paged order those of its front."""
         tail = [entry for entry in islice(self._tail, count) if entry.state == PENDING]
-        if not self._returned:
+        if not self._returned.count:
             return tail
-        return sorted([*first_of_heap(self._returned, count), *tail])[:count]
+        return sorted([*self._returned.upcoming(count), *tail])[:count]
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
         self._pin()
-        return [*self._returned, *self._tail]
+        return [*self._returned.entries(), *self._tail]
 
     def _pin(self) -> None:
         if self._tail:
@@ -327,7 +340,7 @@ class FifoOrder(Order):
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
-        self._returned = sorted([entry for entry in self._returned if entry.state == PENDING])
+        self._returned.sweep()
         self._removed = 0
 
 
@@ -337,25 +350,6 @@ def entry_with(entries: deque[QueueEntry], sequence: int) -> QueueEntry | None:
     if place == len(entries) or entries[place].sequence != sequence or entries[place].state != PENDING:
         return None
     return entries[place]
-
-
-def first_of_heap(heap: list[QueueEntry], count: int) -> list[QueueEntry]:
-    """Return the first pending entries of a heap in order, without changing it: O(count log count).
-
-    Removed ones on the way count too: they may be as many as the pending ones, and the walk is to stay short.
-    """
-    found: list[QueueEntry] = []
-    reached: list[tuple[QueueEntry, int]] = [(heap[0], 0)] if heap else []
-    visited = 0
-    while reached and len(found) < count and visited < 2 * count:
-        entry, place = heappop(reached)
-        visited += 1
-        if entry.state == PENDING:
-            found.append(entry)
-        for below in (2 * place + 1, 2 * place + 2):
-            if below < len(heap):
-                heappush(reached, (heap[below], below))
-    return found
 
 
 def highest_redelivered(entries: list[QueueEntry]) -> int:

@@ -18,7 +18,7 @@ from annulet.core.entry import PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all
 from annulet.core.folding import fold_front, worth_folding
 from annulet.core.gathering import take_from
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.row_moves import count_lost, leave_memory
 
@@ -163,11 +163,11 @@ class TargetList(FifoOrder):
             return super().snapshot()
         self._pin()
         behind = self._place_behind()
-        return [*[entry for entry in self._returned if entry.place < behind], *self._tail]
+        return [*[entry for entry in self._returned.entries() if entry.place < behind], *self._tail]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
-        return [*self._returned, *self._tail, *self.pages.entries_kept(), *self._pending_cache]
+        return [*self._returned.entries(), *self._tail, *self.pages.entries_kept(), *self._pending_cache]
 
     def bring_all(self) -> bool:
         """Read row after row, and stop where the disk refuses."""
@@ -287,7 +287,7 @@ class TargetList(FifoOrder):
 
     def aside(self) -> list[QueueEntry]:
         """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""
-        return [*self._returned, *self.pages.entries_kept()]
+        return [*self._returned.entries(), *self.pages.entries_kept()]
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
@@ -437,7 +437,7 @@ class TargetList(FifoOrder):
 
     def length_kept(self) -> int:
         """Return how many entries of the front stay in memory: with what came back and stands before them one front."""
-        returned = first_of_heap(self._returned, self.keep_messages)
+        returned = self._returned.upcoming(self.keep_messages)
         length = passed = size = 0
         for entry in self._tail:
             while passed < len(returned) and returned[passed].place < entry.place:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.held_deliveries import HeldDeliveries
+from annulet.core.returning import each_alone, in_slices, return_table
+from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
 
@@ -34,11 +39,15 @@ class Session:
         self.window = CreditWindow()  # shared by all consumers of the session
         self.writable = True  # the connection has room for more output
         self.consumers: dict[str, Consumer] = {}
-        self.unacknowledged: dict[int, QueueEntry] = {}
+        self.unacknowledged = HeldDeliveries()
         self.last_tag = 0
         self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
         self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
+        self.ending = False  # with all others of its connection, see end_together
+        self.gives_back_many = False  # together with them
+        self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
+        self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
 
     @property
@@ -52,7 +61,13 @@ class Session:
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The queue below a consumer is gone: forget it. Subclasses tell the client."""
-        self.consumers.pop(consumer.tag, None)
+        if self.consumers.pop(consumer.tag, None) is not None:
+            self._note_former(consumer)
+
+    def _note_former(self, consumer: Consumer) -> None:
+        if consumer.held:
+            self._former = [other for other in self._former if other.held]
+            self._former.append(consumer)
 
     # ------------------------------------------------------------------ called by queues
 
@@ -86,7 +101,10 @@ class Session:
         ``serve=False``: see :meth:`Queue.remove_consumer`.
         """
         consumer = self.consumers.pop(tag, None)
-        if consumer is not None and not consumer.cancelled:
+        if consumer is None:
+            return None
+        self._note_former(consumer)
+        if not consumer.cancelled:
             consumer.queue.remove_consumer(consumer, now, serve=serve)
         return consumer
 
@@ -95,7 +113,7 @@ class Session:
         consumer = self.detach(tag, now, serve=False)
         if consumer is not None:
             held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
-            returned = [self.unacknowledged.pop(tag) for tag in held]
+            returned = [self.unacknowledged.take(tag) for tag in held]
             self._return(returned, now)
             self._wake_after(returned, now)
             consumer.queue.wake(now)
@@ -132,6 +150,7 @@ class Session:
             queue.acknowledge(entries[0])
             queue.wake(now)  # limits and caps have room again, perhaps for a consumer of this very session
         else:
+            self._pulled = True
             self.unacknowledged[tag] = entries[0]
         return entries[0], tag
 
@@ -144,37 +163,33 @@ class Session:
         """
         table = self.unacknowledged
         if not multiple:
-            entry = table.pop(tag, None)
+            entry = table.pop(tag)
             if entry is None:
                 raise UnknownDeliveryTag(tag)
             return [entry]
         if tag == 0:
-            entries = list(table.values())
+            entries = table.values()
             table.clear()
             return entries
-        tags = [] if tag > self.last_tag else self._tags_up_to(tag)
-        if not tags:
+        taken: list[QueueEntry] = []
+        if tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
+            taken = table.take_up_to(self._lowest_tag, tag)
+            self._lowest_tag = max(self._lowest_tag, tag + 1)
+        if not taken:
             raise UnknownDeliveryTag(tag)
-        return [table.pop(held) for held in tags]
+        return taken
 
     def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
+        if not deliveries:
+            return
         table = self.unacknowledged
         held = sorted([*table.items(), *deliveries], key=_tag_of)
         table.clear()
-        table.update(held)
+        for tag, entry in held:
+            table[tag] = entry
         if held:
             self._lowest_tag = min(self._lowest_tag, held[0][0])
-
-    def _tags_up_to(self, tag: int) -> list[int]:
-        """Return what is held up to a tag. Each tag is looked at once: below the lowest nothing is held any more."""
-        table = self.unacknowledged
-        if len(table) < tag - self._lowest_tag:
-            tags = [held for held in table if held <= tag]
-        else:
-            tags = [held for held in range(self._lowest_tag, tag + 1) if held in table]
-        self._lowest_tag = max(self._lowest_tag, tag + 1)
-        return tags
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``."""
@@ -201,13 +216,16 @@ class Session:
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
-        entries = list(self.unacknowledged.values())
+        entries = self.unacknowledged.values()
         self.unacknowledged.clear()
         self._return(entries, now)
         self._wake_after(entries, now)
 
     def close(self, now: int) -> None:
-        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection."""
+        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
+
+        What is very much comes back in slices (:mod:`annulet.core.returning`), and is not even looked at before.
+        """
         if self.closed:
             return
         self.closed = True
@@ -215,11 +233,28 @@ class Session:
         queues = {consumer.queue: None for consumer in self.consumers.values()}
         for tag in list(self.consumers):
             self.detach(tag, now, serve=False)
-        entries = list(self.unacknowledged.values())
-        self.unacknowledged.clear()
-        self._return(entries, now)
+        if not self._return_later(now):
+            entries = self.unacknowledged.values()
+            self.unacknowledged.clear()
+            self._return(entries, now)
         for queue in queues:
             queue.wake(now)
+
+    def _return_later(self, now: int) -> bool:
+        """Hand all that is held over to be put back in slices, unseen. Returns whether that may be."""
+        table = self.unacknowledged
+        if not table or self._pulled:
+            return False
+        counts: dict[Queue, int] = {}
+        for consumer in self._former:
+            if consumer.held and not consumer.queue.deleted:
+                counts[consumer.queue] = counts.get(consumer.queue, 0) + consumer.held
+        many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
+        if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
+            return False
+        self.unacknowledged = HeldDeliveries()
+        return_table(list(counts), table, now)
+        return True
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:
         if len({entry.queue for entry in entries}) == 1:
@@ -240,6 +275,19 @@ class Session:
             return
         for queue in {entry.queue: None for entry in entries}:
             queue.wake(now)
+
+
+def end_together(sessions: Iterable[Session]) -> None:
+    """Before the sessions of a connection close in one turn: what one returns is not for the others.
+
+    And where they return many together, all do it in slices, however few each of them holds.
+    """
+    ending = list(sessions)
+    many = sum([len(session.unacknowledged) for session in ending]) > AT_ONCE_MAX
+    for session in ending:
+        session.ending = True
+        session.writable = False
+        session.gives_back_many = many
 
 
 def _tag_of(delivery: tuple[int, QueueEntry]) -> int:

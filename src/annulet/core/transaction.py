@@ -214,6 +214,6 @@ class Transaction:
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:
         table = self.session.unacknowledged
-        before = dict(table) if multiple else {tag: table.get(tag)}
+        before = dict(table.items()) if multiple else {tag: table.get(tag)}
         self.session.take(tag, multiple=multiple)
         return [(held, entry) for held, entry in before.items() if entry is not None and held not in table]

@@ -38,14 +38,17 @@ class CountNotes:
 
     def note(self, queue_id: int, sequence: int, count: int) -> None:
         """Note how often a message came back, ``COUNT_MOST`` at most; 0: nothing is to be remembered of it."""
+        self.block_of(queue_id, sequence >> BLOCK_BITS)[sequence & BLOCK_MASK] = count + 1
+
+    def block_of(self, queue_id: int, number: int) -> bytearray:
+        """Return what is noted of block ``number``, for more to be noted: at its place each count and 1."""
         blocks = self.blocks.get(queue_id)
         if blocks is None:
             blocks = self.blocks[queue_id] = {}
-        number = sequence >> BLOCK_BITS
         block = blocks.get(number)
         if block is None:
             block = blocks[number] = bytearray(BLOCK_SEQUENCES)
-        block[sequence & BLOCK_MASK] = count + 1
+        return block
 
     def noted(self, queue_id: int, sequence: int) -> int:
         """Return the count noted of a message, -1 when none was."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pamqp import body, commands, frame, header
 
+from annulet import testing
 from annulet.broker.amqp091 import connection as module
 from annulet.broker.broker import Broker
 from annulet.broker.transport import (
@@ -17,8 +19,10 @@ from annulet.broker.transport import (
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
 )
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
-from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, publish, turns
+from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, persistent, publish, turns
+from tests.broker.restarts import publish_all, queue_of
 
 BASIC, CHANNEL, CONNECTION = commands.Basic, commands.Channel, commands.Connection
 LARGE = b"x" * 400_000  # three of them reach the output limit
@@ -151,6 +155,53 @@ async def test_what_a_connection_held_comes_back_once_however_it_ends(broker: Br
     entry = queue.browse()[0]
     assert (queue.order.count, entry.delivery_count, entry.redelivered) == (1, 1, True)
     assert queue.counters.messages_delivered == 1, "a channel of the dying connection was served"
+
+
+@pytest.mark.parametrize("how", ["lost", "closed by the peer", "closed by us"])
+async def test_the_turn_that_ends_a_connection_looks_at_nothing_of_what_its_channels_held(
+    broker: Broker, how: str
+) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, commands.Queue.Declare(queue="q"), *[publish(1, "q", b"%d" % n) for n in range(AT_ONCE_MAX + 2)])
+    queue = broker.hosts["/"].queues["q"]
+    for channel in (1, 2):
+        await peer.send(channel, BASIC.Qos(prefetch_count=AT_ONCE_MAX // 2 + channel - 1), BASIC.Consume(queue="q"))
+    while len(queue.delivering) <= AT_ONCE_MAX:
+        await turns()
+    if how == "lost":
+        peer.connection.connection_lost(None)
+    elif how == "closed by the peer":
+        peer.receive(frame.marshal(CONNECTION.Close(200, "", 0, 0), 0))
+    else:
+        peer.connection.force_close("test")
+    assert (queue.order.count, len(queue.delivering), queue.consumers.count) == (1, AT_ONCE_MAX + 1, 0)
+    assert broker.worker.waiting == 2
+    while broker.worker.waiting:
+        await turns()
+    entries = queue.browse()
+    assert [int(entry.message.body) for entry in entries] == list(range(AT_ONCE_MAX + 2))
+    assert [entry.delivery_count for entry in entries] == [1] * (AT_ONCE_MAX + 1) + [0]
+    assert not queue.delivering
+
+
+async def test_a_stop_puts_everything_back_that_is_on_its_way(tmp_path: Path) -> None:
+    count = AT_ONCE_MAX + 1
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        peer = await Peer(running.broker).open(1)
+        messages = [persistent(1, "q", b"%d" % number) for number in range(count + 1)]
+        await publish_all(running.broker, peer, frame.marshal(commands.Queue.Declare(queue="q", durable=True), 1))
+        await publish_all(running.broker, peer, *messages)
+        await peer.send(1, BASIC.Qos(prefetch_count=count), BASIC.Consume(queue="q"))
+        queue = queue_of(running.broker)
+        while len(queue.delivering) < count:
+            await turns()
+        peer.connection.connection_lost(None)
+        assert len(queue.delivering) == count
+    assert (len(queue.delivering), queue.order.count) == (0, count + 1)
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        entries = queue_of(running.broker).browse()
+        assert [int(entry.message.body) for entry in entries] == list(range(count + 1))
+        assert [entry.delivery_count for entry in entries] == [1] * count + [0]
 
 
 async def test_exclusive_and_auto_delete_queues_go_with_their_connection(broker: Broker) -> None:

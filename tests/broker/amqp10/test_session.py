@@ -4,6 +4,7 @@ from typing import Any
 
 from annulet.broker.amqp10.session import Amqp10Session
 from annulet.broker.broker import Broker
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.wire.amqp10.link_frames import Disposition, Flow
 from annulet.wire.amqp10.outcomes import Rejected
 from annulet.wire.amqp10.performatives import Begin, Close, End
@@ -168,3 +169,21 @@ async def test_lost_connections_return_everything_once(broker: Broker) -> None:
     assert bodies(await other.deliveries()) == [b"a", b"b", b"c"]
     await other.send(Close())
     assert broker.hosts["/"].queues["q"].order.count == 3
+
+
+async def test_sessions_that_end_together_give_much_back_in_slices(broker: Broker) -> None:
+    count = AT_ONCE_MAX + 1
+    await fill(broker, *[b"%d" % number for number in range(count + 1)])
+    queue = broker.hosts["/"].queues["q"]
+    peer = await Peer(broker).open(sessions=2)
+    await peer.receiver("q", credit=count // 2)
+    await peer.receiver("q", credit=count - count // 2, channel=1)
+    while len(queue.delivering) < count:
+        await peer.take()
+    peer.connection.connection_lost(None)
+    assert (queue.order.count, len(queue.delivering), queue.users) == (1, count, 0)
+    while broker.worker.waiting:
+        await turns()
+    assert [(entry.sequence, entry.delivery_count) for entry in queue.browse()] == [
+        *[(sequence, 1) for sequence in range(1, count + 1)], (count + 1, 0)
+    ]  # fmt: skip

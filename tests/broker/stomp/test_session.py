@@ -6,6 +6,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.stomp import session
 from annulet.broker.views import ConversionError
 from annulet.core.message import Message, Origin
+from annulet.core.sliced import AT_ONCE_MAX
 from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW
 from annulet.wire.amqp091.properties import BasicProperties, encode_properties
 from tests.broker.stomp.peer import Peer
@@ -155,3 +156,20 @@ async def test_a_first_message_of_a_group_is_marked(broker: Broker) -> None:
     first, second = await peer.messages(2)
     assert first.headers["first"] == "true"
     assert "first" not in second.headers
+
+
+async def test_the_turn_that_ends_a_connection_looks_at_nothing_of_what_it_held(broker: Broker) -> None:
+    peer, count = await Peer(broker).open(), AT_ONCE_MAX + 1
+    await peer.request("SUBSCRIBE", {"prefetch-count": str(count)}, id="s", destination=QUEUE, ack="client-individual")
+    host = broker.hosts["/"]
+    queue = host.queues["q"]
+    for number in range(count + 1):
+        host.publish(amqp_message(broker, b"%d" % number), host.route("", "q"), broker.clock())
+    while len(queue.delivering) < count:
+        await peer.settle()
+    peer.connection.connection_lost(None)
+    assert (queue.order.count, len(queue.delivering), queue.users) == (1, count, 0)
+    while broker.worker.waiting:
+        await peer.settle()
+    assert [int(entry.message.body) for entry in queue.browse()] == list(range(count + 1))
+    assert not queue.delivering

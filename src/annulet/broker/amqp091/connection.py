@@ -16,6 +16,7 @@ from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.login import ConnectionLogin
 from annulet.broker.amqp091.topology import Topology
 from annulet.core import errors as core_errors
+from annulet.core.session import end_together
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
@@ -422,11 +423,10 @@ class AmqpConnection(DeclaringHandler):
 
     def close_channel(self, channel: int) -> None:
         """Return what the channel held."""
-        if not self.engine.running:  # the whole connection ends: what a channel returns is not for its other channels
-            for other in self.channels.values():
-                other.writable = False
         session = self.channels.pop(channel, None)
         if session is not None:
+            if not self.engine.running and not session.ending:  # the whole connection ends
+                end_together([session, *self.channels.values()])
             session.close(self.now)
 
     def channel_flow(self, channel: int, active: bool) -> None:  # noqa: ARG002 - the same for every channel

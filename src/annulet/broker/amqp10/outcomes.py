@@ -139,7 +139,7 @@ class Outcomes:
         held = self._session.unacknowledged
         entries: list[QueueEntry] = []
         for number in numbers:
-            entry = held.pop(self._tags.pop(number, 0), None)
+            entry = held.pop(self._tags.pop(number, 0))
             if entry is not None:
                 entries.append(entry)
         return entries

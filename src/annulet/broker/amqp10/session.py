@@ -12,6 +12,7 @@ from annulet.broker.amqp10.sources import SourceLink, attach_source
 from annulet.broker.amqp10.targets import TargetLink, attach_target
 from annulet.broker.sending import SendingSession
 from annulet.core.entry import DELIVERING
+from annulet.core.session import end_together
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.outcomes import Accepted, Error, Rejected
@@ -101,7 +102,7 @@ class Amqp10Session(SendingSession):
         if not holders:
             return []
         tags = [tag for tag, entry in self.unacknowledged.items() if entry.consumer in holders]
-        return [self.unacknowledged.pop(tag) for tag in tags]
+        return [self.unacknowledged.take(tag) for tag in tags]
 
     def source_of(self, consumer: Consumer | None) -> SourceLink | None:
         """Return the link that a consumer's deliveries belong to, also those from before it was resumed."""
@@ -238,11 +239,9 @@ class Amqp10Session(SendingSession):
 
     def _serve_no_more(self) -> None:
         """What comes back is not for the links of this session, nor of others that end with the connection."""
-        if self.writable:
-            for session in self.client.channels.values():
-                if isinstance(session, Amqp10Session) and not session.engine_session.mapped:
-                    session.writable = False
-        self.writable = False
+        if not self.ending:
+            others = [other for other in self.client.channels.values() if isinstance(other, Amqp10Session)]
+            end_together([self, *[other for other in others if other is not self and not other.engine_session.mapped]])
 
     def end(self, now: int) -> None:
         """End with the session: transactions are rolled back, everything unsettled goes back."""

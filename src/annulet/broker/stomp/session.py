@@ -217,14 +217,14 @@ class StompSession(SendingSession):
 
     def settle(self, tags: list[int]) -> bool:
         """Acknowledge. Returns whether the log has to hear of it."""
-        entries = [self.unacknowledged.pop(tag) for tag in tags]
+        entries = [self.unacknowledged.take(tag) for tag in tags]
         stored = any(entry.message.record for entry in entries)
         self.acknowledge_entries(entries, self.connection.now)
         return stored
 
     def refuse(self, tags: list[int], *, requeue: bool) -> bool:
         """Reject. Returns whether the log has to hear of it."""
-        entries = [self.unacknowledged.pop(tag) for tag in tags]
+        entries = [self.unacknowledged.take(tag) for tag in tags]
         stored = not requeue and any(entry.message.record for entry in entries)
         self.reject_entries(entries, self.connection.now, requeue=requeue)
         return stored

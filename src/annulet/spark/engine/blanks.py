@@ -23,6 +23,7 @@ from annulet.core.fairness import FairKey, Fairness
 from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
+from annulet.core.held_deliveries import DeliveryBlock, HeldDeliveries
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
@@ -38,6 +39,7 @@ from annulet.core.queue import Queue
 from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
 from annulet.core.reasons import RemovalReason
 from annulet.core.retention import KeyRecord, KeyTable
+from annulet.core.returned import Returned
 from annulet.core.schedule import Appointment, ScheduleIndex
 from annulet.core.session import Session
 from annulet.core.settings import QueueSettings
@@ -59,17 +61,20 @@ def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
 BLANKS: Final = _makers(
     CompetingDispatch,
     CreditWindow,
+    DeliveryBlock,
     DuplicateCache,
     ExpiryIndex,
     FifoOrder,
     FifoRanker,
     Gate,
+    HeldDeliveries,
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
     NoArea,
     ParkedSequences,
     RankedOrder,
+    Returned,
     ScheduleIndex,
     partial(AgeingRanker, _LEVELS, 0),
     partial(Appointment, _ENTRY, 0, fresh=False, schedule_id=""),

@@ -1,0 +1,90 @@
+"""What a session gives back, taken out a few at a time by each of its queues."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.entry import QueueEntry
+from annulet.core.held_deliveries import BLOCK_TAGS, HeldDeliveries
+from annulet.core.return_batch import LOOKED_AT, ReturnBatch
+from tests.core.helpers import make_message, make_queue
+
+ONE, OTHER, GONE = (make_queue(name=name) for name in ("one", "other", "gone"))
+
+
+def table_of(*queues):
+    """Deliveries of these queues; each has a block of its own, so that few are enough."""
+    table = HeldDeliveries()
+    for tag, queue in enumerate(queues, 1):
+        table[tag * BLOCK_TAGS] = QueueEntry(queue, make_message(), tag)
+    return table
+
+
+def sequences(entries):
+    return [entry.sequence for entry in entries]
+
+
+@given(
+    st.lists(st.sampled_from([ONE, OTHER, GONE]), max_size=40),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=30),
+)
+def test_each_queue_gets_its_own_once_and_every_slice_ascends(queues, turns):
+    table = table_of(*queues)
+    wanted = {queue: [tag for tag, other in enumerate(queues, 1) if other is queue] for queue in (ONE, OTHER)}
+    batch = ReturnBatch([ONE, OTHER], table)
+    found: dict[object, list[int]] = {ONE: [], OTHER: []}
+    for first, most in [*turns, *[(True, 5), (False, 5)] * 60]:
+        queue = ONE if first else OTHER
+        before = batch.left(queue)
+        slice_ = sequences(batch.take(queue, most))
+        assert len(slice_) <= most
+        assert slice_ == sorted(slice_)
+        assert not before or batch.left(queue) < before or batch.left(queue) < len(wanted[queue])
+        found[queue] += slice_
+    assert {queue: sorted(tags) for queue, tags in found.items()} == wanted
+    assert (batch.left(ONE), batch.left(OTHER), len(table)) == (0, 0, 0)
+
+
+def test_the_last_ones_come_first():
+    batch = ReturnBatch([ONE], table_of(ONE, ONE, ONE, ONE, ONE))
+    assert [sequences(batch.take(ONE, 2)) for _ in range(3)] == [[4, 5], [2, 3], [1]]
+
+
+def test_what_is_in_no_table_goes_from_the_first_on():
+    batch = ReturnBatch([ONE], HeldDeliveries())
+    batch.add(ONE, table_of(ONE, ONE, ONE).values())
+    assert batch.left(ONE) == 3
+    assert [sequences(batch.take(ONE, 2)) for _ in range(2)] == [[1, 2], [3]]
+
+
+def test_a_slice_looks_at_so_many_of_others():
+    others = [OTHER] * (2 * LOOKED_AT)
+    batch = ReturnBatch([ONE, OTHER], table_of(ONE, *others))
+    assert batch.take(ONE, 1) == []
+    assert batch.left(ONE) == 1 + LOOKED_AT
+    assert batch.take(ONE, 1) == []
+    assert sequences(batch.take(ONE, 1)) == [1]
+    assert sequences(batch.take(OTHER, 99)) == list(range(2, 2 * LOOKED_AT + 2))
+
+
+def test_nothing_is_kept_of_a_queue_that_takes_nothing_back():
+    batch = ReturnBatch([ONE, OTHER], table_of(OTHER, ONE))
+    batch.take(ONE, 1)
+    batch.forget(OTHER)
+    batch.take(ONE, 1)
+    assert (batch.left(OTHER), batch.left(ONE)) == (0, 0)
+
+
+def test_what_a_block_has_beyond_a_slice_is_of_the_next():
+    table = HeldDeliveries()
+    for tag in range(1, 2 * BLOCK_TAGS):
+        table[tag] = QueueEntry(OTHER if tag % 3 == 0 else ONE, make_message(), tag)
+    batch = ReturnBatch([ONE, OTHER], table)
+    found: list[list[int]] = []
+    while batch.left(ONE) and (slice_ := sequences(batch.take(ONE, 10))):
+        assert slice_ == sorted(slice_)
+        found.append(slice_)
+    assert sorted(tag for slice_ in found for tag in slice_) == [tag for tag in range(1, 2 * BLOCK_TAGS) if tag % 3]
+    assert {len(slice_) for slice_ in found[:-1]} == {10}
+    assert sorted(sequences(batch.take(OTHER, 999))) == list(range(3, 2 * BLOCK_TAGS, 3))

@@ -1,0 +1,168 @@
+"""Entries that came back: runs and a heap, and which of all is first."""
+
+from __future__ import annotations
+
+import random
+from heapq import heapify
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.entry import REMOVED, QueueEntry
+from annulet.core.returned import RUN_LEAST, RUNS_MAX, Returned, first_of_heap
+from tests.core.helpers import make_message, make_queue
+
+QUEUE = make_queue()
+
+
+def entries_of(*sequences: int) -> list[QueueEntry]:
+    return [QueueEntry(QUEUE, make_message(), sequence) for sequence in sequences]
+
+
+def run_of(first: int, step: int = 1, count: int = RUN_LEAST) -> list[QueueEntry]:
+    return entries_of(*range(first, first + count * step, step))
+
+
+def drained(returned: Returned) -> list[int]:
+    found = []
+    while returned.head is not None:
+        head = returned.head
+        assert returned.pop() is head
+        found.append(head.sequence)
+    assert returned.count == 0
+    assert returned.entries() == []
+    return found
+
+
+class Pair:
+    """Entries that came back beside a list of them."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.returned = Returned()
+        self.model: list[QueueEntry] = []
+        self.places = list(range(0, 8000, 2))
+        self.used: set[int] = set()
+        chance.shuffle(self.places)
+
+    def step(self) -> None:
+        self.chance.choice([self.push, self.add, self.add, self.pop, self.pop, self.remove, self.sweep])()
+        self.model.sort()
+        assert self.returned.count == len(self.model)
+        assert self.returned.head is (self.model[0] if self.model else None)
+        assert sorted(self.returned.entries()) == self.model
+        most = self.chance.randint(1, 40)
+        pending = [entry for entry in self.model if entry.state != REMOVED]
+        found = self.returned.upcoming(most)
+        assert found == pending[: len(found)]
+        assert len(found) == min(most, len(pending)) or len(self.model) - len(pending) >= most
+
+    def push(self) -> None:
+        self.model += entries_of(self.places.pop())
+        self.returned.push(self.model[-1])
+
+    def add(self) -> None:
+        count = self.chance.choice([1, RUN_LEAST - 1, RUN_LEAST, 3 * RUN_LEAST])
+        places = [self.places.pop() for _ in range(count)]
+        if self.chance.random() < 0.6:  # as a session's are: among some of others, and before those that came before
+            least = min([entry.place for entry in self.model], default=10**6)
+            places = [(least - count * 4 + 4 * number) | 1 for number in range(count)]
+        added = entries_of(*sorted(place for place in places if place not in self.used))
+        self.used.update(places)
+        if added:
+            self.returned.add(added)
+        self.model += added
+
+    def pop(self) -> None:
+        for _ in range(self.chance.randint(1, 50)):
+            if self.model:
+                assert self.returned.pop() is self.model.pop(0)
+
+    def remove(self) -> None:
+        for entry in self.model:
+            if self.chance.random() < 0.1:
+                entry.state = REMOVED
+
+    def sweep(self) -> None:
+        self.returned.sweep()
+        self.model = [entry for entry in self.model if entry.state != REMOVED]
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_it_is_a_sorted_list(seed: int):
+    pair = Pair(random.Random(seed))
+    for _ in range(15):
+        pair.step()
+    assert drained(pair.returned) == [entry.sequence for entry in pair.model]
+
+
+def test_slices_of_sessions_that_end_at_once_join_as_many_runs():
+    returned, channels, slices = Returned(), 20, 30
+    for number in reversed(range(slices)):
+        for channel in range(channels):
+            returned.add(run_of(channel + number * channels * RUN_LEAST, channels))
+    assert len(returned._runs) == channels
+    assert not returned._single
+    assert drained(returned) == list(range(channels * slices * RUN_LEAST))
+
+
+def test_slices_that_ascend_make_one_run():
+    returned = Returned()
+    for number in range(9):
+        returned.add(run_of(number * RUN_LEAST))
+    assert len(returned._runs) == 1
+    assert drained(returned) == list(range(9 * RUN_LEAST))
+
+
+def test_few_make_no_run():
+    returned = Returned()
+    returned.add(run_of(0, count=RUN_LEAST - 1))
+    assert not returned._runs
+    returned.add(run_of(RUN_LEAST))
+    assert len(returned._runs) == 1
+
+
+def test_runs_have_a_bound():
+    returned = Returned()
+    for number in range(RUNS_MAX):
+        returned.add(run_of(number, RUNS_MAX + 1))
+    assert (len(returned._runs), len(returned._single)) == (RUNS_MAX, 0)
+    returned.add(run_of(RUNS_MAX, RUNS_MAX + 1))
+    assert (len(returned._runs), len(returned._single)) == (RUNS_MAX, RUN_LEAST)
+    assert drained(returned) == list(range((RUNS_MAX + 1) * RUN_LEAST))
+
+
+def test_removed_ones_hide_nothing_that_stands_before_a_run():
+    returned = Returned()
+    single = entries_of(*range(10))
+    for entry in single:
+        returned.push(entry)
+    for entry in single[:8]:
+        entry.state = REMOVED
+    returned.add(run_of(10))
+    assert [entry.sequence for entry in returned.upcoming(3)] == []
+    assert [entry.sequence for entry in returned.upcoming(5)] == [8, 9]
+    assert [entry.sequence for entry in returned.upcoming(6)] == [8, 9, 10, 11]
+
+
+def test_what_is_forgotten_is_gone():
+    returned = Returned()
+    returned.add(run_of(0))
+    returned.push(*entries_of(99))
+    returned.clear()
+    assert (returned.head, returned.count, returned.entries(), returned.upcoming(5)) == (None, 0, [], [])
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=30), st.sets(st.integers(0, 30)), st.integers(1, 10))
+def test_the_first_of_a_heap_are_found_without_changing_it(sequences, removed, count):
+    heap = [QueueEntry(QUEUE, make_message(), sequence) for sequence in sequences]
+    heapify(heap)
+    before = list(heap)
+    for entry in heap:
+        if entry.sequence in removed:
+            entry.state = REMOVED
+    found = [entry.sequence for entry in first_of_heap(heap, count)]
+    expected = sorted(set(sequences) - removed)[:count]
+    assert found == expected[: len(found)]
+    assert len(found) == len(expected) or len(removed & set(sequences)) > count, "removed ones shorten the walk"
+    assert heap == before
