@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.entry import QueueEntry
-from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front, worth_folding
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
@@ -57,11 +57,11 @@ def test_the_front_is_as_long_as_what_came_back_leaves_it() -> None:
     front = Front()
     del front.held[4:]  # the others stay with who pulled them
     front.give_back()
-    assert front.order.length_kept() == KEEP - 4
+    assert length_kept(front.order) == KEEP - 4
     front.order.keep_bytes = 60
-    assert front.order.length_kept() == 2, "40 bytes came back, and 20 more are there to be taken"
+    assert length_kept(front.order) == 2, "40 bytes came back, and 20 more are there to be taken"
     front.order.pinned = front.order._tail[5].sequence
-    assert front.order.length_kept() == 6, "what somebody was given to keep stays"
+    assert length_kept(front.order) == 6, "what somebody was given to keep stays"
 
 
 @pytest.mark.parametrize(

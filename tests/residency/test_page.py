@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page, some_expire
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
+from annulet.residency.row_facts import some_expire
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 

@@ -157,6 +157,10 @@ class Order:
         first = self.first()
         return 0 if first is None else first.sequence
 
+    def came_back(self) -> int:
+        """Return how many entries stand aside as they came back, and may become rows when they are many."""
+        return 0
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of a pending entry that came back, 0 when none did."""
         return highest_redelivered(self.in_memory())
@@ -280,6 +284,10 @@ class FifoOrder(Order):
     def aside(self) -> list[QueueEntry]:
         """Return the entries that came back."""
         return list(self._returned)
+
+    def came_back(self) -> int:
+        """Return how many came back."""
+        return len(self._returned)
 
     def detach_returned(self) -> list[QueueEntry]:
         """Take out and return the entries that came back, in no order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import let_go
+from annulet.core.bodies import became_row
 from annulet.core.entry import PENDING, REMOVED, QueueEntry, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
@@ -255,6 +255,10 @@ class PagedSorted(Order):
         """Return the body bytes of the rows."""
         return self.pages.bytes
 
+    def came_back(self) -> int:
+        """Return how many entries are objects and may become rows."""
+        return self._near.count
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of an entry or row that came back."""
         return max(super().redelivered_upto(), self.pages.redelivered_upto())
@@ -297,6 +301,10 @@ class PagedSorted(Order):
         self._to_pages(going)
         return len(going) or len(stays)
 
+    def fold(self, durable_record: int, limit: int) -> int:
+        """The same: what came back stands where it would if it had not been delivered."""
+        return self.page_out(durable_record, limit)
+
     def _last_of_front(self) -> QueueEntry | None:
         """Return the last entry of those that stay in memory because they are next."""
         size = 0
@@ -322,8 +330,7 @@ class PagedSorted(Order):
         self._keys.add([(entry.rank or (SORTED_MISSING,), entry.sequence) for entry in entries])
         self.pages.insert(entries)
         for entry in entries:
-            if entry.message.near > 1 or entry.message.away:  # else the message goes with it
-                let_go(entry)
+            became_row(entry)
             if entry.indexed:
                 leave_index(self._queue, entry)
 

@@ -62,6 +62,7 @@ def restore_rows(
     *,
     redelivered: bool,
     times: Sequence[tuple[int, int, int]] = (),
+    counts: Sequence[int] = (),
 ) -> None:
     """Put back messages that stay on disk, the next of the queue; see :meth:`QueueArea.add_rows`.
 
@@ -69,7 +70,7 @@ def restore_rows(
     """
     if times and queue.expiry is None:
         queue.expiry = ExpiryIndex()
-    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
+    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
     queue.pending_bytes += sum(sizes)
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 
