@@ -313,6 +313,7 @@ class Pager:
         if self.spilling is not None:
             self.spilling.retry()
         self.budget.measure_all()
+        self.budget.measure(self._paging)  # nothing came, but what was read may be in delivery, or back from there
         self._stuck.clear()
         for queue in list(self._paging):
             parts = [pages for pages in queue.order.page_parts() if isinstance(pages, StoredQueueArea)]
