@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from annulet.core.entry import QueueEntry
-from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
+from annulet.core.folding import (
+    FOLD_BYTES_LEAST,
+    FOLD_MESSAGES_LEAST,
+    fold_back,
+    fold_front,
+    length_kept,
+    worth_folding,
+)
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
@@ -133,7 +140,9 @@ def test_what_came_back_becomes_rows_but_for_the_next_ones() -> None:
     assert back.taken() == everything()
 
 
-@pytest.mark.parametrize(("excess", "moved"), [(FOLD_MESSAGES_LEAST, FOLD_MESSAGES_LEAST), (FOLD_MESSAGES_LEAST - 1, 0)])
+@pytest.mark.parametrize(
+    ("excess", "moved"), [(FOLD_MESSAGES_LEAST, FOLD_MESSAGES_LEAST), (FOLD_MESSAGES_LEAST - 1, 0)]
+)
 def test_few_that_came_back_are_not_worth_a_page(excess: int, moved: int) -> None:
     back = Back()
     back.order.keep_messages = COUNT - excess
@@ -170,7 +179,7 @@ def test_entries_at_the_front_and_late_ones_keep_those_around_them() -> None:
     assert (back.order.came_back(), back.order.paged_count()) == (0, COUNT)
     found = back.queue.acquire(COUNT + 5, -1, NOW)
     assert [entry.sequence for entry in found] == list(range(1, COUNT + 6))
-    assert {entry.delivery_count for entry in found[COUNT - 200:]} == {0}
+    assert {entry.delivery_count for entry in found[COUNT - 200 :]} == {0}
 
 
 def test_what_cannot_move_stays_and_what_cannot_be_a_row_is_kept_among_them() -> None:

@@ -331,6 +331,11 @@ class Pager:
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
         self._audit()
+        self._tend_bodies(now)
+        self.window_written()
+
+    def _tend_bodies(self, now: int) -> None:
+        """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
         exceeded = self.budget.exceeded()
         for queue, bodies in list(self._bodies.items()):
             if queue.deleted:
@@ -347,7 +352,6 @@ class Pager:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()
                 queue.wake(now)
-        self.window_written()
 
     def _audit(self) -> None:
         """Count the account of one queue anew, each tick of the next."""

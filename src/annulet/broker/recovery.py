@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import expect_leased
-from annulet.broker.row_recovery import RowRestorer
+from annulet.broker.row_recovery import Remembered, RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
@@ -226,8 +226,7 @@ class MessageRestorer:
             self._queues,
             restore=self.restore,
             origin_of=self._origin,
-            remembered=self._remembered_sequences,
-            counts=self._counts,
+            remembered=Remembered(self._remembered_sequences, self._counts),
             uncovered=self._uncovered,
             redelivered_upto=self._redelivered_upto,
         )

@@ -145,7 +145,7 @@ def let_go(entry: QueueEntry) -> None:
 
 
 def became_row(entry: QueueEntry) -> None:
-    """An entry is a row now, and nobody's. Who has noted it as one whose body may leave passes it over, as it is away."""
+    """An entry is a row now, and nobody's: who noted it as one whose body may leave passes it over, as it is away."""
     message = entry.message
     if message.near > 1 or message.away:  # else the message goes with it
         let_go(entry)

@@ -1,4 +1,5 @@
-"""The end of a front that grew too long becomes rows again: what was read, stands behind what came back, or came back (T8).
+"""The end of a front that grew too long becomes rows again (T8): what was read, stands behind what came back, or came
+back itself.
 
 So what came back to its place and the front behind it take no more memory together than the front alone (design, R7).
 """
@@ -131,12 +132,11 @@ def _kept_front(target_list: TargetList) -> tuple[int, int]:
     """Return how many of the next entries, which are kept, came back, and the place of the last of all that are."""
     back = first_of_heap(target_list._returned, target_list.keep_messages)
     front = islice(target_list._tail, target_list.keep_messages)
-    count = size = 0
+    size = 0
     last = -BEHIND_ALL
-    for entry in merge(back, front):
-        if count >= target_list.keep_messages or size >= target_list.keep_bytes:
+    for entry in islice(merge(back, front), target_list.keep_messages):
+        if size >= target_list.keep_bytes:
             break
-        count += 1
         size += entry.message.size
         last = entry.place
     return len([entry for entry in back if entry.place <= last]), last

@@ -1,7 +1,7 @@
 """Rows that come among those of a page: in sorted queues what goes to disk is not what came last.
 
-Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into those of other
-queues comes what was delivered and is given back while its neighbours are rows.
+Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into those of
+other queues comes what was delivered and is given back while its neighbours are rows.
 """
 
 from __future__ import annotations

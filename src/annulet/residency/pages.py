@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import sequence_of
 from annulet.core.paging import QueueArea
 from annulet.core.row_expiry import NEVER
+from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.loader import fitting, unread_entries_of
-from annulet.residency.gaps import put_among
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_facts import RowFacts, some_expire
 from annulet.residency.row_reading import RowReading

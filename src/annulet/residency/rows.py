@@ -111,6 +111,4 @@ class Rows:
 
     def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool, int]]:
         """Yield of each item sequence, record, origin, whether that is partial, whether it came back, and its count."""
-        return zip(
-            self.sequences, self.records, self.origins, self.partial, self.redelivered, self.counts, strict=True
-        )
+        return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, self.counts, strict=True)

@@ -150,7 +150,7 @@ class History:
         return rows[0][0] if rows else 0
 
     def delivery_counts(self) -> KnownCounts:
-        """Return how often messages came back of which nothing else is known. Entries that are gone may be among them."""
+        """Return how often messages came back of which nothing else is known. Some may be gone."""
         known = KnownCounts()
         for queue_id, block, counts in self._connection.execute("SELECT queue_id, block, counts FROM delivery_counts"):
             known.add(queue_id, block, counts)

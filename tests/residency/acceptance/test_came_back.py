@@ -1,4 +1,4 @@
-"""R1 to R3, R8: very many messages that came back are rows again, in their order and with their counts, over restarts."""
+"""R1 to R3, R8: very many messages that came back are rows again, in order and with their counts, over restarts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from pamqp.header import ContentHeader
 
 from annulet.broker.pager import FOLDED_LEAST
 from annulet.core.entry import PENDING
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.queue import Queue
 from tests.broker.amqp091.peer import turns
+from tests.broker.amqp10 import peer as amqp10
+from tests.broker.stomp import peer as stomp
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of
 
 BASIC = commands.Basic
@@ -177,3 +179,44 @@ async def test_a_purge_leaves_nothing_of_rows_in_the_history_but_all_of_what_is_
     await holder.acknowledge_all()
     await deep.written()
     assert list(deep.broker.history.history.delivery_counts().left()) == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_all_protocols_tell_what_a_row_knows(tmp_path: Path, restarted: bool) -> None:
+    few = 30
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("back")
+        await deep.publish(range(few), "back")
+        await given_back(deep, "back", await hold(deep, "back", few))
+        if not restarted:
+            assert all_of_it_rows(deep) == few
+            await tell_all_protocols(deep)
+            return
+    async with deep_broker(tmp_path / "data") as deep:
+        await tell_all_protocols(deep)
+
+
+def all_of_it_rows(deep: Deep) -> int:
+    """Make rows of a queue of a few messages that came back; return how many."""
+    pager, queue = deep.broker.pager, deep.queue("back")
+    assert pager is not None
+    order = pager.rows_of(queue)
+    assert isinstance(order, TargetList)
+    order.keep_messages, order.fold_least = 0, 1
+    return order.fold(deep.broker.log.written_below, queue.order.count)
+
+
+async def tell_all_protocols(deep: Deep) -> None:
+    consumer = await deep.consumer("back", 1)
+    frames = await consumer.peer.take()
+    (delivery,) = [item for item in frames if isinstance(item, BASIC.Deliver)]
+    (header,) = [item for item in frames if isinstance(item, ContentHeader)]
+    assert (delivery.redelivered, header.properties.headers["x-delivery-count"]) == (True, 1)
+    link_peer = await amqp10.Peer(deep.broker).open()
+    await link_peer.receiver("back", credit=1)
+    (transfer,) = await link_peer.deliveries()
+    assert (transfer.header.delivery_count, transfer.header.first_acquirer) == (1, False)
+    stomp_peer = await stomp.Peer(deep.broker).open()
+    await stomp_peer.send("SUBSCRIBE", {"id": "0", "destination": "/amq/queue/back", "ack": "client"})
+    frame = stomp_peer.take()[0]
+    assert (frame.headers["redelivered"], frame.headers["x-delivery-count"]) == ("true", "1")
