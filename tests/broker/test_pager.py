@@ -498,3 +498,53 @@ def test_a_stalled_queue_is_in_the_log_once_a_minute() -> None:
         warnings.forget(queue)
         warnings.refused(queue, now)
     assert [line["refusals"] for line in logs] == [1, STALL_LOG_MILLISECONDS // 250, 1, 1]
+
+
+def came_back(broker: Broker, queue: Queue, count: int) -> TargetList:
+    """Have so many delivered and given back whose bodies are on disk; nothing runs meanwhile."""
+    now, pager = broker.clock(), broker.pager
+    assert pager is not None
+    queue.return_entries(queue.acquire(count, -1, now), now)
+    pager._bodies_of(queue).let_all_go(broker.log.written_below)
+    assert isinstance(queue.order, TargetList)
+    assert queue.order.came_back() == count
+    return queue.order
+
+
+@pytest.mark.parametrize(("missing", "left"), [(-1, KEEP_MESSAGES), (0, KEEP_MESSAGES), (1, 2000)])
+async def test_what_came_back_without_its_body_becomes_rows_when_it_is_much(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, missing: int, left: int
+) -> None:
+    order = came_back(broker, await settled(broker), 2000)
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", 2000 + missing)
+    pager = broker.pager
+    assert pager is not None
+    pager.tick(broker.clock())
+    await settled(broker)
+    assert order.came_back() == left
+    assert pager.drift == 0
+    assert await drained(broker) == list(range(COUNT))
+
+
+async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_or_less(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await settled(broker)
+    order = came_back(broker, queue, 2000)
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", 1000)
+    monkeypatch.setattr(pager_module, "CHUNK", 10)
+    pager = broker.pager
+    assert pager is not None
+    order.pinned = queue.next_sequence
+    back, now = [], broker.clock()
+    for taken in (0, 9, 1):
+        back.append(order.came_back())
+        pager.tick(now)
+        await settled(broker)
+        order.pinned = 0  # from now on all could
+        queue.acquire(taken, -1, now)
+    assert back == [2000, 2000, 1991], "not tried again"
+    pager.tick(now)
+    await settled(broker)
+    assert order.came_back() < 1990 - 500
+    assert pager.drift == 0

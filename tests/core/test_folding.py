@@ -232,3 +232,17 @@ def test_a_pass_over_bodies_knows_nothing_of_what_is_a_row_by_then() -> None:
     assert drift_of(back.queue) == 0
     assert bodies.count == 0, "the next ones stay, and all others are rows"
     assert back.taken() == everything()
+
+
+def test_a_short_front_behind_what_came_back_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no gain as such, and would hold up all that stands before it."""
+    monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 50)
+    back = Back(rows=70)
+    front = back.order.watermark
+    assert 0 < front < FOLD_MESSAGES_LEAST
+    assert back.order.paged_count() > 0
+    back.give_back()
+    assert not worth_folding(back.order)
+    assert back.order.fold(ALL, COUNT) == front
+    assert back.order.fold(ALL, COUNT) == len(back.held) - KEEP
+    assert [sequence for sequence, _ in back.taken()] == list(range(1, COUNT + 1))

@@ -37,13 +37,8 @@ def worth_folding(target_list: TargetList) -> bool:
 
 
 def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
-    """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved.
-
-    Where rows follow: else :meth:`TargetList.page_out` cuts the front.
-    """
+    """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved."""
     tail = target_list._tail
-    if not target_list.pages.items:
-        return 0
     left = min(limit, len(tail) - length_kept(target_list))
     entries: list[QueueEntry] = []
     kept = bytearray()
@@ -88,7 +83,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
 
     They are taken from the end of the heap's list, where the far ones are and what is left stays a heap; they may stand
-    between rows, but not before what is at the front or behind what is late. Of a queue with lanes none: frontiers say
+    between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with lanes none: frontiers say
     that nobody was asked about the rows behind them, or everybody was. What cannot be a row for another reason goes
     with the others, as the object it is.
     """
@@ -99,6 +94,9 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     if len(heap) - kept_back < target_list.fold_least:
         return 0
     if tail:
+        moved = fold_front(target_list, durable_record, limit) if len(tail) > length_kept(target_list) else 0
+        if moved:  # it stands behind most of what came back
+            return moved
         above = max(above, tail[-1].place)
     below = late[0].place if late else BEHIND_ALL
     going: list[QueueEntry] = []
