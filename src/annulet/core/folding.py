@@ -82,10 +82,10 @@ def length_kept(target_list: TargetList) -> int:
 def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
 
-    They are taken from the end of the heap's list, where the far ones are and what is left stays a heap; they may stand
-    between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with lanes none: frontiers say
-    that nobody was asked about the rows behind them, or everybody was. What cannot be a row for another reason goes
-    with the others, as the object it is.
+    They are taken from the end of the heap's list, where the far ones are and what is left stays a heap. They may stand
+    between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with lanes
+    none: frontiers say that nobody was asked about the rows behind them, or everybody was. What cannot be a row for
+    another reason goes with the others, as the object it is.
     """
     heap, tail, late = target_list._returned, target_list._tail, target_list._pending_cache
     if target_list._queue.lanes is not None or len(heap) < target_list.fold_least:
