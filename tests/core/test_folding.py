@@ -19,9 +19,10 @@ from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
+from annulet.core.returning import return_many
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
-from tests.core.helpers import NOW
+from tests.core.helpers import NOW, SlicingEffects
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, pages_of
 
 ALL = 1 << 60
@@ -246,3 +247,51 @@ def test_a_short_front_behind_what_came_back_goes_with_it(monkeypatch: pytest.Mo
     assert back.order.fold(ALL, COUNT) == front
     assert back.order.fold(ALL, COUNT) == len(back.held) - KEEP
     assert [sequence for sequence, _ in back.taken()] == list(range(1, COUNT + 1))
+
+
+def test_large_ones_that_came_back_are_worth_a_page() -> None:
+    back = Back()
+    back.order.keep_messages = COUNT - 2
+    for entry in back.held:
+        entry.message.size = 1
+    last, other = back.held[-1].message, back.held[-2].message
+    back.give_back()
+    last.size, other.size = FOLD_BYTES_LEAST - 2, 1
+    assert back.order.fold(ALL, COUNT) == 0
+    other.size = 2
+    assert back.order.fold(ALL, COUNT) == 2
+
+
+@pytest.mark.parametrize("handed_out", ["entries", "held", "snapshot"])
+def test_what_somebody_was_given_to_keep_is_no_row_again(handed_out: str) -> None:
+    back = Back()
+    back.give_back()
+    kept = list(getattr(back.order, handed_out)())
+    assert back.order.fold(ALL, COUNT) == 0
+    assert {id(entry) for entry in back.queue.acquire(COUNT, -1, NOW)} == {id(entry) for entry in kept}
+
+
+def test_of_what_came_back_the_first_are_shown_and_the_others_may_become_rows() -> None:
+    back = Back()
+    back.give_back()
+    assert [entry.sequence for entry in sorted(back.order.leading(2 * KEEP))][: 2 * KEEP] == list(
+        range(1, 2 * KEEP + 1)
+    )
+    assert back.order.fold(ALL, COUNT) == COUNT - 2 * KEEP
+    assert [entry.sequence for entry in sorted(back.order.leading(3 * KEEP))][: 3 * KEEP] == list(
+        range(1, 3 * KEEP + 1)
+    )
+    assert [sequence for sequence, _ in back.taken()] == list(range(1, COUNT + 1))
+
+
+def test_while_a_return_goes_on_nothing_moves() -> None:
+    """What it gave back may yet have to go, where a ring has no room for all."""
+    effects = SlicingEffects()
+    back = Back()
+    back.queue.effects = effects
+    return_many(back.queue, list(back.held), NOW, 100, counted=True)
+    assert back.order.came_back() == 100
+    assert fold_back(back.order, ALL, COUNT) == 0
+    effects.turns()
+    assert fold_back(back.order, ALL, COUNT) == COUNT - KEEP
+    assert back.taken() == everything()

@@ -88,11 +88,15 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     another reason goes with the others, as the object it is.
     """
     heap, tail, late = target_list._returned, target_list._tail, target_list._pending_cache
-    if target_list._queue.lanes is not None or len(heap) < target_list.fold_least:
+    queue = target_list._queue
+    if not heap or queue.lanes is not None or queue.returns:  # who gives back in slices may hold what he gave
         return 0
     kept_back, above = _kept_front(target_list)
-    if len(heap) - kept_back < target_list.fold_least:
-        return 0
+    excess = len(heap) - kept_back
+    if excess < target_list.fold_least:
+        size = sum([entry.message.size for entry in heap if entry.place > above])
+        if not excess or size < FOLD_BYTES_LEAST:
+            return 0
     if tail:
         moved = fold_front(target_list, durable_record, limit) if len(tail) > length_kept(target_list) else 0
         if moved:  # it stands behind most of what came back

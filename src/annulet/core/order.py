@@ -243,7 +243,7 @@ class FifoOrder(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
-        self._pin()
+        self._pin(self._returned)
         tail = [entry for entry in self._tail if entry.state == PENDING]
         if not self._returned:
             return tail
@@ -251,7 +251,7 @@ class FifoOrder(Order):
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
-        self._pin()
+        self._pin(self._returned)
         return {*self._tail, *self._returned}
 
     def in_memory(self) -> list[QueueEntry]:
@@ -322,12 +322,14 @@ class FifoOrder(Order):
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
-        self._pin()
+        self._pin(self._returned)
         return [*self._returned, *self._tail]
 
-    def _pin(self) -> None:
+    def _pin(self, back: list[QueueEntry]) -> None:
+        """Note that the front is handed out for keeps, and of those that came back these."""
         if self._tail:
             self.pinned = max(self.pinned, self._tail[-1].sequence)
+        self.pinned = max([self.pinned, *[entry.sequence for entry in back]])
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])

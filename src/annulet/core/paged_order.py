@@ -15,11 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import became_row
-from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all, leave_index
 from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
 from annulet.core.gathering import take_from
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.reasons import RemovalReason
 
@@ -147,17 +147,20 @@ class TargetList(FifoOrder):
         return super().snapshot()
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
+        """Return the front, made so long or ``LEADING_BYTES`` heavy, and the first that came back before the rows."""
         room = self.leading_bytes - sum([entry.message.size for entry in self._tail])
         least = self.pages.bytes - room  # of the rows' bytes, those that stay there
         while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
-        if not self._split:
-            return super().snapshot()
-        self._pin()
-        behind = self._place_behind()
-        return [*[entry for entry in self._returned if entry.place < behind], *self._tail]
+        behind = self._place_behind() if self._split else BEHIND_ALL
+        nearest = max(count, self.keep_messages)  # not all: what is handed out is no row again
+        back = first_of_heap(self._returned, nearest)
+        if len(back) < nearest:  # that is all, or very many have been removed
+            back = self._returned
+        back = [entry for entry in back if entry.place < behind]
+        self._pin(back)
+        return [*back, *self._tail]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
