@@ -1,4 +1,4 @@
-"""R1 to R3 as random histories: messages are taken, settled and given back in any order, and the broker is restarted."""
+"""R1 to R3 as random histories: messages are taken, settled and given back in any order, and brokers start again."""
 
 from __future__ import annotations
 
