@@ -1,6 +1,7 @@
 # Every target that needs it prepares .venv first; nothing has to be installed but Python 3.11+, pip and make.
 # PYTHON=/path/to/python chooses the interpreter of .venv, PYTEST="-k ring" passes options to pytest; BENCH, BACKLOG,
-# TRANSFER, ENGINE and DEEP pass them to the benchmarks of their targets. SOAK="crash store" runs these parts of soak.
+# OPERATORS, TRANSFER, ENGINE and DEEP pass them to the benchmarks of their targets. SOAK="crash store" runs these parts
+# of soak.
 
 .DEFAULT_GOAL := help
 PYTHON_OF_VENV := .venv/bin/python
@@ -29,12 +30,13 @@ check: setup ## ruff, mypy strict, import rules, the house rules
 format: setup ## format the sources
 	@$(PYTHON_OF_VENV) -m ruff check --fix --quiet . ; $(PYTHON_OF_VENV) -m ruff format .
 
-bench: setup ## RabbitMQ and Annulet in turn under the same load and with the same backlog: rates, CPU, latency, ratios
+bench: setup ## RabbitMQ and Annulet in turn under the same load and with the same backlog: rates, CPU, latency, ratios; then bench-spark
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
+	@$(MAKE) --no-print-directory bench-spark
 
 bench-spark: setup ## keep_last beside Spark's state API, queues and the engine beside Parquet files: rates, ratios
-	@$(PYTHON_OF_VENV) -m benchmarks.spark_operators $(BENCH)
+	@$(PYTHON_OF_VENV) -m benchmarks.spark_operators $(OPERATORS)
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_transfer $(TRANSFER)
 	@$(PYTHON_OF_VENV) -m benchmarks.spark_engine_stream $(ENGINE)
 

@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,11 +23,11 @@ import pyarrow.parquet as pq
 from annulet.spark.engine import engine
 from annulet.spark.engine.shard import Shard
 from annulet.spark.session import local_session
+from benchmarks.spark_streams import stream_rate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-PATIENCE_SECONDS: Final = 600
 WARM_UP_BATCHES: Final = 3
 """Batches that do not count; the first only has the queues' settings and consumers."""
 
@@ -67,26 +68,6 @@ def batches_of(batches: int, rows: int, queues: int, body: int) -> Iterator[list
                     tag = (batch - 1) * each + place + 1
                     made.append(command(name, "acknowledge", session="session", tag=tag))
         yield made
-
-
-def run(spark: SparkSession, directory: Path, name: str, *, carried_out: bool, shards: int) -> float:
-    """Run a stream to its end, into files. Returns commands a second after the warm-up."""
-    schema = spark.read.parquet(str(directory / "in")).schema
-    stream: DataFrame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory / "in"))
-    query = (
-        (engine(stream, shards=shards) if carried_out else stream)
-        .writeStream.format("parquet")
-        .option("path", str(directory / name))
-        .option("checkpointLocation", str(directory / f"{name}-checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    if not query.awaitTermination(PATIENCE_SECONDS):
-        query.stop()
-        raise click.ClickException(f"{name}: not done after {PATIENCE_SECONDS} s")
-    counted = [progress for progress in query.recentProgress if progress["numInputRows"]][WARM_UP_BATCHES:]
-    seconds = sum(progress["durationMs"]["triggerExecution"] for progress in counted) / 1000
-    return float(sum(progress["numInputRows"] for progress in counted) / seconds)
 
 
 def check(spark: SparkSession, directory: Path, name: str, commands: int, messages: int) -> None:
@@ -141,8 +122,8 @@ def main(queues: int, rows: int, body: int, cores: int, shards: int, batches: in
             path = directory / "in" / f"{number}.parquet"
             pq.write_table(pa.Table.from_pylist(batch, SCHEMA), path)
             os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # files are taken by age
-        copied = run(spark, directory, "copied", carried_out=False, shards=shards)
-        streamed = run(spark, directory, "effects", carried_out=True, shards=shards)
+        copied = stream_rate(spark, directory, "copied", lambda stream: stream, WARM_UP_BATCHES)
+        streamed = stream_rate(spark, directory, "effects", partial(engine, shards=shards), WARM_UP_BATCHES)
         check(spark, directory, "effects", len(flat), sum(row["command"] == "publish" for row in flat))
     spark.stop()
     alone = without_spark(commands)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +21,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from annulet.spark.operators import Columns, keep_last, survivors
 from annulet.spark.session import local_session
+from benchmarks.spark_streams import stream_rate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = Columns(sequence="number", queue=None)
 BODY_BYTES: Final = 100
-PATIENCE_SECONDS: Final = 600
 WARM_UP_BATCHES: Final = 2
 """Batches that do not count. Of 20,000 rows each ours took 2.3 s in the second one, 1.8 s in the fourth, 1.3 s in the
 sixth: the JVM compiles what runs often."""
@@ -82,30 +82,12 @@ def write_input(directory: Path, batches: int, rows: int, keys: int) -> None:
         os.utime(path, (1_700_000_000 + batch, 1_700_000_000 + batch))  # files are taken by age
 
 
-def run(
-    spark: SparkSession, directory: Path, name: str, rule: Callable[[DataFrame], DataFrame]
-) -> tuple[float, set[int]]:
-    """Run a stream to its end. Returns rows a second after the warm-up, and what is left."""
-    schema = spark.read.parquet(str(directory / "in")).schema
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory / "in"))
-    query = (
-        rule(stream)
-        .writeStream.format("parquet")
-        .option("path", str(directory / name))
-        .option("checkpointLocation", str(directory / f"{name}-checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    if not query.awaitTermination(PATIENCE_SECONDS):
-        query.stop()
-        raise click.ClickException(f"{name}: not done after {PATIENCE_SECONDS} s")
-    counted = [progress for progress in query.recentProgress if progress["numInputRows"]][WARM_UP_BATCHES:]
-    seconds = sum(progress["durationMs"]["triggerExecution"] for progress in counted) / 1000
+def survivors_of(spark: SparkSession, directory: Path, name: str) -> set[int]:
+    """Return the numbers of what is left by the changes that a stream wrote."""
     changes = spark.read.parquet(str(directory / name))
     if "reason" not in changes.columns:
         changes = changes.selectExpr("*", "cast(null as string) as reason", "cast(null as bigint) as replaced_by")
-    left = {row.number for row in survivors(changes, columns=COLUMNS).select("number").collect()}
-    return sum(progress["numInputRows"] for progress in counted) / seconds, left
+    return {row.number for row in survivors(changes, columns=COLUMNS).select("number").collect()}
 
 
 def for_each_key(stream: DataFrame) -> DataFrame:
@@ -133,8 +115,11 @@ def main(keys: int, rows: int, batches: int) -> None:
         directory = Path(scratch)
         (directory / "in").mkdir()
         write_input(directory / "in", batches, rows, keys)
-        sharded, left = run(spark, directory, "sharded", keep_last(1, "key", columns=COLUMNS, shards=2))
-        by_key, expected = run(spark, directory, "by-key", for_each_key)
+        rule = keep_last(1, "key", columns=COLUMNS, shards=2)
+        sharded = stream_rate(spark, directory, "sharded", rule, WARM_UP_BATCHES)
+        left = survivors_of(spark, directory, "sharded")
+        by_key = stream_rate(spark, directory, "by-key", for_each_key, WARM_UP_BATCHES)
+        expected = survivors_of(spark, directory, "by-key")
     spark.stop()
     if left != expected:
         raise click.ClickException(f"the survivors differ: {len(left)} and {len(expected)}")

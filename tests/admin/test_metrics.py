@@ -112,6 +112,24 @@ async def test_where_bodies_in_memory_are(site: Site, tmp_path: Path) -> None:
         assert 0 < snapshot.residence.head <= snapshot.residence.total < pager.budget.used
 
 
+async def test_how_often_connections_and_looks_at_deep_queues_had_to_wait_for_the_next_turn(
+    site: Site, tmp_path: Path
+) -> None:
+    shares = site.broker.shares
+    shares.used_up, shares.used_up_by_browsers = 5, 2
+    samples = await scrape(site)
+    assert samples[key("annulet_delivery_shares_used_total")] == 5
+    assert samples[key("annulet_delivery_shares_used_by_browsers_total")] == 2
+    assert samples[key("annulet_paging_scan_turns_total")] == 0, "a broker in memory never looks"
+    async with deep_broker(tmp_path / "data") as deep:
+        pager = deep.broker.pager
+        assert pager is not None
+        pager.scanning.turns, pager.scanning.turns_cut, pager.scanning.turns_put_off = 9, 8, 7
+        counters = (await metrics.gather(deep.broker)).counters
+        names = ("paging_scan_turns", "paging_scan_turns_cut", "paging_scan_turns_put_off")
+        assert [counters[name][1] for name in names] == [9, 8, 7]
+
+
 async def test_how_long_the_event_loop_was_held(site: Site) -> None:
     site.broker.loop_watch.stop()
     before = (await scrape(site))[key("annulet_event_loop_stall_seconds_count")]

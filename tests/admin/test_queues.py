@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+from annulet.bulk.adoption import LeaseRequest
+from annulet.testing import VirtualClock
 from tests.admin.conftest import Site
+from tests.bulk.helpers import bench
 
 
 async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> None:
@@ -20,6 +25,33 @@ async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> N
     assert answer["arguments"] == {"x-ring-size": 3}
     assert answer["settings"]["ring_size"] == 3
     assert (answer["durable"], answer["auto_delete"], answer["exclusive"]) == (False, False, False)
+
+
+async def test_a_queue_shows_age_and_size_of_its_leases(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    async with bench(tmp_path, clock=clock) as here:
+        here.declare("q")
+        await here.publish("q", [b"12345"] * 3)
+        site = Site(here.broker, clock)
+        assert (await site.get("/api/v1/queues/%2F/q")).json()["lease_statistics"] == []
+        leases = here.service.leases
+        for name in ("two", "one"):
+            await leases.open(LeaseRequest("/", name, "q", "owner", fresh=True, generated=name == "one"))
+        clock.advance(5_000)
+        generation = int(str(leases.status("/", "two")["generation"]))
+        assert await leases.extend("/", "two", generation, 0, messages_max=2) == 2
+        clock.advance(1_000)
+
+        answer = (await site.get("/api/v1/queues/%2F/q")).json()
+        names = ("name", "held", "held_bytes", "age_milliseconds", "idle_milliseconds", "generated")
+        assert [tuple(lease[name] for name in names) for lease in answer["lease_statistics"]] == [
+            ("one", 0, 0, 6_000, 6_000, True),
+            ("two", 2, 10, 6_000, 1_000, False),
+        ]
+        assert answer["leases"] == ["one", "two"]
+        await leases.release("/", "one")
+        answer = (await site.get("/api/v1/queues/%2F/q")).json()
+        assert [lease["name"] for lease in answer["lease_statistics"]] == ["two"]
 
 
 async def test_names_with_slashes_percent_signs_and_other_scripts(site: Site) -> None:

@@ -286,6 +286,14 @@ async def test_what_the_history_does_not_know_is_read(tmp_path: Path, stopped: P
     assert COUNT - KEEP_MESSAGES - 100 < rows < COUNT - KEEP_MESSAGES, "none of those with an id, nothing remembered"
 
 
+def lease_messages(directory: Path, queue_id: int, held: list[int]) -> None:
+    """Note in the catalogue of a broker that has stopped that a lease holds these sequences."""
+    catalogue = Catalogue(directory / CATALOGUE_FILE)
+    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
+    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
+    catalogue.close()
+
+
 async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_path: Path, stopped: Path) -> None:
     directory = await left(stopped, tmp_path / "data", clean=True)
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
@@ -293,10 +301,7 @@ async def test_what_a_lease_holds_is_in_delivery_again_wherever_it_stood(tmp_pat
         sequences = [entry.sequence for entry in queue.browse()]
         queue_id = queue.queue_id
     held = sorted([*sequences[1300:1310], *sequences[5:7], sequences[1500]])
-    catalogue = Catalogue(directory / CATALOGUE_FILE)
-    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
-    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
-    catalogue.close()
+    lease_messages(directory, queue_id, held)
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
         queue = queue_of(running.broker, "ring")
         assert queue.order.paged_count() > 0
@@ -367,10 +372,7 @@ async def test_a_purge_takes_all_rows_and_nothing_of_a_lease(tmp_path: Path, sto
         queue = queue_of(running.broker, "ring")
         sequences, queue_id = [entry.sequence for entry in queue.browse()], queue.queue_id
     held = sequences[1300:1310]
-    catalogue = Catalogue(directory / CATALOGUE_FILE)
-    catalogue.set_lease(LeaseRecord("lease", "/", queue_id, 1, 0, 0, 0, len(held), "guest", generated=False))
-    catalogue.add_lease_range("/", "lease", LeaseRange(1, len(held), array("Q", held).tobytes()))
-    catalogue.close()
+    lease_messages(directory, queue_id, held)
     async with testing.broker(http=False, data_dir=directory, clock=VirtualClock()) as running:
         queue = queue_of(running.broker, "ring")
         assert queue.order.paged_count() > 0

@@ -72,6 +72,19 @@ def test_a_turn_ends_after_five_milliseconds_and_queues_take_turns() -> None:
     while world.called:
         assert world.step() == 0.0, "nobody else has work"
     assert world.log == [one] * looks + [two] * 3 + [one] * (8 - looks)
+    assert world.scanning.figures() == (3, 1, 0), "one of three turns was cut, none was put off"
+
+
+def test_a_turn_that_ends_with_the_last_look_was_not_cut() -> None:
+    looks = round((TURN_SECONDS - LOOK_SECONDS) / 0.001)
+    figures = []
+    for more in (-1, 0, 1):
+        world = World()
+        world.scanning.ask(Looker(world, looks + more))  # type: ignore[arg-type]
+        while world.called:
+            world.step()
+        figures.append(world.scanning.figures())
+    assert figures == [(1, 0, 0), (1, 0, 0), (2, 1, 0)]
 
 
 def test_a_turn_ends_in_time_however_long_a_message_takes() -> None:
@@ -124,6 +137,7 @@ def test_others_who_have_work_get_their_share_of_the_time() -> None:
     assert [world.step(), world.step()] == [0.0, 0.0]
     assert len(world.log) == looks
     rest = world.step()
+    assert world.scanning.figures() == (2, 2, 1), "put off once"
     assert abs(start / (start + rest) - SHARE) < 0.01
     assert world.seconds >= start + rest
     assert len(world.log) == 2 * looks
@@ -150,3 +164,4 @@ def test_a_defect_that_meets_one_queue_does_not_end_the_turns_of_others() -> Non
             world.step()
     assert world.log == [other] * 3
     assert [(line["log_level"], line["queue"]) for line in logs] == [("error", "broken")]
+    assert world.scanning.figures() == (2, 0, 0), "nothing is left of what is broken"

@@ -10,6 +10,7 @@ from annulet.broker.sending import SendingSession
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
+    NO_SHARE,
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
     TURN_DELIVERIES,
@@ -23,7 +24,7 @@ from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
-from tests.core.helpers import queue_of
+from tests.core.helpers import RecordingSession, queue_of
 
 
 class EchoEngine:
@@ -248,9 +249,11 @@ async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are
     connection.channels[0] = session
     for _ in range(SHARE_LEAST - 1):
         connection.output_added()
-    assert session.writable
+    assert (session.writable, broker.shares.used_up) == (True, 0)
     connection.output_added()
-    assert not session.writable
+    assert (session.writable, broker.shares.used_up) == (False, 1)
+    connection.output_added()
+    assert broker.shares.used_up == 1, "what is delivered beyond it all the same does not count again"
     await turns()
     assert session.woken == [True]
     assert connection._delivered == 0
@@ -287,6 +290,19 @@ def test_who_only_browses_gets_part_of_a_share(browse: list[str], share: int) ->
         settings = ConsumerSettings(browse=browses)
         session.consumers[str(number)] = Consumer(session, queue, str(number), settings=settings)
     assert shares.after(1, [session]) == share
+    assert (shares.used_up, shares.used_up_by_browsers) == (0, 0)
+    assert shares.after(share, [session]) == share
+    assert (shares.used_up, shares.used_up_by_browsers) == (1, int(share == 200))
+
+
+@pytest.mark.parametrize(("priority", "share"), [(0, 400), (1, NO_SHARE)])
+def test_a_share_that_does_not_bind_who_comes_first_by_priority_is_not_used_up(priority: int, share: int) -> None:
+    shares, queue = DeliveryShares(), queue_of()
+    first, other = RecordingSession("first"), RecordingSession("other")
+    first.consume(queue, priority=priority)
+    other.consume(queue)
+    assert shares.after(400, [first]) == share
+    assert shares.used_up == (share == 400)
 
 
 async def test_a_full_socket_stops_deliveries_until_it_has_room(broker: Broker) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from annulet.core.deep_lanes import DeepLanes
+from annulet.core.invariants import check_parts
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import TargetList
@@ -34,6 +36,19 @@ def priority_of(number: int) -> int:
 
 def numbers(session: RecordingSession) -> list[int]:
     return [int(body) for body in session.received]
+
+
+def check_parts_behind_lanes(queue: Queue) -> None:
+    """Compare what is known of the parts behind the lanes with a look at each of them."""
+    check_parts(queue)
+    lanes = queue.lanes
+    if not isinstance(lanes, DeepLanes) or lanes.stock is None:
+        return
+    areas = lanes.stock.areas()
+    for match_class in queue.matchers.classes():
+        unasked = [area for area in areas if match_class.frontier_on(area.pages.level) <= area.last_sequence()]
+        assert lanes.next_area(match_class) is (unasked[0] if unasked else None), "no part is passed over"
+    assert not areas or lanes.stock.first_area() is areas[0]
 
 
 class Deep:

@@ -12,6 +12,8 @@ import pytest
 
 from annulet import _build
 from annulet.core.entry import QueueEntry
+from tests.core.deep_doubles import ALL
+from tests.core.grouped_doubles import GroupedDeep
 from tests.core.helpers import NOW, RecordingSession, TableView, make_message, queue_of
 
 if TYPE_CHECKING:
@@ -104,6 +106,54 @@ def test_what_nobody_may_have_is_not_looked_at(case: str) -> None:
         operate(queue, session)  # what is made once is made
         queue, session = prepare(depth)
         costs.append(lines_of(lambda queue=queue, session=session: operate(queue, session)))
+    assert costs[1] / costs[0] < GROWTH_MAX, costs
+
+
+def levelled(levels: int) -> Queue:
+    """Something on each level behind the lanes, and a consumer with credit that wants none of it."""
+    queue = queue_of(priorities=levels)
+    queue.matchers.lanes_max = 0
+    RecordingSession().consume(queue, selector="color = 'blue'")
+    for number in range(2 * levels):
+        queue.enqueue(make_message("x", priority=number % levels), NOW)
+    assert queue.lanes is not None
+    assert queue.matchers.evaluations == queue.order.count == 2 * levels
+    return queue
+
+
+@pytest.mark.parametrize("lowest", [True, False])
+def test_an_arrival_behind_lanes_does_not_look_at_each_level(lowest: bool) -> None:
+    costs = []
+    for levels in (16, 128):
+        queue = levelled(levels)
+        message = make_message("y", priority=0 if lowest else levels - 1)
+        costs.append(lines_of(lambda queue=queue, message=message: queue.enqueue(message, NOW)))
+        assert queue.matchers.evaluations == queue.order.count == 2 * levels + 1, "it was looked at"
+    assert costs[1] / costs[0] < GROWTH_MAX, costs
+
+
+def parked(groups: int) -> GroupedDeep:
+    """A consumer that holds one message of each group, of which another one is parked."""
+    deep, session = GroupedDeep(lambda number: str(number % groups), enough=8), RecordingSession()
+    deep.publish(2 * groups)
+    deep.page_out(ALL)
+    session.consume(deep.queue, messages=groups)
+    deep.take_turns()
+    RecordingSession("other").consume(deep.queue)
+    deep.take_turns()
+    (holding,) = [holding for holding in deep.lanes.holdings() if holding.backlog]
+    assert len(holding.backlog) > groups - 20
+    return deep
+
+
+def test_bringing_what_is_parked_does_not_look_at_each_group() -> None:
+    costs = []
+    for groups in (FEW, MANY):
+        deep = parked(groups)
+        (holding,) = [holding for holding in deep.lanes.holdings() if holding.backlog]
+        before = deep.lanes.parked
+        costs.append(lines_of(lambda deep=deep, holding=holding: deep.lanes.refill(holding)))
+        assert deep.lanes.parked == before - 8
     assert costs[1] / costs[0] < GROWTH_MAX, costs
 
 

@@ -16,6 +16,7 @@ from annulet.core.ledger import LossLedger
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, make_queue, queue_of
+from tests.core.slice_pairs import SlicedPair
 from tests.hypothesis_profiles import fewer_examples
 
 
@@ -266,26 +267,15 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-class ExpiryInSlices:
+class ExpiryInSlices(SlicedPair):
     """A queue that has what expired removed turns later beside one that has it at once: nobody can tell them apart."""
 
     def __init__(self, settings: dict[str, Any], chance: random.Random) -> None:
-        self.chance = chance
-        self.effects = SlicingEffects()
-        self.queues = [queue_of(self.effects, **settings), queue_of(**settings)]
-        self.held: list[list[list[QueueEntry]]] = [[], []]
-        self.sessions: list[RecordingSession] = []
-        self.now = NOW
-        self.number = 0
+        super().__init__(settings, chance)
         self.actions = [
             self.publish, self.publish, self.publish, self.many_expire, self.many_expire, self.take, self.give_back,
             self.effects_turn, self.consume, self.die,
         ]  # fmt: skip
-
-    def step(self) -> None:
-        self.chance.choice(self.actions)()
-        for queue in self.queues:
-            check_invariants(queue)
 
     def publish(self) -> None:
         self.number += 1
@@ -312,11 +302,7 @@ class ExpiryInSlices:
             queue.tick(self.now)
 
     def take(self) -> None:
-        count = self.chance.randint(1, 3)
-        taken = [queue.acquire(count, -1, self.now) for queue in self.queues]
-        assert [entry.sequence for entry in taken[0]] == [entry.sequence for entry in taken[1]]
-        for held, entries in zip(self.held, taken, strict=True):
-            held.append(entries)
+        self.take_some(3)
 
     def give_back(self) -> None:
         self.effects.turns(self.now)  # or consumers that wait for the slices would be offered it first
@@ -324,37 +310,11 @@ class ExpiryInSlices:
             if held:
                 queue.return_entries(held.pop(0), self.now)
 
-    def effects_turn(self) -> None:
-        self.effects.turn(self.now)
-
-    def consume(self) -> None:
-        if not self.sessions:
-            self.sessions = [RecordingSession() for _ in self.queues]
-            for queue, session in zip(self.queues, self.sessions, strict=True):
-                session.consume(queue, messages=2, now=self.now)
-
-    def die(self) -> None:
-        self.effects.turns(self.now)
-        if self.sessions:
-            assert self.sessions[0].received == self.sessions[1].received
-        for session in self.sessions:
-            session.close(self.now)
-        self.sessions = []
-
     def end(self) -> None:
         self.effects.turns(self.now)
         for queue in self.queues:
             queue.tick(self.now)
-        states = [
-            (
-                [entry.sequence for entry in queue.order.entries()],
-                sorted(entry.sequence for entry in queue.delivering),
-                queue.counters.as_dict(),
-                sorted((loss.sequence, loss.reason) for loss in queue.ledger.query()),
-            )
-            for queue in self.queues
-        ]
-        assert states[0] == states[1]
+        super().end()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -43,6 +43,16 @@ def stalled_queue() -> tuple[GroupedDeep, RecordingSession]:
     return deep, owner
 
 
+def stalled_queue_drained() -> tuple[GroupedDeep, RecordingSession, RecordingSession]:
+    """Return such a queue of which another consumer, which goes on, has had the other groups, and both consumers."""
+    deep, owner = stalled_queue()
+    other = RecordingSession("other")
+    other.consume(deep.queue, messages=20)
+    deep.take_turns()
+    acknowledge_all(deep, other)
+    return deep, owner, other
+
+
 def test_other_groups_go_on_in_order_while_one_of_them_stalls_and_stays_on_disk() -> None:
     deep, owner = stalled_queue()
     assert deep.queue.order.paged_count() > 2 * HALF - 20
@@ -60,11 +70,7 @@ def test_other_groups_go_on_in_order_while_one_of_them_stalls_and_stays_on_disk(
 
 
 def test_the_owner_gets_what_was_parked_when_it_has_credit_again() -> None:
-    deep, owner = stalled_queue()
-    other = RecordingSession("other")
-    other.consume(deep.queue, messages=20)
-    deep.take_turns()
-    acknowledge_all(deep, other)
+    deep, owner, other = stalled_queue_drained()
     deep.publish(3)
     acknowledge_all(deep, owner)
     assert numbers(owner) == list(range(1, HALF + 1))
@@ -75,11 +81,7 @@ def test_the_owner_gets_what_was_parked_when_it_has_credit_again() -> None:
 
 
 def test_what_a_consumer_leaves_stands_before_what_is_parked_and_goes_to_who_is_next() -> None:
-    deep, owner = stalled_queue()
-    other = RecordingSession("other")
-    other.consume(deep.queue, messages=20)
-    deep.take_turns()
-    acknowledge_all(deep, other)
+    deep, owner, other = stalled_queue_drained()
     owner.close(NOW)
     deep.take_turns()
     acknowledge_all(deep, other)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING
 from annulet.core.invariants import check_invariants
+from annulet.core.ranks import PriorityLevels, StrictRanker
 from annulet.core.reasons import RemovalReason
+from annulet.core.settings import QueueSettings
 from tests.core.helpers import NOW, RecordingSession, make_queue, send
 
 
@@ -46,6 +49,20 @@ def miscount_the_order(queue):
     queue.order.count += 1
 
 
+def miscount_a_level(queue):
+    levels = PriorityLevels(QueueSettings(priorities=2))
+    order = StrictRanker(levels).new_order()
+    order.count = 1
+    queue.order = order
+
+
+def miscount_what_is_behind_lanes(queue):
+    lanes = DeepLanes(queue)
+    lanes.adopt(queue.order)
+    lanes.count += 1
+    queue.order = lanes
+
+
 def leave_a_pending_entry_delivering(queue):
     queue.order.first().state = DELIVERING
 
@@ -78,6 +95,8 @@ def overstate_byte_credit(queue):
         (miscount_pending_bytes, "pending bytes"),
         (miscount_delivering_bytes, "delivering bytes"),
         (miscount_the_order, "the order counts"),
+        (miscount_a_level, "levels count"),
+        (miscount_what_is_behind_lanes, "lanes count"),
         (leave_a_pending_entry_delivering, "the order counts"),
         (leave_a_holder, "have no holder"),
         (leave_a_delivering_entry_pending, "say so"),

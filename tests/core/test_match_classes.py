@@ -17,7 +17,7 @@ from annulet.core.message import Message
 from annulet.core.reasons import RemovalReason
 from annulet.residency import hot_columns
 from annulet.residency import pages as pages_module
-from tests.core.deep_doubles import ALL, Deep, numbers, priority_of
+from tests.core.deep_doubles import ALL, Deep, check_parts_behind_lanes, numbers, priority_of
 from tests.core.helpers import NOW, RecordingSession, removed
 from tests.hypothesis_profiles import state_machine_settings
 
@@ -219,6 +219,7 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         self.note_deliveries()
+        check_parts_behind_lanes(self.queue)
         unreadable = removed(self.queue, RemovalReason.UNREADABLE)
         assert unreadable <= len(self.damaged)
         assert self.queue.order.count == len(self.pending) - unreadable

@@ -272,6 +272,56 @@ def test_only_strict_priorities_have_levels_that_page():
     assert paged_order_of(levels.queue, pages_of(levels.queue, levels.disk)) is None
 
 
+def test_levels_tell_which_of_them_gained_since() -> None:
+    levels = Levels()
+    entries = levels.put(0, 2, 0, 1, 1)
+    assert levels.order.newest == 5
+    assert [levels.order.gained_from(sequence) for sequence in range(7)] == [7, 7, 7, 3, 2, 2, 0]
+    for entry in entries[3:]:
+        levels.queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+    assert [levels.order.gained_from(sequence) for sequence in (1, 3, 4)] == [5, 1, 0], "nothing is left on level 1"
+    levels.order.recount()
+    assert [levels.order.gained_from(sequence) for sequence in (1, 3, 4)] == [5, 1, 0]
+    assert levels.order.newest == 5, "whoever saw all up to it need not look again"
+
+
+def test_what_levels_gained_before_they_could_page_is_known() -> None:
+    queue = durable_queue(max_priority=2)
+    for priority in (2, 0, 0, 2):
+        queue.enqueue(make_message("x", priority=priority), NOW)
+    order = paged_order_of(queue, pages_of(queue, Disk()))
+    assert isinstance(order, PagedLevels)
+    assert order.newest == 4
+    assert [order.gained_from(sequence) for sequence in (0, 3, 4, 5)] == [5, 5, 4, 0]
+
+
+def test_the_first_area_is_the_most_important_level_with_something() -> None:
+    levels = Levels()
+    levels.order.keep_messages = 2
+    first, *_ = levels.put(2, *[0] * 100)
+    levels.order.page_out(ALL, 1000)
+    assert levels.order.first_area() is levels.order.areas()[0] is levels.order.levels[2]
+    levels.queue.remove_pending(first, RemovalReason.PURGED, NOW, 0)
+    assert levels.order.first_area() is levels.order.areas()[0] is levels.order.levels[0]
+    levels.put(1)
+    assert levels.order.first_area() is levels.order.levels[1]
+
+
+def test_a_level_that_somebody_took_from_is_counted_alone() -> None:
+    levels = Levels()
+    levels.order.keep_messages = 2
+    levels.put(*[0] * 100, *[1] * 100)
+    levels.order.page_out(ALL, 1000)
+    levels.disk.damaged |= {120, 130}
+    area = levels.order.first_area()
+    former = area.count
+    found = area.look(110, [], 50)
+    assert found is not None
+    area.take_out(found[:5])
+    levels.order.area_changed(area, former)
+    assert levels.order.count == sum(level.count for level in levels.order.levels) < 195
+
+
 def test_what_came_back_becomes_rows_of_its_level_again() -> None:
     levels = Levels()
     order, count = levels.order, FOLD_MESSAGES_LEAST + 20

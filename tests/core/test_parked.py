@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import BEHIND_ALL
 from annulet.core.groups import Group
-from annulet.core.parked import CHUNK_MAX, Holding, ParkedSequences
+from annulet.core.parked import CHUNK_MAX, OUTDATED_MINIMUM, Holding, ParkedSequences
 
 STEPS = st.lists(
     st.one_of(
@@ -105,3 +105,73 @@ def test_a_holding_names_the_lowest_until_the_last_group_goes() -> None:
     assert holding.low == 10, "a bound, until somebody looks"
     holding.unfile(one)
     assert (holding.low, holding.empty) == (BEHIND_ALL, True)
+
+
+def parked_group(name: str, *sequences: int) -> Group:
+    group = Group(name)
+    group.parked_sequences = ParkedSequences()
+    for sequence in sequences:
+        group.parked_sequences.append(sequence)
+    return group
+
+
+HOLDING_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("park"), st.integers(0, 5)),
+        st.tuples(st.just("drop"), st.integers(0, 5)),
+        st.tuples(st.just("go"), st.integers(0, 5)),
+        st.tuples(st.just("come back"), st.integers(0, 5)),
+    ),
+    max_size=80,
+)
+
+
+@given(steps=HOLDING_STEPS, most=st.integers(1, 12))
+def test_the_oldest_of_all_groups_come_first(steps: list[tuple[str, int]], most: int) -> None:
+    holding = Holding(None)
+    groups = [Group(str(number)) for number in range(6)]
+    expected: dict[Group, list[int]] = {group: [] for group in groups}
+    away: set[Group] = set()  # of another holding now
+    for sequence, (step, which) in enumerate(steps):
+        group = groups[which]
+        known = group.parked_sequences
+        if step == "park":
+            if known is None:
+                known = parked_group("", sequence).parked_sequences
+                group.parked_sequences = known
+                if group not in away:
+                    holding.file(group, sequence)
+            else:
+                known.append(sequence)
+            expected[group].append(sequence)
+        elif step == "drop" and known is not None:
+            known.drop(1)
+            del expected[group][0]
+            if not known.count:
+                group.parked_sequences = None
+                holding.unfile(group)
+        elif step == "go":
+            away.add(group)
+            holding.unfile(group)
+        elif step == "come back" and group in away:
+            away.discard(group)
+            if known is not None:
+                holding.file(group, known.first)
+        there = sorted((number, group) for group in groups if group not in away for number in expected[group])[:most]
+        assert holding.low <= (there[0][0] if there else BEHIND_ALL)
+        assert holding.oldest(most) == there == holding.oldest(most), "nothing is taken"
+        holding.find_low()
+        assert holding.low == (there[0][0] if there else BEHIND_ALL)
+
+
+def test_a_group_that_comes_and_goes_leaves_no_more_than_a_bounded_number_of_outdated_items() -> None:
+    holding, stays, comes = Holding(None), parked_group("stays", 1), parked_group("comes", 2)
+    holding.file(stays, 1)
+    for _ in range(OUTDATED_MINIMUM + 3):  # with one for each group
+        holding.unfile(comes)
+        holding.file(comes, 2)
+    assert len(holding._heap) == OUTDATED_MINIMUM + 4
+    holding.unfile(comes)
+    holding.file(comes, 2)
+    assert len(holding._heap) == 2
+    assert holding.oldest(5) == [(1, stays), (2, comes)]

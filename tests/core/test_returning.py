@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core import returning
-from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
@@ -25,6 +24,7 @@ from tests.core.helpers import (
     removed,
     send,
 )
+from tests.core.slice_pairs import SlicedPair
 from tests.hypothesis_profiles import fewer_examples
 
 
@@ -335,26 +335,15 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-class ReturnsInSlices:
+class ReturnsInSlices(SlicedPair):
     """A queue whose returns take many turns beside one that has them at once: nobody can tell them apart."""
 
     def __init__(self, settings: dict[str, Any], chance: random.Random) -> None:
-        self.chance = chance
-        self.effects = SlicingEffects()
-        self.queues = [queue_of(self.effects, **settings), queue_of(**settings)]
-        self.held: list[list[list[QueueEntry]]] = [[], []]
-        self.consumers: list[RecordingSession] = []
-        self.now = NOW
-        self.number = 0
+        super().__init__(settings, chance)
         self.actions = [
             self.publish, self.publish, self.take, self.take, self.give_back, self.give_back, self.acknowledge,
             self.effects_turn, self.effects_turn, self.tick, self.consume, self.die, self.purge,
         ]  # fmt: skip
-
-    def step(self) -> None:
-        self.chance.choice(self.actions)()
-        for queue in self.queues:
-            check_invariants(queue)
 
     def publish(self) -> None:
         for _ in range(self.chance.randint(1, 6)):
@@ -365,16 +354,12 @@ class ReturnsInSlices:
                 queue.enqueue(message, self.now)
 
     def take(self) -> None:
-        count = self.chance.randint(1, 8)
-        taken = [queue.acquire(count, -1, self.now) for queue in self.queues]
-        assert [entry.sequence for entry in taken[0]] == [entry.sequence for entry in taken[1]]
-        for held, entries in zip(self.held, taken, strict=True):
-            held.append(entries)
+        self.take_some(8)
 
     def give_back(self) -> None:
         if not self.held[0]:
             return
-        if self.consumers:  # who waits for the slices would be offered these first
+        if self.sessions:  # who waits for the slices would be offered these first
             self.effects.turns(self.now)
         queue, entries = self.queues[0], self.held[0].pop(0)
         counted = self.chance.random() < 0.7
@@ -390,9 +375,6 @@ class ReturnsInSlices:
                 queue.acknowledge(entry)
             queue.wake(self.now)
 
-    def effects_turn(self) -> None:
-        self.effects.turn(self.now)
-
     def tick(self) -> None:
         self.effects.turns(self.now)  # or what consumers wait for might expire
         self.now += self.chance.randint(1, 30)
@@ -404,31 +386,8 @@ class ReturnsInSlices:
             assert self.queues[0].purge(self.now) == self.queues[1].purge(self.now)
 
     def consume(self) -> None:
-        if self.queues[0].keys is None and not self.consumers:  # what a consumer would have, a newer value may replace
-            self.consumers = [RecordingSession() for _ in self.queues]
-            for queue, session in zip(self.queues, self.consumers, strict=True):
-                session.consume(queue, messages=2, now=self.now)
-
-    def die(self) -> None:
-        self.effects.turns(self.now)
-        if self.consumers:
-            assert self.consumers[0].received == self.consumers[1].received
-        for session in self.consumers:
-            session.close(self.now)
-        self.consumers = []
-
-    def end(self) -> None:
-        self.effects.turns(self.now)
-        states = [
-            (
-                [(entry.sequence, entry.delivery_count, entry.redelivered) for entry in queue.order.entries()],
-                sorted(entry.sequence for entry in queue.delivering),
-                queue.counters.as_dict(),
-                sorted((loss.sequence, loss.reason) for loss in queue.ledger.query()),
-            )
-            for queue in self.queues
-        ]
-        assert states[0] == states[1]
+        if self.queues[0].keys is None:  # what a consumer would have, a newer value may replace
+            super().consume()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -179,6 +179,26 @@ def test_a_stream_with_a_selector_takes_what_matches(broker: BrokerThread, name:
         reader("size =").latestOffset(later, ReadAllAvailable())
 
 
+def test_available_now_ends_at_what_was_there_when_it_began(broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(5))
+    stream = stream_of(broker, name, maxMessagesPerTrigger="3")
+    stream.prepareForTriggerAvailableNow()
+    broker.publish(name, numbered(4, 5))
+    first, found = taken(stream, stream.initialOffset())
+    assert found == numbered(3)
+    reported = stream.reportLatestOffset()
+    assert reported is not None
+    assert (first["pos"], reported["pos"]) == (3, 9)  # six wait behind the batch
+    second, found = taken(stream, first)
+    assert found == numbered(2, 3)
+    assert taken(stream, second) == (second, [])
+    assert broker.pending(name) == 4
+    later = stream_of(broker, name)  # another run
+    later.prepareForTriggerAvailableNow()
+    assert taken(later, second)[1] == numbered(4, 5)
+
+
 def test_batch_read_of_an_empty_queue_has_no_rows(spark: SparkSession, broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     assert read(spark, broker, name).count() == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.store.columns import Column, extremes, grows_by_one, narrowed, short_numbers
+from annulet.store.columns import Column, extremes, grows_by_one, is_uniform, narrowed, short_numbers
 from annulet.store.records import unpack_numbers
 
 
@@ -37,3 +39,9 @@ def test_distances_take_half_the_bytes(distances: list[int], lowest: int) -> Non
     data = narrowed(column_of([lowest + distance for distance in distances]), lowest)
     assert len(data) == 4 * len(distances)
     assert list(short_numbers(data)) == distances
+
+
+@pytest.mark.parametrize("kind", ["H", "I", "Q"])
+@given(st.lists(st.sampled_from([0, 1, 0xFFFF]), max_size=4))
+def test_a_column_is_uniform_when_all_its_numbers_are_equal(kind: str, numbers: list[int]) -> None:
+    assert is_uniform(array(kind, numbers)) == (len(set(numbers)) <= 1)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +71,17 @@ def test_numbers_are_little_endian(numbers: list[int]) -> None:
     packed = records.pack_numbers(numbers)
     assert packed == b"".join(number.to_bytes(8, "little") for number in numbers)
     assert list(records.unpack_numbers(packed)) == numbers
+
+
+@pytest.mark.parametrize("machine", ["little", "big"])
+def test_octets_are_swapped_on_a_big_endian_machine(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, expected = array("Q", [1, 1 << 63]), array("Q", [1, 1 << 63])
+    if machine == "big":
+        expected.byteswap()
+    monkeypatch.setattr("sys.byteorder", machine)
+    assert records.swapped_where_big(given) is given
+    assert given == expected
+    assert list(records.unpack_numbers(records.pack_numbers([1, 2, 1 << 63]))) == [1, 2, 1 << 63]
 
 
 def test_a_segment_header_survives_damage_to_one_copy() -> None:

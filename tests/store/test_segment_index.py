@@ -12,7 +12,7 @@ from annulet.store.files import FileSystem
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import SEGMENT_HEADER_SIZE, segment_header
 from annulet.store.segment import segment_name
-from annulet.store.segment_index import UNREAD, SegmentIndex, decode, index_name, index_number, load, stray
+from annulet.store.segment_index import UNREAD, NearNumbers, SegmentIndex, decode, index_name, index_number, load, stray
 from tests.store.log_tools import DIRECTORY
 from tests.store.simulated_files import SimulatedFiles
 
@@ -51,6 +51,39 @@ def test_everything_comes_back(messages: list[tuple[int, int]]) -> None:
         if name != "array":
             expected, value = getattr(index, name), getattr(found, name)
             assert value == expected or list(value) == list(expected), name
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 63), st.integers(0, 1 << 30)), max_size=20))
+def test_places_alone(messages: list[tuple[int, int]]) -> None:
+    index = index_of([sequence for sequence, _ in messages], [size for _, size in messages])
+    found = decode(index.encode(), places_only=True)
+    assert found is not None
+    for name in ("offsets", "queues", "queue_ids", "shared", "voided", "origins", "size", "length", "identity"):
+        assert getattr(found, name) == getattr(index, name), name
+    assert not len(found.sizes) + len(found.sequences) + len(found.accepted_at) + len(found.origin_numbers)
+
+
+def test_times_are_made_as_somebody_asks() -> None:
+    index = index_of(list(range(30)), [1024] * 30)
+    found = decode(index.encode())
+    assert found is not None
+    assert isinstance(found.accepted_at, NearNumbers)
+    times = list(index.accepted_at)
+    assert found.accepted_at[4] == times[4]
+    assert list(found.accepted_at[5:9]) == times[5:9]
+    assert array("Q", found.accepted_at) == index.accepted_at
+    index.expires_at = array("Q", bytes(8 * 30))
+    index.accepted_at = found.accepted_at
+    again = decode(index.encode())
+    assert again is not None
+    assert list(again.accepted_at) == times
+
+
+def test_a_column_of_times_that_is_too_short_is_no_index() -> None:
+    index = index_of([1, 2, 4], [1, 2, 3])
+    index.expires_at = array("Q", bytes(8 * 3))
+    index.accepted_at = array("Q", [7, 9])
+    assert decode(index.encode()) is None
 
 
 def test_equal_numbers_and_those_that_grow_by_one_take_no_room() -> None:

@@ -26,30 +26,18 @@ from starlette.responses import Response
 
 from annulet import __version__
 from annulet.admin.access import broker_of, peer_is_local, require_user
+from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
-from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
-from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
-from annulet.broker.admission import LIMIT_WEB_SOCKETS, SETTINGS_OF_LIMITS
+from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.event_log import EVENT_QUEUE
-from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
-from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
-from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
-from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.broker.views import CONVERSIONS
-from annulet.core.audit import AUDIT_ENTRIES_MAX
-from annulet.core.duplicates import ID_CACHE_SIZE
-from annulet.core.groups import ASSIGNMENTS_MAX
-from annulet.core.ledger import LEDGER_RECORDS_MAX
-from annulet.core.matching import RETIRED_MAX
 from annulet.residency.figures import PagingFigures
 from annulet.residency.residence import Residence, residence_of
-from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
-from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,9 +51,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 RESIDENCE_SLICE: Final = 20
 """Large queues whose bodies are looked at before other tasks get a turn: about 2 ms."""
-
-LISTED_QUEUES_MAX: Final = 1000
-"""Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
 
 QUEUE_LABELS: Final = ("vhost", "queue")
 
@@ -180,6 +165,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             0 if broker.history is None else broker.history.failures,
         ),
         **_paging(broker),
+        **_turns(broker),
         **_fed(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
@@ -207,7 +193,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             for name, value in msgspec.structs.asdict(authentication).items()
         },
     }
-    snapshot.bounds = _bounds(broker)
+    snapshot.bounds = bounds(broker)
     snapshot.stalls, snapshot.stalled_seconds = list(broker.loop_watch.counts), broker.loop_watch.total
     snapshot.refused_connections = dict(admission.refused)
     snapshot.limit_hits.update(admission.limit_hits)
@@ -253,6 +239,18 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
             figures.spill_refused,
         ),
         "paging_bodies_read": ("Bodies that were read, also for who does not take them", figures.bodies_read),
+    }
+
+
+def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
+    shares = broker.shares
+    turns, cut, put_off = (0, 0, 0) if broker.pager is None else broker.pager.scanning.figures()
+    return {
+        "delivery_shares_used": ("Times a connection waited for the next turn as it had its share", shares.used_up),
+        "delivery_shares_used_by_browsers": ("Of these, connections that only browse", shares.used_up_by_browsers),
+        "paging_scan_turns": ("Turns of the loop in which selectors, groups and browsers looked at deep queues", turns),
+        "paging_scan_turns_cut": ("Of these, those whose time was up before all was looked at", cut),
+        "paging_scan_turns_put_off": ("Times the next of these turns waited because others had work", put_off),
     }
 
 
@@ -315,43 +313,6 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "1 while losses, duplicate ids and delivery counts cannot be written down",
             broker.history is not None and broker.history.failed,
         ),
-    }
-
-
-def _bounds(broker: Broker) -> dict[str, float]:
-    configuration = broker.configuration
-    spill = None if broker.pager is None else broker.pager.spill
-    return {
-        "memory_limit_bytes": configuration.memory_limit_bytes,
-        "body_budget_bytes": configuration.body_budget_bytes,
-        "spill_limit_bytes": 0 if spill is None else spill.limit,
-        "frame_max_bytes": configuration.frame_max,
-        "channel_max": configuration.channel_max,
-        "heartbeat_seconds": configuration.heartbeat,
-        "handshake_timeout_seconds": configuration.handshake_timeout,
-        **msgspec.structs.asdict(broker.admission.limits),
-        "ledger_records_max": LEDGER_RECORDS_MAX,
-        "audit_entries_max": AUDIT_ENTRIES_MAX,
-        "duplicate_ids_per_address": ID_CACHE_SIZE,
-        "groups_per_queue_max": ASSIGNMENTS_MAX,
-        "matchers_remembered_max": RETIRED_MAX,
-        "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
-        "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
-        "max_link_bytes": MAX_LINK_BYTES,
-        "max_unsettled": MAX_UNSETTLED,
-        "incoming_window": DEFAULT_INCOMING_WINDOW,
-        UNREAD_LIMIT: ANSWER_BYTES_MAX,
-        "held_output_bytes": HELD_OUTPUT_BYTES,
-        "http_connections_max": HTTP_CONNECTIONS_MAX,
-        "http_body_seconds": BODY_SECONDS,
-        "http_answer_seconds": ANSWER_SECONDS,
-        LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
-        LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
-        "stomp_headers_max": MAX_HEADERS,
-        LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
-        LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
-        LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
-        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
 

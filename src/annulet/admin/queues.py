@@ -62,7 +62,11 @@ async def get_queue(request: Request) -> Response:
     user = await require_user(request)
     read_parameters(request, ())
     host, queue = chosen_queue(request, user)
-    return json_response({**describe_queue(host.name, queue), "body_bytes_in_memory": residence_of(queue).as_dict()})
+    more = {
+        "body_bytes_in_memory": residence_of(queue).as_dict(),
+        "lease_statistics": broker_of(request).leases_of(queue),
+    }
+    return json_response({**describe_queue(host.name, queue), **more})
 
 
 async def change_queue(request: Request) -> Response:

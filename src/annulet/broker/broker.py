@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.broker.transport import ClientConnection
     from annulet.core.message import PropertyValue
+    from annulet.core.queue import Queue
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
@@ -135,6 +137,7 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
+        self.leases_of: Callable[[Queue], list[dict[str, object]]] = lambda _queue: []  # their statistics; a service's
         self.admission = Admission(descriptors.fit(configuration.limits))
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS

@@ -18,6 +18,7 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import PagedLevels
 from annulet.core.paging import pageable
 from annulet.core.restoring import front_room, restore_rows
+from annulet.store.columns import is_uniform
 from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ class RowRestorer:
         seen = end
         if self._log.clean:
             seen = bisect_right(rows.sequences, self._redelivered_upto[rows.queue_id], start, end)
-        numbers = set(rows.origin_numbers[start:end])  # a segment may have many more, one for each of many queues
+        column = rows.origin_numbers[start:end]
+        numbers = set(column[:1] if is_uniform(column) else column)  # the segment may have many more, of many queues
         made = {number: self._origin_of(rows.origins[number]) for number in numbers}
         for first, behind in ((start, seen), (seen, end)):
             if first == behind:
@@ -209,7 +211,7 @@ def _add_to_levels(
 def _times(queue: Queue, rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int, int]]:
     """Return when each was accepted, its priority, and when it ends; nothing where none expires."""
     ends = rows.expires_at[start:end]
-    if not queue.ages and ends.count(0) == len(ends):
+    if not queue.ages and not any(ends[:1]) and is_uniform(ends):
         return []
     priorities = [DEFAULT_PRIORITY if given == NO_PRIORITY else given for given in rows.priorities[start:end]]
     return list(zip(rows.accepted_at[start:end], priorities, ends, strict=True))
@@ -217,6 +219,6 @@ def _times(queue: Queue, rows: RecoveredRows, start: int, end: int) -> list[tupl
 
 def _origins(made: dict[int, Origin], numbers: array[int]) -> list[Origin]:
     """Return the origin of each row; as a rule all have the same."""
-    if numbers.count(numbers[0]) == len(numbers):
+    if is_uniform(numbers):
         return [made[numbers[0]]] * len(numbers)
     return [made[number] for number in numbers]

@@ -62,6 +62,13 @@ class Scanning:
         self._owed = 0.0  # seconds that belong to others after the last turn, if they have work
         self._messages = LOOK_MESSAGES  # of the next look
         self.turns = 0
+        self.turns_cut = 0  # of these, those that ended with something left to look at
+        self.turns_put_off = 0  # times the next turn had to wait because others had work
+
+    def figures(self) -> tuple[int, int, int]:
+        """Return how many turns there were, how many of them ended with something left, and how often one was put off
+        because others had work."""
+        return self.turns, self.turns_cut, self.turns_put_off
 
     def ask(self, queue: Queue) -> None:
         """Give a queue a turn soon."""
@@ -81,6 +88,7 @@ class Scanning:
         rest = self._turn_ended + self._owed - self._seconds()
         if rest > 0 and self._worked() - self._worked_then > IDLE_SECONDS:
             self._owed = 0.0  # once is enough: they had their time when the handle comes
+            self.turns_put_off += 1
             self._handle = self._loop.call_later(rest, self._next)
             return
         try:
@@ -111,6 +119,7 @@ class Scanning:
             logger.exception("defect in a look at a deep backlog", queue=queue.name)
             more = False
         if more:
+            self.turns_cut += 1
             self._asking[queue] = None
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()

@@ -90,12 +90,18 @@ class DeliveryShares:
     def __init__(self) -> None:
         self.share = SHARE_LEAST
         self.served = 0  # connections that got deliveries, of this turn
+        self.used_up = 0  # times a connection had to wait for the next turn because it had its share
+        self.used_up_by_browsers = 0  # of these, connections that only browse
 
     def after(self, delivered: int, sessions: Iterable[Session]) -> int:
         """Return the share of a connection with these sessions after its first delivery, or after all of its share."""
         if delivered == 1:
             return self.share // BROWSER_PART if _only_browse(sessions) else self.share
-        return NO_SHARE if any(session.outranks for session in sessions) else delivered
+        if any(session.outranks for session in sessions):
+            return NO_SHARE
+        self.used_up += 1
+        self.used_up_by_browsers += _only_browse(sessions)
+        return delivered
 
     def turn_ended(self) -> None:
         """All connections have written what they had."""

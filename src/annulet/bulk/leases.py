@@ -428,6 +428,11 @@ class LeaseManager:
         """Describe one lease."""
         return self._find(host, name).status(self._broker.clock())
 
+    def of_queue(self, queue: Queue) -> list[dict[str, object]]:
+        """Describe the leases of a queue, by name."""
+        now = self._broker.clock()
+        return [self._leases[key].status(now) for key in sorted(queue.leases)]
+
     def statistics(self, host: str | None = None) -> list[dict[str, object]]:
         """Describe all leases, for the queues' statistics."""
         now = self._broker.clock()

@@ -11,6 +11,7 @@ from annulet.cli.archive import archive, replay
 from annulet.cli.backup import backup
 from annulet.cli.demo import demo
 from annulet.cli.doctor import doctor
+from annulet.cli.lease import lease
 from annulet.cli.password_hash import password_hash
 from annulet.cli.pipeline import pipeline
 from annulet.cli.serve import serve
@@ -33,6 +34,7 @@ main.add_command(serve)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(backup)
+main.add_command(lease)
 pipeline.add_command(archive)
 pipeline.add_command(replay)
 pipeline.add_command(what_if)

@@ -51,10 +51,10 @@ class DeepLanes(Lanes):
         if self.count >= self._matchers.lanes_max and not self._in_stock and not entry.blocked:
             stock = self._begin_stock()
             stock.append(entry)
-            self.recount()
+            self.follow_stock()
         elif stock is not None and stock.count and not entry.blocked:
             stock.append(entry)
-            self.recount()
+            self.follow_stock()
         else:
             self._put(entry, arrival=True)
 
@@ -75,7 +75,7 @@ class DeepLanes(Lanes):
         found = self.stock.take_first()
         assert found is entry
         entry.evaluated = entry.blocked = self._matchers.blocked_behind(entry)
-        self.recount()
+        self.follow_stock()
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
@@ -84,7 +84,7 @@ class DeepLanes(Lanes):
             return
         assert self.stock is not None
         self.stock.discard(entry)
-        self.recount()
+        self.follow_stock()
 
     def clear(self) -> None:
         """Forget all entries and rows, whatever their number."""
@@ -175,25 +175,46 @@ class DeepLanes(Lanes):
     # ------------------------------------------------------------------ the stock
 
     def recount(self) -> None:
-        """Count anew after the stock changed, which may lose what is damaged at any look."""
-        stocked = 0
+        """Count anew after parts of the stock changed, which may lose what is damaged at any look. O(levels)."""
         if self.stock is not None:
             self.stock.recount()
-            stocked = self.stock.count
+        self.follow_stock()
+
+    def follow_stock(self) -> None:
+        """Count what the stock counts, where nobody else had to do with its parts. O(1)."""
+        stocked = 0 if self.stock is None else self.stock.count
         self.count += stocked - self._in_stock
         self._in_stock = stocked
+
+    def area_changed(self, area: TargetList, former: int) -> None:
+        """Count anew a part of the stock that had ``former`` entries before somebody looked at it, or took some out."""
+        assert self.stock is not None
+        self.stock.area_changed(area, former)
+        self.follow_stock()
 
     def first_position(self) -> int:
         """Return the position of the first of the stock without reading it; something is there."""
         assert self.stock is not None
-        area = self.stock.areas()[0]
+        area = self.stock.first_area()
         return area.pages.base + area.first_place()
 
     def next_area(self, match_class: MatchClass) -> TargetList | None:
         """Return the part of the stock in which the first message stands that a class was not asked about."""
-        for area in [] if self.stock is None else self.stock.areas():
-            if match_class.frontier_on(area.pages.level) <= area.last_sequence():
-                return area
+        stock = self.stock
+        if isinstance(stock, TargetList):
+            unasked = stock.count > 0 and match_class.frontier_on(stock.pages.level) <= stock.last_sequence()
+            return stock if unasked else None
+        if stock is None:
+            return None
+        match_class.open_levels |= stock.gained_from(match_class.seen_upto)
+        match_class.seen_upto = stock.newest + 1
+        while match_class.open_levels:
+            number = match_class.open_levels.bit_length() - 1
+            if stock.levels[number].count:
+                area = stock.paged_level(number)
+                if match_class.frontier_on(number) <= area.last_sequence():
+                    return area
+            match_class.open_levels -= 1 << number
         return None
 
     def frontier_of(self, match_class: MatchClass) -> int:
@@ -247,12 +268,12 @@ class DeepLanes(Lanes):
         return False
 
     def bring(self, entry: QueueEntry, admitted: int) -> None:
-        """Give an entry that was taken out of the stock its lane. ``admitted``: the classes that said yes to it."""
+        """Give an entry that was taken out of the stock, and is counted out of it, its lane. ``admitted``: the classes
+        that said yes to it."""
         blocked = self._matchers.blocked_behind(entry) & ~admitted
         entry.evaluated = admitted | blocked
         entry.blocked = blocked
         self._put(entry, arrival=False)
-        self.recount()
 
     def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
         """Return the stock; most of what stands in the lanes goes there when it is empty."""
@@ -272,7 +293,7 @@ class DeepLanes(Lanes):
         assert self.stock is not None
         self.stock.clear()
         for match_class in self._matchers.classes():
-            match_class.frontiers = {}
+            match_class.begin_at({})
         return self.stock
 
     def may_ask(self, now: int) -> bool:
@@ -308,7 +329,8 @@ class DeepLanes(Lanes):
         movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > self._pinned]
         matchers = self._matchers
         for match_class in matchers.classes():
-            frontiers = match_class.frontiers = {level_of(entry): next_sequence for entry in movable}
+            frontiers = {level_of(entry): next_sequence for entry in movable}
+            match_class.begin_at(frontiers)
             for entry in movable:
                 if not entry.evaluated & match_class.bit:
                     frontiers[level_of(entry)] = min(frontiers[level_of(entry)], entry.sequence)
@@ -350,7 +372,7 @@ class DeepLanes(Lanes):
         if stock is None or not stock.count:
             return best
         head = stock.first()
-        self.recount()
+        self.follow_stock()
         if not stock.count:  # all that was read is damaged
             return best
         if head is None:

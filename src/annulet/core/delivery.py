@@ -170,7 +170,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
         if in_lanes is not None and position_of(in_lanes) < lanes.first_position():
             return consumers
         entry = stock.first()
-        lanes.recount()
+        lanes.follow_stock()
         if entry is None:  # all that was left is damaged, or the disk does not give it now and nobody overtakes it
             return [consumer for consumer in consumers if consumer.required or (consumer.ready and not stock.count)]
         if in_lanes is not None and in_lanes < entry:

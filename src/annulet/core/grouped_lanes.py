@@ -16,11 +16,9 @@ lease held. Then it goes back into the stock and waits for its turn there.
 from __future__ import annotations
 
 from collections import Counter
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.entry import BEHIND_ALL
 from annulet.core.gathering import gather
 from annulet.core.lanes import Lanes
 from annulet.core.paged_order import TargetList
@@ -255,7 +253,7 @@ class GroupedLanes(DeepLanes):
         Returns whether there may be something to be had now; not so when the disk refuses.
         """
         stock = self.standing_stock()
-        chosen = self._oldest(holding, self.enough)
+        chosen = holding.oldest(self.enough)
         entries, handled = gather(stock, [sequence for sequence, _ in chosen])
         groups = dict(chosen)
         for entry in entries:
@@ -264,34 +262,10 @@ class GroupedLanes(DeepLanes):
         for group, count in counts.items():
             self.unpark(group, count)
             self.table.forget_if_idle(group)
-        former, holding.low = holding.low, BEHIND_ALL
-        for group in holding.backlog:
-            assert group.parked_sequences is not None
-            holding.low = min(holding.low, group.parked_sequences.first)
+        former = holding.low
+        holding.find_low()
         self.recount()
         return handled > 0 or holding.low > former
-
-    def _oldest(self, holding: Holding, most: int) -> list[tuple[int, Group]]:
-        """Return the lowest parked sequences of somebody's groups with these, ascending."""
-        following: list[tuple[int, int, Group]] = []
-        taken: dict[Group, list[int]] = {}
-        for number, group in enumerate(holding.backlog):
-            assert group.parked_sequences is not None
-            following.append((group.parked_sequences.first, number, group))
-        heapify(following)
-        chosen: list[tuple[int, Group]] = []
-        while following and len(chosen) < most:
-            sequence, number, group = heappop(following)
-            chosen.append((sequence, group))
-            left = taken.get(group)
-            if left is None:
-                assert group.parked_sequences is not None
-                left = taken[group] = group.parked_sequences.leading(most)
-                left.reverse()
-                left.pop()
-            if left:
-                heappush(following, (left.pop(), number, group))
-        return chosen
 
     def standing_stock(self) -> TargetList:
         """Return the stock, which there is."""
@@ -410,9 +384,9 @@ class GroupedLanes(DeepLanes):
 
     # ------------------------------------------------------------------ what has left meanwhile
 
-    def recount(self) -> None:
-        """Count anew after the stock changed, and forget parked sequences when they are too many to be true."""
-        super().recount()
+    def follow_stock(self) -> None:
+        """Count what the stock counts, and forget parked sequences when they are too many to be true."""
+        super().follow_stock()
         if not self.parked:
             return
         if self._in_stock:

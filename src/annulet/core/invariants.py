@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.levelled_order import LevelledOrder
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 def check_invariants(queue: Queue) -> None:
     """Raise ``AssertionError`` naming the broken rule. O(messages)."""
+    check_parts(queue)
     _check_places(queue)
     _check_counts(queue)
     _check_delivery(queue)
@@ -24,6 +27,18 @@ def check_invariants(queue: Queue) -> None:
         assert consumer.held == len(held), "a consumer counts what it holds"
         assert consumer.window.messages == len(held), "a window counts what its consumer holds"
         assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
+
+
+def check_parts(queue: Queue) -> None:
+    """Before anybody looks at all entries, which counts anew."""
+    order = queue.order
+    stock = order.stock if isinstance(order, DeepLanes) else order
+    if isinstance(stock, LevelledOrder):
+        assert stock.count == sum(level.count for level in stock.levels), "levels count what they hold"
+    if isinstance(order, DeepLanes):
+        entries = [entry for lane in order._lanes.values() for entry in lane.order.in_memory()]
+        in_lanes = sum(entry.state == PENDING for entry in entries)
+        assert order.count == in_lanes + (0 if stock is None else stock.count), "lanes count what is behind them too"
 
 
 def _check_places(queue: Queue) -> None:

@@ -215,8 +215,9 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> b
     for walk in asking:
         walk.match_class.looked = queue.matchers.looks
     needles = [walk.match_class.needles for walk in asking]
+    former = area.count
     entries = area.look(low - area.pages.base, needles if all(needles) else [], messages, hot)
-    lanes.recount()
+    lanes.area_changed(area, former)
     if entries is None:
         return False
     end = area.looked_upto
@@ -239,7 +240,9 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> b
     for walk in asking:
         walk.match_class.frontiers[level] = end
     if admitted:
+        former = area.count
         area.take_out(list(admitted))
+        lanes.area_changed(area, former)
         for entry, bits in admitted.items():
             lanes.bring(entry, bits)
     return bool(admitted) or any(lanes.waits(low, walk.match_class) for walk in asking)

@@ -34,7 +34,8 @@ class MatchClass:
     """One question about messages: what selector, connection and since, as far as there are any, say together.
 
     ``frontiers``: of what a deep queue keeps behind its lanes (:attr:`annulet.core.deep_lanes.DeepLanes.stock`) nothing
-    with a lower sequence than that of its level (0 where none is named) is for this class.
+    with a lower sequence than that of its level (0 where none is named) is for this class. With priorities all that
+    arrived below ``seen_upto`` and it was not asked about stands on levels whose bits are in ``open_levels``.
     """
 
     __slots__ = (
@@ -45,6 +46,8 @@ class MatchClass:
         "left_at",
         "looked",
         "needles",
+        "open_levels",
+        "seen_upto",
         "selector",
         "since",
         "users",
@@ -59,12 +62,19 @@ class MatchClass:
         self.users = 0  # consumers that ask
         self.left_at = 0  # when the last of them went, milliseconds since 1970
         self.frontiers: dict[int, int] = {}
+        self.open_levels = 0
+        self.seen_upto = 0
         self.looked = 0  # which of the looks of the queue's walks was its last
         self.needles = needles_of(selector)
 
     def frontier_on(self, level: int) -> int:
         """Return the lowest sequence it was not asked about on a level, which is 0 without priorities."""
         return self.frontiers.get(level, 0)
+
+    def begin_at(self, frontiers: dict[int, int]) -> None:
+        """Have it asked from these frontiers on: what stood behind the lanes stands elsewhere now."""
+        self.frontiers = frontiers
+        self.open_levels = self.seen_upto = 0
 
     def admits(self, entry: QueueEntry) -> bool:
         """Answer for one entry."""

@@ -234,6 +234,10 @@ class FifoOrder(Order):
         if self._removed > self.count + COMPACTION_MINIMUM:
             self._compact()
 
+    def last_sequence(self) -> int:
+        """Return a sequence that nothing here is above, but for what came back; something is there."""
+        return self._tail[-1].sequence if self._tail else 0
+
     def clear(self) -> None:
         """Forget all entries."""
         self._tail.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import PENDING
+from annulet.core.entry import PENDING, level_of
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
@@ -38,6 +38,24 @@ class PagedLevels(LevelledOrder):
         self._upto = order._upto
         self._queue = queue
         self.pages = pages
+        self.newest = 0  # no arrival had a higher sequence
+        self._arrivals: dict[int, int] = {}  # by level, that of its newest one: the level with the very newest last
+        self._note_arrivals()
+
+    # ------------------------------------------------------------------ the order
+
+    def append(self, entry: QueueEntry) -> None:
+        """Add an arrival; its place is above all others of its level."""
+        super().append(entry)
+        number, sequence = level_of(entry), entry.sequence
+        self._arrivals.pop(number, None)
+        self._arrivals[number] = sequence
+        self.newest = max(self.newest, sequence)
+
+    def _note_arrivals(self) -> None:
+        occupied = [(level.last_sequence(), number) for number, level in enumerate(self.levels) if level.count]
+        self._arrivals = {number: sequence for sequence, number in sorted(occupied)}
+        self.newest = max([self.newest, *self._arrivals.values()])
 
     # ------------------------------------------------------------------ to disk
 
@@ -113,8 +131,13 @@ class PagedLevels(LevelledOrder):
         return self.paged_level(number)
 
     def recount(self) -> None:
-        """Count anew after levels changed, which may lose what is damaged at any look."""
+        """Count anew after levels changed, which may lose what is damaged at any look. O(levels)."""
         self.count = sum([level.count for level in self.levels[: self._upto]])
+        self._note_arrivals()
+
+    def area_changed(self, area: TargetList, former: int) -> None:
+        """Count anew what had ``former`` entries before somebody looked at it, or took some out. O(1)."""
+        self.count += area.count - former
 
     # ------------------------------------------------------------------ behind lanes
 
@@ -123,6 +146,25 @@ class PagedLevels(LevelledOrder):
         :meth:`TargetList.look`."""
         occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
         return [self.paged_level(number) for number in occupied]
+
+    def first_area(self) -> TargetList:
+        """Return the most important level that holds something; there is one."""
+        while not self.levels[self._upto - 1].count:
+            self._upto -= 1
+        return self.paged_level(self._upto - 1)
+
+    def gained_from(self, sequence: int) -> int:
+        """Return the bits (1 for level 0) of levels that hold something, all with an arrival from ``sequence`` on.
+
+        O(those): a caller that remembers what it asked before, and asks from above :attr:`newest` then.
+        """
+        bits = 0
+        for number in reversed(self._arrivals):
+            if self._arrivals[number] < sequence:
+                break
+            if self.levels[number].count:
+                bits |= 1 << number
+        return bits
 
     def use_pages(self, pages: QueueArea) -> None:
         """Have levels with the like of these instead of those they have, in which there is nothing."""

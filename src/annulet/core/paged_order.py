@@ -14,14 +14,13 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import became_row
 from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
-from annulet.core.expiry import index_all, leave_index
+from annulet.core.expiry import index_all
 from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with, first_of_heap
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
-from annulet.core.reasons import RemovalReason
+from annulet.core.row_moves import count_lost, leave_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +93,13 @@ class TargetList(FifoOrder):
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""
         return [self] if self.count else []
+
+    def first_area(self) -> TargetList:
+        """Return itself; something is there."""
+        return self
+
+    def area_changed(self, area: TargetList, former: int) -> None:
+        """Do nothing: it counts what it has."""
 
     def place_behind_front(self) -> int:
         """Return the place of the first row or of what follows it; some are on disk."""
@@ -218,9 +224,7 @@ class TargetList(FifoOrder):
         """Return a sequence that nothing here is above, but for what came back; something is there."""
         if self._pending_cache:
             return self._pending_cache[-1].sequence
-        if self.pages.items:
-            return self.pages.last_sequence()
-        return self._tail[-1].sequence if self._tail else 0
+        return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
     def on_disk_from(self, sequence: int) -> bool:
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
@@ -289,14 +293,8 @@ class TargetList(FifoOrder):
 
     def _note_lost(self) -> None:
         """Count out what the last look or load found to be damaged."""
-        pages = self.pages
-        if pages.lost or pages.lost_bytes:
-            self.count -= pages.lost
-            self._queue.note_unreadable(pages.lost, pages.lost_bytes)
-            if self._queue.events is not None and pages.lost:
-                self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
-            pages.lost = pages.lost_bytes = 0
-        self._split = bool(pages.items or self._pending_cache)
+        self.count -= count_lost(self._queue, self.pages)
+        self._split = bool(self.pages.items or self._pending_cache)
 
     # ------------------------------------------------------------------ expiry
 
@@ -403,8 +401,8 @@ class TargetList(FifoOrder):
         redelivered: bool,
         times: Sequence[tuple[int, int, int]] = (),
         counts: Sequence[int] = (),
-    ) -> None:
-        """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`.
+    ) -> int:
+        """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`. Return their bytes.
 
         What came before them and is late becomes rows as well, or stays among them as the objects they are.
         """
@@ -416,8 +414,10 @@ class TargetList(FifoOrder):
             self._removed -= len(self._pending_cache) - len(late)
             self._pending_cache.clear()
             self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
+        before = self.pages.bytes
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
         self.count += len(sizes)
+        return self.pages.bytes - before
 
     def add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
         """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
@@ -430,9 +430,7 @@ class TargetList(FifoOrder):
     def hold_no_more(self, entries: list[QueueEntry]) -> None:
         """Let go of entries that are rows now."""
         for entry in entries:
-            became_row(entry)
-            if entry.indexed:
-                leave_index(self._queue, entry)
+            leave_memory(self._queue, entry)
         self._split = bool(self.pages.items or self._pending_cache)
         if self._queue.copies is not None:
             self._queue.copies.paged()

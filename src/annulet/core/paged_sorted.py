@@ -10,16 +10,15 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import became_row
 from annulet.core.entry import PENDING, REMOVED, QueueEntry, sequence_of
-from annulet.core.expiry import index_all, leave_index
+from annulet.core.expiry import index_all
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.key_runs import KeyRuns, Place
 from annulet.core.order import Order, RankedOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, LEADING_BYTES
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
 from annulet.core.ranks import SORTED_MISSING
-from annulet.core.reasons import RemovalReason
+from annulet.core.row_moves import count_lost, leave_memory
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -330,9 +329,7 @@ class PagedSorted(Order):
         self._keys.add([(entry.rank or (SORTED_MISSING,), entry.sequence) for entry in entries])
         self.pages.insert(entries)
         for entry in entries:
-            became_row(entry)
-            if entry.indexed:
-                leave_index(self._queue, entry)
+            leave_memory(self._queue, entry)
 
     # ------------------------------------------------------------------ back from disk
 
@@ -359,13 +356,7 @@ class PagedSorted(Order):
 
     def _note_lost(self) -> None:
         """Count out what the last read found to be damaged."""
-        pages = self.pages
-        if pages.lost or pages.lost_bytes:
-            self.count -= pages.lost
-            self._queue.note_unreadable(pages.lost, pages.lost_bytes)
-            if self._queue.events is not None and pages.lost:
-                self._queue.events.emptied(pages.lost, RemovalReason.UNREADABLE, 0)
-            pages.lost = pages.lost_bytes = 0
+        self.count -= count_lost(self._queue, self.pages)
 
 
 def _is_arriving(entry: QueueEntry) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.core.entry import BEHIND_ALL
@@ -26,6 +27,9 @@ RUN_LEAST: Final = 64
 
 CHUNK_MAX: Final = 4096
 """Sequences of one array: what an insertion moves at most."""
+
+OUTDATED_MINIMUM: Final = 64
+"""Items of a heap that mean nothing any more, beside one for each group, before they are swept out: 6 KiB."""
 
 
 class ParkedSequences:
@@ -168,15 +172,20 @@ def _last_of(chunk: Chunk) -> int:
 class Holding:
     """The groups that one consumer has, or that nobody has (``owner`` ``None``): how many of their messages stand in
     lanes, ``count``, and which of them have parked ones, ``backlog``. Nothing parked there is below ``low``.
+
+    A heap says which group has the oldest. What is parked of a group only ever begins later than the heap says, which
+    is mended when the group comes to its top.
     """
 
-    __slots__ = ("backlog", "count", "low", "owner")
+    __slots__ = ("_filed", "_heap", "backlog", "count", "low", "owner")
 
     def __init__(self, owner: Consumer | None) -> None:
         self.owner = owner
         self.count = 0
-        self.backlog: dict[Group, None] = {}
+        self.backlog: dict[Group, int] = {}  # each with the number of its item in the heap
         self.low = BEHIND_ALL
+        self._heap: list[tuple[int, int, Group]] = []  # first parked sequence or a lower one, number
+        self._filed = 0
 
     @property
     def empty(self) -> bool:
@@ -184,12 +193,70 @@ class Holding:
         return not self.count and not self.backlog
 
     def file(self, group: Group, first: int) -> None:
-        """Take in a group whose lowest parked sequence is ``first``."""
-        self.backlog[group] = None
+        """Take in a group whose lowest parked sequence is ``first``. O(log groups), amortised."""
+        self._filed += 1
+        self.backlog[group] = self._filed
+        heappush(self._heap, (first, self._filed, group))
         self.low = min(self.low, first)
+        if len(self._heap) > 2 * len(self.backlog) + OUTDATED_MINIMUM:
+            self._heap = [item for item in self._heap if self.backlog.get(item[2]) == item[1]]
+            heapify(self._heap)
 
     def unfile(self, group: Group) -> None:
         """Let a group go, which has nothing parked any more or goes to somebody else."""
         self.backlog.pop(group, None)
         if not self.backlog:
+            self._heap = []
             self.low = BEHIND_ALL
+
+    def find_low(self) -> None:
+        """Set ``low`` to the lowest sequence that is parked. O(groups whose first has changed * log groups)."""
+        first = self._first()
+        self.low = BEHIND_ALL if first is None else first[0]
+
+    def oldest(self, most: int) -> list[tuple[int, Group]]:
+        """Return the ``most`` lowest parked sequences with their groups, ascending, or all when there are fewer.
+
+        O(log groups) for each that is returned, and for each group whose first has changed.
+        """
+        heap = self._heap
+        begun: list[tuple[int, int, Group]] = []
+        following: list[tuple[int, int, Group]] = []  # the next sequence of each of these
+        rests: dict[Group, list[int]] = {}
+        chosen: list[tuple[int, Group]] = []
+        while len(chosen) < most:
+            first = self._first()
+            if first is not None and (not following or first < following[0]):
+                sequence, number, group = heappop(heap)
+                begun.append(first)
+                assert group.parked_sequences is not None
+                rest = group.parked_sequences.leading(most - len(chosen))
+                rest.reverse()
+                rest.pop()
+                rests[group] = rest
+            elif following:
+                sequence, number, group = heappop(following)
+                rest = rests[group]
+            else:
+                break
+            chosen.append((sequence, group))
+            if rest:
+                heappush(following, (rest.pop(), number, group))
+        for item in begun:
+            heappush(heap, item)
+        return chosen
+
+    def _first(self) -> tuple[int, int, Group] | None:
+        """Return the item of the group with the lowest parked sequence, which is its first; now atop the heap."""
+        heap = self._heap
+        while heap:
+            sequence, number, group = heap[0]
+            if self.backlog.get(group) != number:
+                heappop(heap)
+                continue
+            assert group.parked_sequences is not None
+            first = group.parked_sequences.first
+            if first == sequence:
+                return heap[0]
+            heapreplace(heap, (first, number, group))
+        return None

@@ -70,8 +70,8 @@ def restore_rows(
     queue = order._queue
     if times and queue.expiry is None:
         queue.expiry = ExpiryIndex()
-    order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
-    queue.pending_bytes += sum(sizes)
+    size = order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
+    queue.pending_bytes += size
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 
 

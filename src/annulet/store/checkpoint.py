@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct, error
 from typing import Final
-from zlib import compress, crc32, decompress
+from zlib import compress, decompress
 from zlib import error as compression_error
+
+from isal.isal_zlib import crc32
 
 from annulet.store.files import FileSystem
 from annulet.store.interface import MaintenanceTask

@@ -6,12 +6,13 @@ interpreter: compiled, nothing here makes an object of a number.
 
 from __future__ import annotations
 
-import sys
 from array import array
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
+
+from annulet.store.records import swapped_where_big
 
 NUMBER_BYTES: Final = 8
 
@@ -75,7 +76,9 @@ def narrowed(column: bytes, lowest: i64) -> bytes:
 
 def short_numbers(data: bytes) -> array[int]:
     """Return the numbers of 32 bits that :func:`narrowed` has written."""
-    numbers = array("I", data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    return swapped_where_big(array("I", data))
+
+
+def is_uniform(column: array[int]) -> bool:
+    """Say whether all numbers of a column are equal, or it has none: without an object for each, as ``count`` makes."""
+    return column[1:] == column[:-1]

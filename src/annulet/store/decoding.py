@@ -6,8 +6,8 @@ Only what nearly all records are is decoded here: of one queue, whole, and what 
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
+from isal.isal_zlib import crc32
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 

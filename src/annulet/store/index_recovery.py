@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from annulet.store.checkpoint import SegmentPicture
+from annulet.store.columns import is_uniform
 from annulet.store.files import FileSystem
 from annulet.store.interface import RecoveredMessage, RecoveredRows
 from annulet.store.reading import RecordReader
@@ -35,7 +36,7 @@ def segment_from(index: SegmentIndex, segment: Segment, picture: SegmentPicture 
         return
     while len(segment.offsets) < picture.ordinals:
         segment.add_hole()
-    live = int.from_bytes(picture.live, "little") & _present(segment.offsets)
+    live = int.from_bytes(picture.live, "little") & _present(segment)
     segment.live = bytearray(live.to_bytes((len(segment.offsets) + 7) >> 3, "little"))
     segment.live_count = live.bit_count()
     for ordinal, targets in index.shared.items():
@@ -43,11 +44,12 @@ def segment_from(index: SegmentIndex, segment: Segment, picture: SegmentPicture 
             segment.shared[ordinal] = picture.shared.get(ordinal, targets[::2])
 
 
-def _present(offsets: array[int]) -> int:
+def _present(segment: Segment) -> int:
     """Return a bit for each ordinal that has a record."""
+    offsets = segment.offsets
     present = bytearray(b"\xff") * ((len(offsets) + 7) >> 3)
     hole = -1
-    for _ in range(offsets.count(0)):
+    for _ in range(len(offsets) - segment.kept):
         hole = offsets.index(0, hole + 1)
         present[hole >> 3] ^= 1 << (hole & 7)
     return int.from_bytes(present, "little") & ((1 << len(offsets)) - 1)
@@ -107,7 +109,7 @@ def _index_of(segment: Segment, files: FileSystem) -> SegmentIndex | None:
 def _unread(index: SegmentIndex, live: str) -> Iterator[tuple[int, int]]:
     """Yield stretches of ordinals, start and end, in which everything that is live has to be read."""
     numbers = index.origin_numbers
-    if not numbers.count(UNREAD):
+    if UNREAD not in (numbers[:1] if is_uniform(numbers) else numbers):
         return
     first = end = 0
     for ordinal in [ordinal for ordinal, number in enumerate(numbers) if number == UNREAD and live[ordinal] == "1"]:
@@ -132,7 +134,7 @@ def _rows(
     """Yield what is live from ``start`` to ``end``, queue by queue."""
     base = index.number << ORDINAL_BITS
     queues = index.queues[start:end]
-    alone = start < end and queues[0] != SHARED and queues.count(queues[0]) == len(queues)
+    alone = start < end and queues[0] != SHARED and is_uniform(queues)
     if alone and live.find("0", start, end) < 0:
         yield RecoveredRows(
             index.queue_ids[queues[0]],

@@ -47,7 +47,7 @@ class RecoveredRows(NamedTuple):
     origins: list[tuple[str, str, str, str]]  # exchange, routing key, publisher, name of the protocol's ContentView
     duplicate_ids: bool  # some of them may have one
     priorities: array[int]  # as their senders gave it, or ``NO_PRIORITY``
-    accepted_at: array[int]  # milliseconds since 1970
+    accepted_at: Sequence[int]  # milliseconds since 1970
     expires_at: array[int]  # as their senders have it, milliseconds since 1970; 0 = never
 
 

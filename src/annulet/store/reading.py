@@ -11,7 +11,8 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from annulet.core.message import Message, Origin, logged_message
 from annulet.store.decoding import decode_run, grow_by_one, stand_in_order

@@ -17,7 +17,10 @@ from array import array
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
 
 from annulet.core.message import Message, Origin
 from annulet.store.errors import StoreError
@@ -162,26 +165,7 @@ def encode_message(
     header = message.header
     body = message.body
     if len(targets) == 1:
-        queue_id, sequence = targets[0]
-        tail = (
-            SINGLE.pack(
-                MESSAGE_FIXED_AND_TARGET + len(origin) + len(header) + len(body),
-                ordinal,
-                batch,
-                transaction,
-                TYPE_MESSAGE,
-                message.priority,
-                1,
-                message.accepted_at,
-                message.expires_at,
-                len(origin),
-                len(header),
-                queue_id,
-                sequence,
-            )
-            + origin
-            + header
-        )
+        tail = _encode_single(message, origin, targets[0], ordinal, batch, transaction)
     else:
         length = MESSAGE_FIXED.size + TARGET.size * len(targets) + len(origin) + len(header) + len(body)
         tail = b"".join(
@@ -199,6 +183,32 @@ def encode_message(
 MESSAGE_FIXED_AND_TARGET: Final = MESSAGE_FIXED.size + TARGET.size
 
 
+def _encode_single(
+    message: Message, origin: bytes, target: tuple[int, int], ordinal: i64, batch: i64, transaction: i64
+) -> bytes:
+    """Return what follows the checksum, as :data:`SINGLE` has it. Compiled, no object is made of a number."""
+    queue_id, sequence = target
+    header = message.header
+    origin_bytes: i64 = len(origin)
+    header_bytes: i64 = len(header)
+    length: i64 = len(message.body)
+    length += MESSAGE_FIXED_AND_TARGET + origin_bytes + header_bytes
+    priority: i64 = message.priority
+    writer = BytesWriter()
+    write_i64_le(writer, ordinal << 32 | length)
+    write_i64_le(writer, batch)
+    write_i64_le(writer, transaction)
+    write_i32_le(writer, i32(1 << 16 | priority << 8 | TYPE_MESSAGE))
+    write_i64_le(writer, message.accepted_at)
+    write_i64_le(writer, message.expires_at)
+    write_i64_le(writer, header_bytes << 32 | origin_bytes)
+    write_i64_le(writer, queue_id)
+    write_i64_le(writer, sequence)
+    writer.write(origin)
+    writer.write(header)
+    return writer.getvalue()
+
+
 def encode_control(record_type: int, payload: bytes, batch: int, transaction: int, seed: int) -> bytes:
     """Return a whole record of any type but message."""
     tail = BODY_HEADER.pack(len(payload), NO_ORDINAL, batch, transaction, record_type, 0, 0) + payload
@@ -212,20 +222,21 @@ def reseal_message(record: bytes, seed: int) -> bytes:
     return PREFIX.pack(MAGIC, crc32(tail, seed)) + tail
 
 
-def pack_numbers(numbers: Iterable[int]) -> bytes:
-    """Encode unsigned 64-bit numbers."""
-    values = array("Q", numbers)
+def swapped_where_big(values: array[int]) -> array[int]:
+    """Turn numbers as this machine has them into little-endian ones, or back, in place. Returns ``values``."""
     if sys.byteorder == "big":
         values.byteswap()
-    return values.tobytes()
+    return values
+
+
+def pack_numbers(numbers: Iterable[int]) -> bytes:
+    """Encode unsigned 64-bit numbers."""
+    return swapped_where_big(array("Q", numbers)).tobytes()
 
 
 def unpack_numbers(data: bytes) -> array[int]:
     """Undo :func:`pack_numbers`."""
-    values = array("Q", data)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
+    return swapped_where_big(array("Q", data))
 
 
 def encode_commit(commit: Commit) -> bytes:

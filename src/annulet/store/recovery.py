@@ -183,7 +183,7 @@ class Recovery:
         """Take a segment that the checkpoint covers from its index; ``False`` when there is none to be believed."""
         path = self.directory / segment_name(number)
         try:
-            index = load_index(path, number, self.files)
+            index = load_index(path, number, self.files, places_only=True)
         except OSError as error:
             logger.warning("message log: cannot read the index of segment %d: %s", number, error)
             return False

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
-from typing import Final
-from zlib import crc32
+from typing import Final, overload
+
+from isal.isal_zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
-from annulet.store.columns import extremes, grows_by_one, narrowed
+from annulet.store.columns import extremes, grows_by_one, is_uniform, narrowed, short_numbers
 from annulet.store.files import FileSystem
-from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, unpack_numbers
+from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
 INDEX_SUFFIX: Final = ".index"
 
@@ -103,10 +104,9 @@ class SegmentIndex:
         self.origins: list[bytes] = []  # encoded
         self.priorities: array[int] = array("H")  # by ordinal; NO_PRIORITY where the sender gave none
         self.duplicate_ids = False  # some message that needs not be read may have one
-        self.accepted_at: array[int] = array("Q")  # by ordinal, milliseconds since 1970
-        self.expires_at: array[int] = array(
-            "Q"
-        )  # by ordinal, milliseconds since 1970, not before it was accepted; 0: never
+        self.accepted_at: Sequence[int] = array("Q")  # by ordinal, milliseconds since 1970
+        # By ordinal, milliseconds since 1970, not before it was accepted; 0: never.
+        self.expires_at: array[int] = array("Q")
         self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
 
     def encode(self) -> bytes:
@@ -114,7 +114,7 @@ class SegmentIndex:
         ordinals = len(self.offsets)
         parts = [_FIXED.pack(self.number, self.identity, self.size, self.length, ordinals, self.duplicate_ids)]
         columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities)
-        wide = (self.accepted_at, self._lives(), array("Q", self.sequences))
+        wide = (array("Q", self.accepted_at), self._lives(), array("Q", self.sequences))
         parts += [_column_block(column) for column in (*columns, *wide)]
         parts += [_block(pack_numbers(self.queue_ids)), _block(pack_shared(self.shared))]
         parts += [_block(pack_numbers(self.voided)), _LENGTH.pack(len(self.origins))]
@@ -124,19 +124,25 @@ class SegmentIndex:
 
     def _lives(self) -> array[int]:
         """Return how long each lives (milliseconds), plus 1, 0 for ever: mostly all the same, which takes no room."""
-        if self.expires_at == array("Q", bytes(8 * len(self.expires_at))):
+        if is_uniform(self.expires_at) and not any(self.expires_at[:1]):
             return self.expires_at
         pairs = zip(self.expires_at, self.accepted_at, strict=True)
         return array("Q", [at - accepted_at + 1 if at else 0 for at, accepted_at in pairs])
 
-    def decode_columns(self, blocks: _Blocks, ordinals: int) -> None:
-        """Read the columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
-        columns = (self.offsets, self.queues, self.sizes, self.origin_numbers, self.priorities, self.accepted_at)
-        lives = array("Q")
-        for column in (*columns, lives):
+    def decode_places(self, blocks: _Blocks, ordinals: int) -> None:
+        """Read where records are and whose. Raises ``ValueError`` for a column of another length than ``ordinals``."""
+        _fill_column(self.offsets, blocks.take(), ordinals)
+        _fill_column(self.queues, blocks.take(), ordinals)
+
+    def decode_rows(self, blocks: _Blocks, ordinals: int) -> None:
+        """Read the other columns. Raises ``ValueError`` for one of another length than ``ordinals``."""
+        for column in (self.sizes, self.origin_numbers, self.priorities):
             _fill_column(column, blocks.take(), ordinals)
+        self.accepted_at = _times_of(blocks.take(), ordinals)
+        lives = array("Q")
+        _fill_column(lives, blocks.take(), ordinals)
         self.expires_at = lives
-        if lives.count(0) < ordinals:
+        if any(lives[:1]) or not is_uniform(lives):
             pairs = zip(lives, self.accepted_at, strict=True)
             self.expires_at = array("Q", [life and accepted_at + life - 1 for life, accepted_at in pairs])
         sequences = array("Q")
@@ -149,8 +155,40 @@ class SegmentIndex:
             self.sequences = sequences
 
 
-def decode(data: bytes) -> SegmentIndex | None:
-    """Undo :meth:`SegmentIndex.encode`; ``None`` when the file is damaged or of another version."""
+_COLUMNS_OF_ROWS: Final = 6
+"""Of an index: those that only rows need."""
+
+
+class NearNumbers(Sequence[int]):
+    """A column as the file has it, made into numbers one by one as somebody asks: a start rarely wants times."""
+
+    __slots__ = ("_above", "_lowest")
+
+    def __init__(self, lowest: int, above: array[int]) -> None:
+        self._lowest = lowest
+        self._above = above
+
+    def __len__(self) -> int:
+        return len(self._above)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> NearNumbers: ...
+    def __getitem__(self, place: int | slice) -> int | NearNumbers:
+        if isinstance(place, slice):
+            return NearNumbers(self._lowest, self._above[place])
+        return self._lowest + self._above[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self._lowest.__add__, self._above)
+
+
+def decode(data: bytes, *, places_only: bool = False) -> SegmentIndex | None:
+    """Undo :meth:`SegmentIndex.encode`; ``None`` when the file is damaged or of another version.
+
+    ``places_only`` leaves out what only rows need: sizes, sequences, origins, priorities and times.
+    """
     if len(data) < _FILE_HEADER.size:
         return None
     magic, crc, length = _FILE_HEADER.unpack_from(data)
@@ -158,17 +196,21 @@ def decode(data: bytes) -> SegmentIndex | None:
     if magic != _MAGIC or length != len(body) or crc32(body) != crc:
         return None
     try:
-        return _decode_body(body)
+        return _decode_body(body, places_only=places_only)
     except (struct_error, ValueError, IndexError, OverflowError):
         return None
 
 
-def _decode_body(body: bytes) -> SegmentIndex:
+def _decode_body(body: bytes, *, places_only: bool) -> SegmentIndex:
     number, identity, size, length, ordinals, duplicate_ids = _FIXED.unpack_from(body)
     index = SegmentIndex(number, identity, size, length)
     index.duplicate_ids = duplicate_ids
     blocks = _Blocks(body, _FIXED.size)
-    index.decode_columns(blocks, ordinals)
+    index.decode_places(blocks, ordinals)
+    if places_only:
+        blocks.skip(_COLUMNS_OF_ROWS)
+    else:
+        index.decode_rows(blocks, ordinals)
     index.queue_ids = list(unpack_numbers(blocks.take()))
     index.shared = unpack_shared(blocks.take())
     index.voided = unpack_numbers(blocks.take())
@@ -183,7 +225,7 @@ def _column_block(column: array[int]) -> bytes:
     """
     if len(column) > 1:
         first = column[:1]
-        if column == first * len(column):
+        if is_uniform(column):
             return _block(_CONSTANT + _little_endian(first))
         wide = column.typecode == "Q"
         if column[-1] == first[0] + len(column) - 1 and (
@@ -200,30 +242,40 @@ def _column_block(column: array[int]) -> bytes:
 
 def _fill_column(column: array[int], block: bytes, length: int) -> None:
     form = block[:1]
-    column.frombytes(block[1 : 1 + column.itemsize] if form == _NEAR else block[1:])
-    if sys.byteorder == "big":
-        column.byteswap()
     if form == _NEAR:
-        near = array("I")
-        near.frombytes(block[1 + column.itemsize :])
-        if sys.byteorder == "big":
-            near.byteswap()
-        lowest = column.pop()
-        column.extend([lowest + number for number in near])
-    elif form == _CONSTANT:
-        column *= length
-    elif form == _GROWING:
-        column.extend(range(column[0] + 1, column[0] + length))
+        lowest, above = _near(block)
+        column.extend(map(lowest.__add__, above))
+    else:  # bytes are repeated as a whole, an array number by number
+        column.frombytes(block[1:] * length if form == _CONSTANT else block[1:])
+        swapped_where_big(column)
+        if form == _GROWING:
+            column.extend(range(column[0] + 1, column[0] + length))
     if len(column) != length:
         raise ValueError("columns of different lengths")
+
+
+def _near(block: bytes) -> tuple[int, array[int]]:
+    """Return the lowest number of a column, and how far each is above it."""
+    return unpack_numbers(block[1:9])[0], short_numbers(block[9:])
+
+
+def _times_of(block: bytes, length: int) -> Sequence[int]:
+    if block[:1] != _NEAR:
+        column = array("Q")
+        _fill_column(column, block, length)
+        return column
+    times = NearNumbers(*_near(block))
+    if len(times) != length:
+        raise ValueError("columns of different lengths")
+    return times
 
 
 def _growing(column: array[int]) -> array[int]:
     return array(column.typecode, range(column[0], column[0] + len(column)))
 
 
-def load(segment: Path, number: int, files: FileSystem) -> SegmentIndex | None:
-    """Return the index of a segment if there is a sound one that was made of this very file.
+def load(segment: Path, number: int, files: FileSystem, *, places_only: bool = False) -> SegmentIndex | None:
+    """Return the index of a segment if there is a sound one that was made of this very file, as :func:`decode` does.
 
     Raises ``OSError`` when a file cannot be read.
     """
@@ -232,7 +284,7 @@ def load(segment: Path, number: int, files: FileSystem) -> SegmentIndex | None:
         data = _content(path, files)
     except FileNotFoundError:
         return None
-    index = decode(data)
+    index = decode(data, places_only=places_only)
     if index is None or index.number != number:
         return None
     file = files.open(segment)
@@ -268,6 +320,12 @@ class _Blocks:
         self._offset += _LENGTH.size
         return int(number)
 
+    def skip(self, blocks: int) -> None:
+        """Pass over so many. Whether the last is cut off shows with the next that is taken."""
+        for _ in range(blocks):
+            length = self.count()
+            self._offset += length
+
     def take(self) -> bytes:
         """Return the next block."""
         length = self.count()
@@ -283,10 +341,7 @@ def _block(data: bytes) -> bytes:
 
 
 def _little_endian(column: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
+    return (column if sys.byteorder == "little" else swapped_where_big(column[:])).tobytes()
 
 
 def stray(names: Sequence[str], numbers: set[int]) -> list[str]:

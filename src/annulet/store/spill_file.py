@@ -10,7 +10,8 @@ import logging
 import struct
 from array import array
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 if TYPE_CHECKING:
     from collections import deque

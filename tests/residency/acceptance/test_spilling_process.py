@@ -8,7 +8,7 @@ from pathlib import Path
 import pika
 
 from tests.broker_process import BrokerProcess
-from tests.clients.support import Peer, Scene
+from tests.clients.support import Peer, Scene, wait_until
 
 SIZE = 64 << 10
 COUNT = 1200
@@ -19,6 +19,10 @@ ROOM = 56 << 20
 
 def resident(process: BrokerProcess) -> int:
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def spilled(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir())
 
 
 def content(number: int) -> bytes:
@@ -36,7 +40,7 @@ def test_transient_messages_of_many_times_the_budget(tmp_path: Path) -> None:
             if number % 100 == 0:
                 most = max(most, resident(process))
         assert channel.queue_declare("q", passive=True).method.message_count == COUNT
-        assert sum(path.stat().st_size for path in (tmp_path / "data" / "spill").iterdir()) > COUNT * SIZE // 2
+        wait_until(lambda: spilled(tmp_path / "data" / "spill") > COUNT * SIZE // 2, channel.connection)
         channel.basic_qos(prefetch_count=50)
         for number, (method, _, body) in enumerate(channel.consume("q")):
             assert body == content(number)

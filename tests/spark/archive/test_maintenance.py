@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from annulet.spark.archive.log import Entry, FileEntry, State
-from annulet.spark.archive.maintenance import STAGE_SECONDS, Upkeep, expire, mergeable, remove_orphans, vacuum
+from annulet.spark.archive.maintenance import (
+    QUIET_FOLDERS,
+    QUIET_SECONDS,
+    STAGE_SECONDS,
+    Upkeep,
+    expire,
+    mergeable,
+    remove_orphans,
+    vacuum,
+)
 from annulet.spark.archive.table import Table
 
 NOW = 1_700_000_000_000
@@ -36,9 +45,9 @@ def table_of(root: Path, clock: Clock, paths: Sequence[str]) -> Table:
     return table
 
 
-def groups(files: Sequence[FileEntry], upkeep: Upkeep) -> list[list[str]]:
+def groups(files: Sequence[FileEntry], upkeep: Upkeep, now: int = 0) -> list[list[str]]:
     state = State(files={file.path: file for file in files})
-    return [[file.path for file in group] for group in mergeable(state, upkeep)]
+    return [[file.path for file in group] for group in mergeable(state, upkeep, now)]
 
 
 def test_small_files_of_one_folder_are_merged_oldest_first_up_to_the_size() -> None:
@@ -53,6 +62,20 @@ def test_small_files_of_one_folder_are_merged_oldest_first_up_to_the_size() -> N
 def test_a_merge_starts_at_its_number_of_small_files(count: int, merges: int) -> None:
     files = [entry(f"a/{number}") for number in range(count)]
     assert len(groups(files, Upkeep(file_bytes=100, small_files=3))) == merges
+
+
+@pytest.mark.parametrize(("short", "merges"), [(1, 0), (0, 1)])
+def test_two_small_files_are_enough_where_none_came_for_a_day(short: int, merges: int) -> None:
+    files = [entry("a/old", at=NOW - 10**9), entry("a/newest", at=NOW), entry("b/alone", at=NOW - 10**9)]
+    now = NOW + int(QUIET_SECONDS) * 1000 - short
+    assert groups(files, Upkeep(file_bytes=100), now) == [["a/old", "a/newest"]][:merges]
+
+
+def test_a_round_merges_a_bounded_number_of_folders_for_their_age() -> None:
+    files = [entry(f"{folder}/{number}") for folder in range(QUIET_FOLDERS + 1) for number in range(2)]
+    files += [entry(f"many/{number}") for number in range(64)]
+    found = groups(files, Upkeep(file_bytes=10_000), int(QUIET_SECONDS) * 1000)
+    assert [len(group) for group in found] == [2] * QUIET_FOLDERS + [64]
 
 
 def test_days_before_the_last_ones_go(tmp_path: Path) -> None:

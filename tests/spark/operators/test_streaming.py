@@ -16,6 +16,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from annulet.spark.operators import (
     Columns,
     Operator,
+    assign_groups,
     combine,
     deduplicate,
     expire,
@@ -25,6 +26,7 @@ from annulet.spark.operators import (
     prioritise,
     ring,
     shard,
+    sort_by,
     survivors,
 )
 from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY
@@ -142,6 +144,35 @@ def test_what_a_stream_leaves_is_what_the_core_keeps_across_a_restart(
     source.add(traffic(SEED, 241)[240:])
     with pytest.raises(StreamingQueryException, match="made_with_4_shards"):
         run(all_changes(source.stream(spark), 3), tmp_path, "changes")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)  # one query, on a crowded machine
+def test_ranks_and_groups_of_a_stream_are_the_cores_and_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    messages = traffic(SEED, 60)
+    source = Input(tmp_path / "in")
+    source.add(messages[:25])
+    source.add(messages[25:])
+    ordered = {"by_level": prioritise(4, columns=COLUMNS), "by_key": sort_by("key", columns=COLUMNS)}
+    grouped = assign_groups("key", buckets=3, default="none", columns=COLUMNS)
+
+    def added(frame: DataFrame) -> DataFrame:
+        for name, operator in ordered.items():
+            frame = frame.transform(operator).withColumnRenamed("rank", name)
+        return frame.transform(grouped)
+
+    run(added(source.stream(spark)), tmp_path, "out")
+    out = spark.read.parquet(str(tmp_path / "out"))
+    for name, operator in ordered.items():
+        rows = out.orderBy("queue", name, "number").collect()
+        assert len(rows) == len(messages)
+        for queue, numbers in core_survivors(operator, messages).items():
+            assert [row.number for row in rows if row.queue == queue] == numbers, (name, queue)
+    batch = added(spark.read.parquet(str(tmp_path / "in")))
+    assert {(row.number, row.group, row.bucket) for row in rows} == {
+        (row.number, row.group, row.bucket) for row in batch.select("number", "group", "bucket").collect()
+    }
+    assert len({row.group for row in rows}) > 2
 
 
 # ------------------------------------------------------------------ the processor alone, without a session

@@ -23,6 +23,10 @@ FILE_BYTES: Final = 64 * 1024 * 1024
 """Size that files are merged up to: Spark reads such a file about ten times as fast as its rows in thousands."""
 SMALL_FILES: Final = 64
 """Small files of a folder that start a merge: each is written again once per 64 batches at most."""
+QUIET_SECONDS: Final = 24 * 3600.0
+"""Age of the newest small file of a folder from which two are enough: a day that is over gets no more of them."""
+QUIET_FOLDERS: Final = 4
+"""Folders of one round that are merged for their age: each takes Spark about a second, and the next batch waits."""
 GRACE_SECONDS: Final = 3600.0
 """How long a replaced file stays for readers that began before."""
 STAGE_SECONDS: Final = 24 * 3600.0
@@ -60,10 +64,11 @@ def maintain(spark: SparkSession, table: Table, upkeep: Upkeep) -> Done:
 def compact(spark: SparkSession, table: Table, upkeep: Upkeep) -> int:
     """Merge small files of a folder into one of ``file_bytes`` where there are ``small_files``. Returns files merged.
 
+    Where none came for ``QUIET_SECONDS`` two are enough, in ``QUIET_FOLDERS`` folders of a call.
     Readers by the log see either the small ones or the merged one. When another process was quicker, its result stays.
     """
     merged = 0
-    for group in mergeable(table.state(), upkeep):
+    for group in mergeable(table.state(), upkeep, table.log.now()):
         paths = [file.path for file in group]
         frame = table.read(spark, paths)
         folders = [part.partition("=")[0] for part in PurePosixPath(paths[0]).parts[:-1]]
@@ -80,26 +85,39 @@ def compact(spark: SparkSession, table: Table, upkeep: Upkeep) -> int:
     return merged
 
 
-def mergeable(state: State, upkeep: Upkeep) -> Iterator[list[FileEntry]]:
-    """Yield groups of small files of one folder, oldest first, each about ``file_bytes`` in all."""
+def mergeable(state: State, upkeep: Upkeep, now: int) -> Iterator[list[FileEntry]]:
+    """Yield groups of small files of one folder, oldest first, each about ``file_bytes`` in all.
+
+    ``now`` is in milliseconds since 1970, as the times of the files are.
+    """
     folders: dict[str, list[FileEntry]] = {}
     for file in state.files.values():
         if file.bytes < upkeep.file_bytes // 2:
             folders.setdefault(str(PurePosixPath(file.path).parent), []).append(file)
+    quiet = 0
     for files in folders.values():
-        if len(files) < max(2, upkeep.small_files):
+        if len(files) < 2:
             continue
-        group: list[FileEntry] = []
-        size = 0
-        for file in sorted(files, key=lambda file: (file.added_at, file.path)):
-            if group and size + file.bytes > upkeep.file_bytes:
-                if len(group) > 1:
-                    yield group
-                group, size = [], 0
-            group.append(file)
-            size += file.bytes
-        if len(group) > 1:
-            yield group
+        if len(files) < upkeep.small_files:
+            if quiet == QUIET_FOLDERS or now - max(file.added_at for file in files) < QUIET_SECONDS * 1000:
+                continue
+            quiet += 1
+        yield from _of_size(sorted(files, key=lambda file: (file.added_at, file.path)), upkeep.file_bytes)
+
+
+def _of_size(files: list[FileEntry], file_bytes: int) -> Iterator[list[FileEntry]]:
+    """Yield neighbours that are together no larger than a file should be; none that stands alone."""
+    group: list[FileEntry] = []
+    size = 0
+    for file in files:
+        if group and size + file.bytes > file_bytes:
+            if len(group) > 1:
+                yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.bytes
+    if len(group) > 1:
+        yield group
 
 
 def _replacing(state: State, placed: list[FileEntry], paths: list[str]) -> Entry | None:

@@ -1,0 +1,72 @@
+"""Every bound by name: what ``annulet_bound`` of ``GET /metrics`` says, to set other figures against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
+from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
+from annulet.broker.admission import LIMIT_WEB_SOCKETS
+from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.scanning import SHARE, TURN_SECONDS
+from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
+from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
+from annulet.broker.transport import ANSWER_BYTES_MAX, BROWSER_PART, SHARE_LEAST, TURN_DELIVERIES, UNREAD_LIMIT
+from annulet.core.audit import AUDIT_ENTRIES_MAX
+from annulet.core.duplicates import ID_CACHE_SIZE
+from annulet.core.groups import ASSIGNMENTS_MAX
+from annulet.core.ledger import LEDGER_RECORDS_MAX
+from annulet.core.matching import RETIRED_MAX
+from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.stomp.constants import MAX_HEADERS
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+
+LISTED_QUEUES_MAX: Final = 1000
+"""Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
+
+
+def bounds(broker: Broker) -> dict[str, float]:
+    """Return configured and built-in limits by name, in the unit the name ends with."""
+    configuration = broker.configuration
+    spill = None if broker.pager is None else broker.pager.spill
+    return {
+        "memory_limit_bytes": configuration.memory_limit_bytes,
+        "body_budget_bytes": configuration.body_budget_bytes,
+        "spill_limit_bytes": 0 if spill is None else spill.limit,
+        "frame_max_bytes": configuration.frame_max,
+        "channel_max": configuration.channel_max,
+        "heartbeat_seconds": configuration.heartbeat,
+        "handshake_timeout_seconds": configuration.handshake_timeout,
+        **msgspec.structs.asdict(broker.admission.limits),
+        "ledger_records_max": LEDGER_RECORDS_MAX,
+        "audit_entries_max": AUDIT_ENTRIES_MAX,
+        "duplicate_ids_per_address": ID_CACHE_SIZE,
+        "groups_per_queue_max": ASSIGNMENTS_MAX,
+        "matchers_remembered_max": RETIRED_MAX,
+        "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
+        "max_link_bytes": MAX_LINK_BYTES,
+        "max_unsettled": MAX_UNSETTLED,
+        "incoming_window": DEFAULT_INCOMING_WINDOW,
+        UNREAD_LIMIT: ANSWER_BYTES_MAX,
+        "held_output_bytes": HELD_OUTPUT_BYTES,
+        "http_connections_max": HTTP_CONNECTIONS_MAX,
+        "http_body_seconds": BODY_SECONDS,
+        "http_answer_seconds": ANSWER_SECONDS,
+        LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
+        LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
+        "stomp_headers_max": MAX_HEADERS,
+        LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
+        LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
+        LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
+        "deliveries_per_turn": TURN_DELIVERIES,
+        "deliveries_per_turn_least": SHARE_LEAST,
+        "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
+        "scan_turn_seconds": TURN_SECONDS,
+        "scan_share": SHARE,
+        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }

@@ -1,0 +1,131 @@
+"""``annulet lease``: what Spark queries hold of the queues of a running broker, and giving it back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from annulet.bulk.client import BulkClient
+
+EXIT_FAILED: Final = 1
+
+TITLES: Final = ("lease", "queue", "held", "bytes", "pending", "gap", "age", "idle", "generated")
+
+UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+"""Seconds of a unit of time, longest first."""
+
+URL_OPTION = click.option(
+    "--url", envvar="ANNULET_URL", required=True, help="annulet://USER:PASSWORD@HOST:PORT/VHOST.  [env: ANNULET_URL]"
+)
+RETRY_OPTION = click.option(
+    "--retry-seconds", type=click.IntRange(0), default=5, show_default=True, help="How long a broker is waited for."
+)
+
+
+@click.group()
+def lease() -> None:
+    """Look at and end the leases of Spark queries, on a running broker. Needs annulet[spark]."""
+
+
+@lease.command("list")
+@URL_OPTION
+@RETRY_OPTION
+@click.option("--queue", help="Only those of this queue.")
+@click.option("--json", "as_json", is_flag=True, help="All that the broker knows of them, as JSON.")
+def list_command(url: str, retry_seconds: int, queue: str | None, *, as_json: bool) -> None:
+    """Print the leases of a virtual host, of the queues that the user may read, largest first.
+
+    held, bytes: messages in delivery to the lease, and their bodies. pending: what waits in its queue. gap: messages
+    that were lost and passed over because of failOnDataLoss=false. age, idle: since it was made, and last used.
+    """
+    with connected(url, retry_seconds) as client:
+        from annulet.bulk.protocol import ListLeases  # noqa: PLC0415 - only with the packages of annulet[spark]
+
+        found = client.act(ListLeases(virtual_host=client.url.virtual_host))["leases"]
+    chosen = [status for status in found if queue in (None, status["queue"])]
+    chosen.sort(key=lambda status: (-status["held_bytes"], status["name"]))
+    if as_json:
+        click.echo(json.dumps(chosen, indent=2))
+    else:
+        click.echo(table([row_of(status) for status in chosen]))
+
+
+@lease.command("release")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@URL_OPTION
+@RETRY_OPTION
+def release_command(names: tuple[str, ...], url: str, retry_seconds: int) -> None:
+    """End leases: what they hold goes back to its place in the queue, and counts as a delivery attempt.
+
+    A query that comes back to one fails with "lease range gone", unless it has failOnDataLoss=false. Ends with exit
+    code 1 at the first lease that cannot be released; those before it are.
+    """
+    with connected(url, retry_seconds) as client:
+        from annulet.bulk.protocol import ReleaseLease  # noqa: PLC0415 - as above
+
+        for name in names:
+            answer = client.act(ReleaseLease(virtual_host=client.url.virtual_host, lease=name))
+            click.echo(f"released {name}: {answer['returned']:,} messages returned")
+
+
+@contextmanager
+def connected(url: str, retry_seconds: int) -> Iterator[BulkClient]:
+    """Yield a client; what goes wrong with it is one line on standard error and exit code 1."""
+    if find_spec("pyarrow") is None:
+        fail("pyarrow is not installed; pip install 'annulet[spark]'")
+    from annulet.bulk.client import BulkClient  # noqa: PLC0415 - as above
+    from annulet.bulk.errors import BulkError  # noqa: PLC0415
+    from annulet.bulk.url import parse_url  # noqa: PLC0415
+
+    try:
+        client = BulkClient(parse_url(url), retry_seconds=retry_seconds)
+        try:
+            yield client
+        finally:
+            client.close()
+    except BulkError as error:
+        fail(str(error))
+
+
+def row_of(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a lease."""
+    return (
+        status["name"],
+        status["queue"],
+        f"{status['held']:,}",
+        f"{status['held_bytes']:,}",
+        f"{status['pending']:,}",
+        f"{status['gap']:,}",
+        duration(status["age_milliseconds"]),
+        duration(status["idle_milliseconds"]),
+        "yes" if status["generated"] else "no",
+    )
+
+
+def duration(milliseconds: int) -> str:
+    """Write a time in its largest whole unit: ``90 min`` is ``1 h``."""
+    seconds = milliseconds // 1000
+    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
+    return f"{seconds // size} {unit}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows below their titles, in columns."""
+    lines = [TITLES, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(TITLES))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def fail(text: str) -> NoReturn:
+    """Print one line on standard error and exit."""
+    click.echo(f"annulet lease: {' '.join(text.split())}", err=True)
+    sys.exit(EXIT_FAILED)

@@ -1,0 +1,23 @@
+"""Every bound has a name and a value that somebody may set another figure against."""
+
+from __future__ import annotations
+
+from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.broker.scanning import SHARE, TURN_SECONDS
+from annulet.broker.transport import BROWSER_PART, SHARE_LEAST, TURN_DELIVERIES
+from tests.admin.conftest import Site
+
+
+async def test_configured_and_built_in_bounds_are_there(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["memory_limit_bytes"] == site.broker.configuration.memory_limit_bytes
+    assert found["max_connections"] == site.broker.admission.limits.max_connections
+    assert found["metrics_listed_queues_max"] == LISTED_QUEUES_MAX
+    assert all(isinstance(value, int | float) for value in found.values())
+
+
+async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["deliveries_per_turn"], found["deliveries_per_turn_least"]) == (TURN_DELIVERIES, SHARE_LEAST)
+    assert found["deliveries_per_turn_least_browsing"] * BROWSER_PART == SHARE_LEAST
+    assert (found["scan_turn_seconds"], found["scan_share"]) == (TURN_SECONDS, SHARE)
