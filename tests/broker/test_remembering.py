@@ -191,6 +191,7 @@ async def test_what_is_remembered_of_an_entry_goes_with_it(tmp_path: Path) -> No
         history = running.broker.history
         assert history is not None
         assert history.history.entry_states() == {}
+        assert not list(history.history.delivery_counts().left())
         await leave(peer)
     shutil.copytree(tmp_path / "before", tmp_path / "copy", dirs_exist_ok=True)
     async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
@@ -198,6 +199,7 @@ async def test_what_is_remembered_of_an_entry_goes_with_it(tmp_path: Path) -> No
         history = running.broker.history
         assert history is not None
         assert history.history.entry_states() == {}
+        assert not list(history.history.delivery_counts().left())
 
 
 async def test_scheduled_messages_wait_on(tmp_path: Path) -> None:

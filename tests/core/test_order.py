@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.order import COMPACTION_MINIMUM, FifoOrder
+from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, RankedOrder
 from tests.core.helpers import make_message, make_queue
 
 QUEUE = make_queue()
@@ -67,3 +67,11 @@ def test_what_is_next_comes_from_arrivals_and_returns_alike():
     order.discard(entries[4])
     assert [entry.sequence for entry in order.upcoming(4)] == [2, 3, 6, 7]
     assert order.count == 5
+
+
+def test_those_that_came_back_are_counted_where_they_may_become_rows():
+    order, heap = FifoOrder(), RankedOrder()
+    for standing in (order, heap):
+        standing.append(QueueEntry(QUEUE, make_message(), 2))
+        standing.reinsert(QueueEntry(QUEUE, make_message(), 1))
+    assert (order.came_back(), heap.came_back()) == (1, 0)

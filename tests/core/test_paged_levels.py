@@ -320,3 +320,23 @@ def test_a_level_that_somebody_took_from_is_counted_alone() -> None:
     area.take_out(found[:5])
     levels.order.area_changed(area, former)
     assert levels.order.count == sum(level.count for level in levels.order.levels) < 195
+
+
+def test_what_came_back_becomes_rows_of_its_level_again() -> None:
+    levels = Levels()
+    order, count = levels.order, FOLD_MESSAGES_LEAST + 20
+    order.keep_messages = 10
+    levels.put(*[2] * count, *[0] * count)
+    held = levels.queue.acquire(2 * count, -1, NOW)
+    levels.queue.return_entries(held, NOW)
+    assert order.came_back() == 2 * count
+    assert order.fold(ALL, count) == count, "the least important first"
+    assert levels.rows() == [count, 0, 0]
+    assert order.fold(ALL, count) == count - 10
+    assert order.fold(ALL, count) == 0
+    assert levels.rows() == [count, 0, count - 10]
+    assert (order.count, order.came_back()) == (2 * count, 10)
+    again = levels.queue.acquire(2 * count, -1, NOW)
+    assert [entry.sequence for entry in again] == list(range(1, 2 * count + 1))
+    assert {(entry.delivery_count, entry.redelivered) for entry in again} == {(1, True)}
+    assert drift_of(levels.queue) == 0

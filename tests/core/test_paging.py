@@ -8,7 +8,7 @@ from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
 from annulet.core.paged_levels import paged_order_of
-from annulet.core.paging import QueueArea, may_be_row, pageable
+from annulet.core.paging import ROW_COUNT_MOST, QueueArea, may_be_row, pageable
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -123,6 +123,7 @@ def entry(**facts):
 def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
     assert may_be_row(entry())
     assert may_be_row(entry(redelivered=True))
+    assert may_be_row(entry(delivery_count=ROW_COUNT_MOST)), "the highest that has room beside it"
     assert may_be_row(entry(rank=(-3,))), "that of its level"
     assert may_be_row(entry(expires_at=NOW)), "which stands beside the row"
 
@@ -134,7 +135,7 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
         {"durable": False},
         {"deliver_at": NOW},
         {"state": DELIVERING},
-        {"delivery_count": 1},
+        {"delivery_count": ROW_COUNT_MOST + 1},
         {"place": -5},
         {"evaluated": 1},
         {"blocked": 1},
@@ -155,6 +156,8 @@ def test_the_interface_holds_nothing():
         pages.entries_kept,
         pages.sweep,
         pages.redelivered_upto,
+        pages.counted_ranges,
+        lambda: pages.add_among([], bytearray()),
         pages.clear,
     ):
         with pytest.raises(NotImplementedError):

@@ -46,7 +46,7 @@ class Pair:
         chance.shuffle(self.places)
 
     def step(self) -> None:
-        self.chance.choice([self.push, self.add, self.add, self.pop, self.pop, self.remove, self.sweep])()
+        self.chance.choice([self.push, self.add, self.add, self.pop, self.pop, self.far, self.remove, self.sweep])()
         self.model.sort()
         assert self.returned.count == len(self.model)
         assert self.returned.head is (self.model[0] if self.model else None)
@@ -56,6 +56,11 @@ class Pair:
         found = self.returned.upcoming(most)
         assert found == pending[: len(found)]
         assert len(found) == min(most, len(pending)) or len(self.model) - len(pending) >= most
+
+    def far(self) -> None:
+        taken = self.returned.take_far(self.chance.randint(1, 40), self.chance.choice([0, 4000]))
+        assert len(set(taken)) == len(taken)
+        self.model = [entry for entry in self.model if entry not in set(taken)]
 
     def push(self) -> None:
         self.model += entries_of(self.places.pop())
@@ -166,3 +171,32 @@ def test_the_first_of_a_heap_are_found_without_changing_it(sequences, removed, c
     assert found == expected[: len(found)]
     assert len(found) == len(expected) or len(removed & set(sequences)) > count, "removed ones shorten the walk"
     assert heap == before
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 400), unique=True, max_size=90), max_size=4),
+    st.integers(1, 100),
+    st.integers(0, 400),
+)
+def test_what_is_taken_from_the_far_end_stood_behind_all_that_came_together(
+    groups: list[list[int]], count: int, above: int
+) -> None:
+    returned, there = Returned(), set[QueueEntry]()
+    singles = set[QueueEntry]()
+    for number, group in enumerate(groups):
+        entries = entries_of(*[1000 * place + number for place in sorted(group)])
+        returned.add(entries)
+        there.update(entries)
+        if len(entries) < RUN_LEAST:
+            singles.update(entries)
+    above *= 1000
+    behind = sorted([entry for entry in there - singles if entry.place > above], reverse=True)
+    taken = returned.take_far(count, above)
+    assert taken[: len(behind)] == behind[:count]
+    assert set(taken[len(behind) :]) <= singles
+    assert len(taken) == min(count, len(behind) + len(singles))
+    left = sorted(there - set(taken))
+    assert returned.count == len(left)
+    assert sorted(returned.entries()) == left
+    assert [returned.pop() for _ in left] == left
+    assert returned.head is None

@@ -27,12 +27,12 @@ def page_of(entries: list[QueueEntry]) -> Page:
     return Page.of(entries, bytearray(len(entries)), timed=True)
 
 
-def shown(rows: Rows) -> list[tuple[int, int, bool]]:
-    return list(zip(rows.sequences, rows.records, rows.redelivered, strict=True))
+def shown(rows: Rows) -> list[tuple[int, int, bool, int]]:
+    return list(zip(rows.sequences, rows.records, rows.redelivered, rows.counts, strict=True))
 
 
-def expected(entries: list[QueueEntry]) -> list[tuple[int, int, bool]]:
-    return [(entry.sequence, entry.message.record, entry.redelivered) for entry in entries]
+def expected(entries: list[QueueEntry]) -> list[tuple[int, int, bool, int]]:
+    return [(entry.sequence, entry.message.record, entry.redelivered, entry.delivery_count) for entry in entries]
 
 
 def check(page: Page, entries: list[QueueEntry]) -> None:
@@ -53,6 +53,7 @@ def test_rows_come_and_go_in_any_order(seed: int) -> None:
     entries = entries_of(120)
     for entry in entries:
         entry.redelivered = draw.random() < 0.1
+        entry.delivery_count = draw.choice([0, 0, 0, 0, 1, 300])
         entry.message.accepted_at = draw.randrange(3) + 1000
         entry.message.expires_at = draw.choice([0, 0, 5000])
     there = [entries[0], entries[60], entries[110]]

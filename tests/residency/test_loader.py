@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core.message import Origin
-from annulet.residency.loader import entries_of, fitting, with_needles
+from annulet.residency.loader import entries_of, fitting, plain_entries_of, unread_entries_of, with_needles
 from annulet.residency.page import ORIGINS_MAX, Page
 from tests.core.helpers import TableView
 from tests.residency.doubles import Disk, durable_queue, stored_entries
@@ -89,3 +89,19 @@ def test_needles_leave_out_what_cannot_match_and_keep_what_is_unknown():
     assert left.sequences == [entries[place].sequence for place in (0, 2, 3, 4, 5)]
     assert [None if found is None else found.header for found in kept] == [b"north", b"west", b"", None]
     assert len(left) == len(left.kept) == len(left.origins) == len(left.partial) == len(left.redelivered)
+
+
+def test_counts_come_back_however_the_row_is_read():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 4)
+    for entry, count in zip(entries, (0, 1, 3, 0), strict=True):
+        entry.delivery_count, entry.redelivered = count, count > 0
+    rows = Page.of(entries, bytearray(4)).peek(4)
+    origins = [entry.message.origin for entry in entries]
+    messages = disk.messages(queue.queue_id, rows.records, rows.sequences, origins)
+    messages[0] = None
+    for found in (loaded(entries, disk, queue)[0][1:], plain_entries_of(queue, rows, messages)[0],
+                  unread_entries_of(queue, rows)[1:]):  # fmt: skip
+        assert [(entry.delivery_count, entry.redelivered) for entry in found] == [(1, True), (3, True), (0, False)]
+    left, _ = with_needles(rows, disk.read(rows.records), [])
+    assert (left.counts, left.sequences) == ([0, 1, 3, 0], [1, 2, 3, 4])

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page, some_expire
+from annulet.core.paging import ROW_COUNT_MOST
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
+from annulet.residency.row_facts import some_expire
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
@@ -17,21 +19,25 @@ VIEW = TableView({})
 ORIGINS = [Origin("e", f"key {number}", "guest@test", VIEW, "connection") for number in range(ORIGINS_MAX + 3)]
 
 
-def entry_of(sequence: int, record: int, *, origin: int = 0, redelivered: bool = False, size: int = 3) -> QueueEntry:
+def entry_of(
+    sequence: int, record: int, *, origin: int = 0, redelivered: bool = False, size: int = 3, count: int = 0
+) -> QueueEntry:
     message = Message(b"", b"x" * size, ORIGINS[origin], durable=True)
     message.record = record
     entry = QueueEntry(QUEUE, message, sequence)
     entry.redelivered = redelivered
+    entry.delivery_count = count
     return entry
 
 
-def drain(page: Page, portion: int) -> list[tuple[int, int, QueueEntry | None, Origin | None, bool]]:
+def drain(page: Page, portion: int) -> list[tuple[int, int, QueueEntry | None, Origin | None, bool, int]]:
     found = []
     while page.items:
         assert page.first_sequence == page.peek(1).sequences[0]
         rows = page.peek(portion)
         assert len(rows) == min(portion, page.items)
-        found += list(zip(rows.sequences, rows.records, rows.kept, rows.origins, rows.redelivered, strict=True))
+        columns = rows.sequences, rows.records, rows.kept, rows.origins, rows.redelivered, rows.counts
+        found += list(zip(*columns, strict=True))
         page.take(rows)
     return found
 
@@ -44,6 +50,7 @@ def drain(page: Page, portion: int) -> list[tuple[int, int, QueueEntry | None, O
             st.integers(0, 2),
             st.booleans(),
             st.sampled_from([0, 0, 0, 1]),
+            st.sampled_from([0, 0, 0, 1, ROW_COUNT_MOST]),
         ),
         min_size=1,
         max_size=60,
@@ -52,9 +59,9 @@ def drain(page: Page, portion: int) -> list[tuple[int, int, QueueEntry | None, O
 )
 def test_what_goes_in_comes_out(steps, portion):
     sequence, record, entries, kept = 5, 1 << 24, [], bytearray()
-    for sequence_step, record_step, origin, redelivered, keep in steps:
+    for sequence_step, record_step, origin, redelivered, keep, count in steps:
         sequence, record = sequence + sequence_step, record + record_step
-        entries.append(entry_of(sequence, record, origin=origin, redelivered=redelivered))
+        entries.append(entry_of(sequence, record, origin=origin, redelivered=redelivered, count=count))
         kept.append(keep)
     page = Page.of(entries, kept)
     rows = [entry for entry, keep in zip(entries, kept, strict=True) if not keep]
@@ -62,9 +69,9 @@ def test_what_goes_in_comes_out(steps, portion):
     assert page.redelivered_upto == max([entry.sequence for entry in rows if entry.redelivered], default=0)
     assert page.kept() == [entry for entry, keep in zip(entries, kept, strict=True) if keep]
     assert drain(page, portion) == [
-        (entry.sequence, 0, entry, None, False)
+        (entry.sequence, 0, entry, None, False, 0)
         if keep
-        else (entry.sequence, entry.message.record, None, entry.message.origin, entry.redelivered)
+        else (entry.sequence, entry.message.record, None, entry.message.origin, entry.redelivered, entry.delivery_count)
         for entry, keep in zip(entries, kept, strict=True)
     ]
     assert page.rows == 0
@@ -73,6 +80,45 @@ def test_what_goes_in_comes_out(steps, portion):
 def test_a_queue_that_has_the_log_to_itself_is_one_run():
     page = Page.of([entry_of(n, n + 1000) for n in range(1, PAGE_ITEMS_MAX + 1)], bytearray(PAGE_ITEMS_MAX))
     assert len(page._lengths) == 1
+
+
+def test_counts_take_nothing_before_the_first_and_nothing_a_row_where_neighbours_have_the_same():
+    entries = [entry_of(n, n, redelivered=n > 4, count=n > 4) for n in range(1, 9)]
+    page = Page.of(entries[:4], bytearray(4))
+    assert page._marks.itemsize == 2
+    assert page.extend(entries[4:], bytearray(4))
+    assert page._marks.itemsize == 4
+    assert list(page._lengths) == [4, 4]
+    assert page.peek(8).counts == [0] * 4 + [1] * 4
+    assert page.peek(8).counted
+    assert not page.peek(4).counted
+
+
+def test_a_count_that_has_no_room_is_shown_to_browsers_as_the_highest():
+    """Such an entry is no row of the queue; a browser notes it as one all the same."""
+    page = Page.of([entry_of(1, 1, count=ROW_COUNT_MOST + 1), entry_of(2, 2)], bytearray(2))
+    assert page.peek(2).counts == [ROW_COUNT_MOST, 0]
+    assert page.peek(2).origins == [ORIGINS[0]] * 2
+
+
+def test_rows_found_at_start_have_their_counts():
+    page = Page.for_rows(range(1, 7), range(11, 17), 0, 6)
+    page.add_rows(range(1, 4), range(11, 14), 9, [ORIGINS[0]] * 3, redelivered=True, counts=[2, 2, 2])
+    page.add_rows(range(4, 7), range(14, 17), 9, [*ORIGINS[:2], ORIGINS[1]], redelivered=False, counts=bytes([0, 0, 3]))
+    assert page.peek(6).counts == [2, 2, 2, 0, 0, 3]
+    assert page.peek(6).redelivered == [True] * 3 + [False] * 3
+    assert list(page._lengths) == [3, 1, 1, 1]
+    assert page.peek(6).origins == [*[ORIGINS[0]] * 4, *[ORIGINS[1]] * 2]
+
+
+def test_the_stretches_of_rows_with_counts_are_those_that_are_left():
+    counts = [0, 1, 1, 2, 0, 0, 1, 1]
+    page = Page.of([entry_of(n, n, count=count) for n, count in enumerate(counts, 1)], bytearray([0] * 7 + [1]))
+    assert page.counted_ranges() == [(2, 3), (4, 4), (7, 7)]
+    page.take(page.peek(2))
+    page.remove(4)
+    assert page.counted_ranges() == [(3, 3), (7, 7)]
+    assert Page.of([entry_of(1, 1)], bytearray(1)).counted_ranges() == []
 
 
 def test_the_next_records_leave_out_what_was_kept_or_taken():
@@ -108,7 +154,7 @@ def test_removed_entries_are_let_go_of_and_their_places_stay():
     entries[1].state = REMOVED
     page.sweep()
     assert page.kept() == [entries[2]]
-    assert [kept for _, _, kept, _, _ in drain(page, 10)] == [None, None, entries[2], None]
+    assert [kept for _, _, kept, _, _, _ in drain(page, 10)] == [None, None, entries[2], None]
 
 
 @pytest.mark.parametrize("count", [0, PAGE_ITEMS_MAX + 1])
@@ -173,7 +219,9 @@ def test_rows_that_go_in_come_out(steps, portion):
     came_back = [place // portion * portion > 9 for place in range(len(records))]
     assert page.redelivered_upto == (sequences[-1] if came_back[-1] else 0)
     found = drain(page, 7)
-    assert found == list(zip(sequences, records, [None] * len(records), origins, came_back, strict=True))
+    assert found == list(
+        zip(sequences, records, [None] * len(records), origins, came_back, [0] * len(records), strict=True)
+    )
 
 
 def test_rows_that_grow_by_one_are_one_run():

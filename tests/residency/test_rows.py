@@ -10,11 +10,16 @@ def test_each_item_is_told_of_in_turn() -> None:
     queue, disk = durable_queue(), Disk()
     entries = stored_entries(queue, disk, 3)
     entries[2].redelivered = True
+    entries[2].delivery_count = 2
     rows = Page.of(entries, bytearray([0, 1, 0])).peek(5)
     first, last = entries[0].message.origin, entries[2].message.origin
     assert len(rows) == 3
     assert rows.kept == [None, entries[1], None]
-    assert list(rows.each()) == [(1, 1, first, False, False), (2, 0, None, False, False), (3, 3, last, False, True)]
+    assert list(rows.each()) == [
+        (1, 1, first, False, False, 0),
+        (2, 0, None, False, False, 0),
+        (3, 3, last, False, True, 2),
+    ]
     assert (rows.plain, rows.came_back) == (False, True)
 
 

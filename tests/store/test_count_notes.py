@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, counts_after, counts_in
+from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, KnownCounts, counts_after, counts_in
 
 SEQUENCES = st.integers(1, 3 * BLOCK_SEQUENCES)
 CHANGES = st.dictionaries(SEQUENCES, st.integers(0, COUNT_MOST), max_size=30)
@@ -58,3 +58,50 @@ def test_the_highest_count_and_its_neighbours() -> None:
     counts = counts_after(b"", notes.blocks[7][0])
     assert counts_in(counts, 0) == {1: COUNT_MOST, 2: 1}
     assert counts_after(counts, noted({1: 0, 2: 0}).blocks[7][0]) == b""
+
+
+@given(CHANGES, SEQUENCES, SEQUENCES)
+def test_none_is_noted_of_all_in_a_range(changes: dict[int, int], one: int, other: int) -> None:
+    first, last = sorted((one, other))
+    files: dict[int, bytes] = {}
+    written(files, noted(changes))
+    notes = CountNotes()
+    notes.note_none(7, first, last)
+    written(files, notes)
+    found: dict[int, int] = {}
+    for number, counts in files.items():
+        found |= counts_in(counts, number)
+    assert found == {place: count for place, count in changes.items() if count and not first <= place <= last}
+
+
+def known(changes: dict[int, int]) -> KnownCounts:
+    files: dict[int, bytes] = {}
+    written(files, noted(changes))
+    counts = KnownCounts()
+    for number, block in files.items():
+        if block:
+            counts.add(7, number, block)
+    return counts
+
+
+@given(CHANGES, st.lists(SEQUENCES, unique=True, max_size=20), SEQUENCES, SEQUENCES)
+def test_what_is_known_is_taken_once(changes: dict[int, int], some: list[int], one: int, other: int) -> None:
+    counts = known(changes)
+    first, last = sorted((one, other))
+    for sequences in (range(first, last + 1), sorted(some)):
+        found = counts.take_all(7, sequences)
+        assert list(found) in ([], [changes.get(sequence, 0) for sequence in sequences])
+        assert any(found) == any(changes.get(sequence, 0) for sequence in sequences)
+        for sequence in sequences:
+            changes[sequence] = 0
+    assert sorted(counts.left()) == [(7, sequence) for sequence, count in sorted(changes.items()) if count]
+    for sequence, count in changes.items():
+        assert counts.take(7, sequence) == count
+    assert list(counts.left()) == []
+
+
+def test_nothing_is_known_of_other_queues() -> None:
+    counts = known({5: 1})
+    assert (counts.take(8, 5), list(counts.take_all(8, range(1, 9)))) == (0, [])
+    assert list(counts.take_all(7, [])) == []
+    assert counts.take(7, 5) == 1

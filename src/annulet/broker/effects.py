@@ -151,6 +151,8 @@ class HostEffects(Effects):
         if self.history is not None:
             for entry in gone.noted:
                 self._forget(queue, entry)
+            for first, last in pages.counted_ranges() if pages is not None else ():
+                self._noted().counts.note_none(queue.queue_id, first, last)
         if pages is not None:
             records += pages.record_bounds()
         if records:

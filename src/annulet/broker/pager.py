@@ -17,8 +17,9 @@ from annulet.broker.scanning import Scanning
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_levels import PagedLevels, paged_order_of
-from annulet.core.paged_order import TargetList
+from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
+from annulet.core.paging import pageable
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of
@@ -55,6 +56,10 @@ SORTED_WORK: Final = 8
 DEEP_SHARES: Final = 4
 """A queue with so many times its share on disk keeps no more than a chunk of late messages: who takes them has read far
 more by then, and the memory is worth more to everybody else."""
+
+FOLDED_LEAST: Final = KEEP_MESSAGES + CHUNK
+"""Messages that came back and have no body in memory, before they become rows: those that are next stay objects, and a
+page for a few is no gain. The budget does not count them, as their bodies are on disk: 2 MB a queue."""
 
 GIVEN_BACK: Final = 2048
 """Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
@@ -120,6 +125,8 @@ class Pager:
         self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
         self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
+        self._folding: dict[Queue, None] = {}  # queues to which very many came back
+        self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
@@ -168,7 +175,7 @@ class Pager:
         """
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
-        more = self._page()
+        more = self._page() or self._fold()
         self._worked = time.thread_time()
         return more or given_back
 
@@ -200,6 +207,36 @@ class Pager:
                 if left <= 0 or time.thread_time() >= until:
                     return self.budget.exceeded()
         return False
+
+    def _fold(self) -> bool:
+        """Make rows of what came back, one slice. Returns whether there is more to do."""
+        durable = self._log.written_below
+        began = time.thread_time()
+        until = began + max(SLICE_SECONDS, began - self._worked)
+        while self._folding:
+            queue = next(iter(self._folding))
+            order = self._paged(queue) if self._foldable(queue) else None
+            moved = 0 if order is None else order.fold(durable, CHUNK)
+            if moved:
+                self._paging[queue] = None
+                self.budget.measure([queue])
+                if time.thread_time() >= until:
+                    return True
+                continue
+            if order is not None:
+                self._unfolded[queue] = order.came_back()
+            del self._folding[queue]
+        return False
+
+    def _foldable(self, queue: Queue) -> bool:
+        """Say whether so many came back whose bodies are on disk that they had better be rows."""
+        bodies = self._bodies.get(queue)
+        if bodies is None or queue.deleted or not pageable(queue):
+            return False
+        back = queue.order.came_back()
+        if abs(back - self._unfolded.get(queue, -CHUNK)) < CHUNK:  # none could, and they are about the same
+            return False
+        return min(back, bodies.count - bodies.in_delivery) >= FOLDED_LEAST
 
     def _deep(self, queue: Queue) -> bool:
         """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
@@ -276,6 +313,7 @@ class Pager:
         if self.spilling is not None:
             self.spilling.retry()
         self.budget.measure_all()
+        self.budget.measure(self._paging)  # nothing came, but what was read may be in delivery, or back from there
         self._stuck.clear()
         for queue in list(self._paging):
             parts = [pages for pages in queue.order.page_parts() if isinstance(pages, StoredQueueArea)]
@@ -293,12 +331,20 @@ class Pager:
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
         self._audit()
+        self._tend_bodies(now)
+        self.window_written()
+
+    def _tend_bodies(self, now: int) -> None:
+        """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
         exceeded = self.budget.exceeded()
         for queue, bodies in list(self._bodies.items()):
             if queue.deleted:
                 del self._bodies[queue]
                 self._drifts.pop(queue, None)
+                self._unfolded.pop(queue, None)
                 continue
+            if self._foldable(queue):
+                self._folding[queue] = None
             if not exceeded:
                 bodies.end()
             bodies.tidy()
@@ -306,7 +352,6 @@ class Pager:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()
                 queue.wake(now)
-        self.window_written()
 
     def _audit(self) -> None:
         """Count the account of one queue anew, each tick of the next."""

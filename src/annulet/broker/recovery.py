@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.leased import expect_leased
-from annulet.broker.row_recovery import RowRestorer
+from annulet.broker.row_recovery import Remembered, RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin, logged_message
 from annulet.core.routing import address_of_key
+from annulet.store.count_notes import KnownCounts
 from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
 from annulet.store.history_batch import EntryState
 from annulet.store.interface import RecoveredRows
@@ -211,6 +212,7 @@ class MessageRestorer:
         # All that is read of the history is read now: from the first turn on it belongs to the disk thread.
         history = None if broker.history is None else broker.history.history
         self._states = {} if history is None else history.entry_states()
+        self._counts = KnownCounts() if history is None else history.delivery_counts()
         self._paused = set() if history is None else history.paused_queues()
         self._remembered = set() if history is None else history.queue_ids()
         self._uncovered = 0 if history is None else history.next_record()
@@ -224,13 +226,13 @@ class MessageRestorer:
             self._queues,
             restore=self.restore,
             origin_of=self._origin,
-            remembered=self._remembered_sequences,
+            remembered=Remembered(self._remembered_sequences, self._counts),
             uncovered=self._uncovered,
             redelivered_upto=self._redelivered_upto,
         )
 
     def _remembered_sequences(self, queue_id: int) -> list[int]:
-        """Return the sequences that are more than a place in their queue."""
+        """Return the sequences that are more than a place in their queue and a count beside it."""
         return [*self._queues[queue_id].leased, *self._states.get(queue_id, ())]
 
     def restore(self, recovered: RecoveredMessage) -> None:
@@ -246,6 +248,9 @@ class MessageRestorer:
             seen = not log.clean or sequence <= self._redelivered_upto[queue_id]
             states = self._states.get(queue_id)
             state = NEW_ENTRY if states is None else states.pop(sequence, NEW_ENTRY)
+            count = self._counts.take(queue_id, sequence)
+            if count:  # said after what there may be of an earlier time
+                state = EntryState(count, 0)
             entry = queue.restore(
                 message,
                 sequence,
@@ -272,7 +277,8 @@ class MessageRestorer:
         for queue_id, states in self._states.items():
             for sequence in states:
                 pending.entries[queue_id, sequence] = None
-                pending.counts.note(queue_id, sequence, 0)
+        for queue_id, sequence in self._counts.left():
+            pending.counts.note(queue_id, sequence, 0)
 
     def _message(self, recovered: RecoveredMessage) -> Message:
         """Return the message as it was when it was stored. Messages of one origin share it."""

@@ -1,7 +1,7 @@
 """Putting back what the log did not read: as rows that stay on disk where a queue can have them, else one by one.
 
-What is read: the front of each queue, what the history or a lease remembers something of, what the history may not
-know yet, and everything of queues where something beside their order knows each message.
+What is read: the front of each queue, what a lease or the history remembers more of than how often it came back, what
+the history may not know yet, and everything of queues where something beside their order knows each message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import compress
 from operator import lt
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.levelled_order import LevelledOrder
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from annulet.broker.pager import Pager
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
+    from annulet.store.count_notes import KnownCounts
     from annulet.store.interface import Log, RecoveredRows
 
-Columns: TypeAlias = "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int, int]]]"
-"""Sequences, records, body sizes and origins of rows; where these may expire time of acceptance, priority and end."""
+Columns: TypeAlias = (
+    "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int, int]], Sequence[int]]"
+)
+"""Sequences, records, body sizes and origins of rows; where these may expire time of acceptance, priority and end; and
+where some came back how often."""
 
 MESSAGES_AT_ONCE: Final = 256
 """Messages that are read together: about 1 ms, and their bodies are in memory twice for that long."""
@@ -41,12 +45,18 @@ ROWS_PER_READ: Final = 16
 """Rows that are about as much work as one message that is read: a deep queue does not keep the loop for its start."""
 
 
+class Remembered(NamedTuple):
+    """What is known of messages beside the log."""
+
+    sequences_of: Callable[[int], Iterable[int]]  # by queue id those of which more is known than a count
+    counts: KnownCounts
+
+
 class RowRestorer:
     """Restores messages of the queues in ``queues``. ``restore`` puts back a message that was read.
 
-    ``remembered``: sequences, by queue id, that have to be read. Of records from ``uncovered`` on those that may have a
-    duplicate id have to.
-    ``redelivered_upto``: by queue id the highest sequence that counts as redelivered.
+    ``remembered``: how often messages came back, and which have to be read. Of records from ``uncovered`` on those that
+    may have a duplicate id have to. ``redelivered_upto``: by queue id the highest sequence that counts as redelivered.
     """
 
     def __init__(
@@ -57,7 +67,7 @@ class RowRestorer:
         *,
         restore: Callable[[RecoveredMessage], None],
         origin_of: Callable[[tuple[str, str, str, str]], Origin],
-        remembered: Callable[[int], Iterable[int]],
+        remembered: Remembered,
         uncovered: int,
         redelivered_upto: dict[int, int],
     ) -> None:
@@ -66,7 +76,8 @@ class RowRestorer:
         self._queues = queues
         self._restore = restore
         self._origin_of = origin_of
-        self._remembered_of = remembered
+        self._remembered_of = remembered.sequences_of
+        self._counts = remembered.counts
         self._uncovered = uncovered
         self._redelivered_upto = redelivered_upto
         self._remembered: dict[int, list[int]] = {}  # ascending, by queue id
@@ -144,11 +155,13 @@ class RowRestorer:
                 rows.sizes[first:behind],
                 _origins(made, rows.origin_numbers[first:behind]),
                 _times(queue, rows, first, behind),
+                self._counts.take_all(rows.queue_id, rows.sequences[first:behind]),
             )
             if isinstance(order, PagedLevels):
                 _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
             else:
-                restore_rows(queue, order, *columns[:4], redelivered=behind <= seen, times=columns[4])
+                times, counts = columns[4:]
+                restore_rows(order, *columns[:4], redelivered=behind <= seen, times=times, counts=counts)
                 queue.order.recount()
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
@@ -183,13 +196,15 @@ def _add_to_levels(
     for level in sorted(set(known.values())):
         target = order.level_for_rows(level)
         if set(known.values()) == {level}:
-            restore_rows(queue, target, *columns[:4], redelivered=redelivered, times=columns[4])
+            times, counts = columns[4:]
+            restore_rows(target, *columns[:4], redelivered=redelivered, times=times, counts=counts)
         else:
             wanted = [known[given] == level for given in priorities]
             sequences, records, sizes = [list(compress(column, wanted)) for column in columns[:3]]
             origins = list(compress(columns[3], wanted))
-            times = list(compress(columns[4], wanted))
-            restore_rows(queue, target, sequences, records, sizes, origins, redelivered=redelivered, times=times)
+            chosen = (sequences, records, sizes, origins)
+            times, counts = list(compress(columns[4], wanted)), list(compress(columns[5], wanted))
+            restore_rows(target, *chosen, redelivered=redelivered, times=times, counts=counts)
     order.recount()
 
 

@@ -55,6 +55,7 @@ class QueueBodies:
         self.count = 0  # entries that are away, pending, scheduled or in delivery
         self.bytes = 0  # body bytes of these
         self.in_delivery_bytes = 0  # of these, those of entries in delivery
+        self.in_delivery = 0  # how many entries these are
         self.stalled = False  # the disk refused: nothing is asked of it until the next retry, which wakes the queue
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
@@ -102,6 +103,7 @@ def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:
     bodies.bytes += message.size
     if entry.state == DELIVERING:
         bodies.in_delivery_bytes += message.size
+        bodies.in_delivery += 1
     message.source = bodies.source
     if message.near <= 0:
         message.leave()
@@ -112,6 +114,7 @@ def leaves_delivery(entry: QueueEntry) -> None:
     bodies = entry.queue.bodies
     assert bodies is not None
     bodies.in_delivery_bytes -= entry.message.size
+    bodies.in_delivery -= 1
 
 
 def bring_back(entry: QueueEntry, bodies: QueueBodies) -> None:
@@ -136,8 +139,17 @@ def let_go(entry: QueueEntry) -> None:
         bodies.bytes -= message.size
         if entry.state == DELIVERING:  # it gets another message
             bodies.in_delivery_bytes -= message.size
+            bodies.in_delivery -= 1
         return
     unpin([message])
+
+
+def became_row(entry: QueueEntry) -> None:
+    """An entry is a row now, and nobody's: who noted it as one whose body may leave passes it over, as it is away."""
+    message = entry.message
+    if message.near > 1 or message.away:  # else the message goes with it
+        let_go(entry)
+    entry.away = True
 
 
 def exchange(entry: QueueEntry, message: Message) -> None:

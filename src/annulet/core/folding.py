@@ -1,13 +1,16 @@
-"""The end of a front that grew too long becomes rows again: what was read, or stands behind what came back (T8).
+"""The end of a front that grew too long becomes rows again (T8): what was read, stands behind what came back, or came
+back itself.
 
 So what came back to its place and the front behind it take no more memory together than the front alone (design, R7).
 """
 
 from __future__ import annotations
 
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import REMOVED
+from annulet.core.entry import BEHIND_ALL, REMOVED, sequence_of
 from annulet.core.paging import may_be_row
 
 if TYPE_CHECKING:
@@ -26,21 +29,16 @@ def worth_folding(target_list: TargetList) -> bool:
     if not target_list._returned.count or not target_list.pages.items:
         return False
     tail = target_list._tail
-    excess = len(tail) - target_list.length_kept()
+    excess = len(tail) - length_kept(target_list)
     if excess >= FOLD_MESSAGES_LEAST:
         return True
     return sum([tail[-1 - place].message.size for place in range(excess)]) >= FOLD_BYTES_LEAST
 
 
 def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
-    """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved.
-
-    Where rows follow: else :meth:`TargetList.page_out` cuts the front.
-    """
+    """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved."""
     tail = target_list._tail
-    if not target_list.pages.items:
-        return 0
-    left = min(limit, len(tail) - target_list.length_kept())
+    left = min(limit, len(tail) - length_kept(target_list))
     entries: list[QueueEntry] = []
     kept = bytearray()
     while left > 0 and tail[-1].sequence > target_list.pinned:
@@ -62,3 +60,83 @@ def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
     kept.reverse()
     target_list.add_to_pages(entries, kept, before=True)
     return len(entries)
+
+
+def length_kept(target_list: TargetList) -> int:
+    """Return how many entries of a front stay in memory: with what came back and stands before them one front."""
+    returned = target_list._returned.upcoming(target_list.keep_messages)
+    length = passed = size = 0
+    for entry in target_list._tail:
+        while passed < len(returned) and returned[passed].place < entry.place:
+            size += returned[passed].message.size
+            passed += 1
+        full = length + passed >= target_list.keep_messages or size >= target_list.keep_bytes
+        if entry.sequence > target_list.pinned and full:
+            break
+        length += 1
+        size += entry.message.size
+    return length
+
+
+def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
+    """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
+
+    They are taken from the far end of what came back, see :meth:`Returned.take_far`. They may stand
+    between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with lanes
+    none: frontiers say that nobody was asked about the rows behind them, or everybody was. What cannot be a row for
+    another reason goes with the others, as the object it is.
+    """
+    returned, tail, late = target_list._returned, target_list._tail, target_list._pending_cache
+    queue = target_list._queue
+    if not returned.count or queue.lanes is not None or queue.returns:  # who gives back in slices may hold what he gave
+        return 0
+    kept_back, above = _kept_front(target_list)
+    excess = returned.count - kept_back
+    if excess < target_list.fold_least:
+        size = sum([entry.message.size for entry in returned.entries() if entry.place > above])
+        if not excess or size < FOLD_BYTES_LEAST:
+            return 0
+    if tail:
+        moved = fold_front(target_list, durable_record, limit) if len(tail) > length_kept(target_list) else 0
+        if moved:  # it stands behind most of what came back
+            return moved
+        above = max(above, tail[-1].place)
+    below = late[0].place if late else BEHIND_ALL
+    going: list[QueueEntry] = []
+    stays: list[QueueEntry] = []
+    moved = 0
+    for entry in returned.take_far(limit, above):
+        if entry.state == REMOVED:
+            target_list._removed -= 1
+            continue
+        unwritten = entry.message.record >= durable_record and may_be_row(entry)
+        movable = above < entry.place < below and entry.place == entry.sequence > target_list.pinned
+        (going if movable and not unwritten else stays).append(entry)
+    going.sort(key=sequence_of)
+    kept = bytearray([not may_be_row(entry) for entry in going])
+    if 0 not in kept:
+        stays += going
+    else:
+        refused = target_list.pages.add_among(going, kept)
+        stays += refused
+        staying = set(refused)
+        moved = len(going) - len(refused)
+        rows = [entry for entry, keep in zip(going, kept, strict=True) if not keep and entry not in staying]
+        target_list.hold_no_more(rows)
+    for entry in stays:
+        returned.push(entry)
+    return moved
+
+
+def _kept_front(target_list: TargetList) -> tuple[int, int]:
+    """Return how many of the next entries, which are kept, came back, and the place of the last of all that are."""
+    back = target_list._returned.upcoming(target_list.keep_messages)
+    front = islice(target_list._tail, target_list.keep_messages)
+    size = 0
+    last = -BEHIND_ALL
+    for entry in islice(merge(back, front), target_list.keep_messages):
+        if size >= target_list.keep_bytes:
+            break
+        size += entry.message.size
+        last = entry.place
+    return len([entry for entry in back if entry.place <= last]), last

@@ -60,6 +60,10 @@ class JoinedPages(QueueArea):
         bounds = [part.record_bounds() for part in self._parts if part.rows]
         return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
 
+    def counted_ranges(self) -> list[tuple[int, int]]:
+        """Ask all parts."""
+        return [stretch for part in self._parts for stretch in part.counted_ranges()]
+
     def _oldest(self) -> QueueArea:
         return min([part for part in self._parts if part.items], key=_first_sequence_of)
 

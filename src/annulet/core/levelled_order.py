@@ -105,6 +105,10 @@ class LevelledOrder(Order):
         """Ask the levels."""
         return [entry for level in self._occupied() for entry in level.aside()]
 
+    def came_back(self) -> int:
+        """Ask the levels."""
+        return sum([level.came_back() for level in self._occupied()])
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries, level by level."""
         found: list[QueueEntry] = []

@@ -163,6 +163,10 @@ class Order:
         first = self.first()
         return 0 if first is None else first.sequence
 
+    def came_back(self) -> int:
+        """Return how many entries stand aside as they came back, and may become rows when they are many."""
+        return 0
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of a pending entry that came back, 0 when none did."""
         return highest_redelivered(self.in_memory())
@@ -255,7 +259,7 @@ class FifoOrder(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
-        self._pin()
+        self._pin(self._returned.entries())
         tail = [entry for entry in self._tail if entry.state == PENDING]
         if not self._returned.count:
             return tail
@@ -263,7 +267,7 @@ class FifoOrder(Order):
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
-        self._pin()
+        self._pin(self._returned.entries())
         return {*self._tail, *self._returned.entries()}
 
     def in_memory(self) -> list[QueueEntry]:
@@ -296,6 +300,10 @@ class FifoOrder(Order):
     def aside(self) -> list[QueueEntry]:
         """Return the entries that came back."""
         return self._returned.entries()
+
+    def came_back(self) -> int:
+        """Return how many came back."""
+        return self._returned.count
 
     def detach_returned(self) -> list[QueueEntry]:
         """Take out and return the entries that came back, in no order."""
@@ -331,12 +339,14 @@ class FifoOrder(Order):
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
-        self._pin()
+        self._pin(self._returned.entries())
         return [*self._returned.entries(), *self._tail]
 
-    def _pin(self) -> None:
+    def _pin(self, back: list[QueueEntry]) -> None:
+        """Note that the front is handed out for keeps, and of those that came back these."""
         if self._tail:
             self.pinned = max(self.pinned, self._tail[-1].sequence)
+        self.pinned = max([self.pinned, *[entry.sequence for entry in back]])
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])

@@ -71,11 +71,23 @@ class PagedLevels(LevelledOrder):
             if not self._worth_paging(self.levels[number]):
                 continue
             level = self.paged_level(number)
-            level.keep_messages = messages
-            level.keep_bytes = size
+            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.level_least
             moved += level.page_out(durable_record, limit - moved)
             if moved < limit and level.watermark >= messages + self.level_least:  # what was kept when it was first
                 moved += fold_front(level, durable_record, limit - moved)
+        return moved
+
+    def fold(self, durable_record: int, limit: int) -> int:
+        """The same of what came back and the front behind it only; see :meth:`TargetList.fold`."""
+        moved = 0
+        for number, messages, size in self._shares():
+            if moved >= limit:
+                break
+            if self.levels[number].came_back() < self.level_least:
+                continue
+            level = self.paged_level(number)
+            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.level_least
+            moved += level.fold(durable_record, limit - moved)
         return moved
 
     def _shares(self) -> list[tuple[int, int, int]]:

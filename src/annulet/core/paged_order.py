@@ -14,9 +14,9 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all
-from annulet.core.folding import fold_front, worth_folding
+from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
@@ -36,7 +36,6 @@ KEEP_MESSAGES: Final = 1024
 KEEP_BYTES: Final = 1 << 20
 """Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
 
-
 LOOK_ENTRIES: Final = 256
 """Entries of one look at what is in memory: as many as one read of rows brings."""
 
@@ -53,6 +52,7 @@ class TargetList(FifoOrder):
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
+        self.fold_least = FOLD_MESSAGES_LEAST
         self.leading_bytes = LEADING_BYTES
         self.look_entries = LOOK_ENTRIES
         self.pinned = order.pinned
@@ -153,17 +153,20 @@ class TargetList(FifoOrder):
         return super().snapshot()
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return the front, made so long or ``LEADING_BYTES`` heavy, and what came back and stands before the rows."""
+        """Return the front, made so long or ``LEADING_BYTES`` heavy, and the first that came back before the rows."""
         room = self.leading_bytes - sum([entry.message.size for entry in self._tail])
         least = self.pages.bytes - room  # of the rows' bytes, those that stay there
         while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
-        if not self._split:
-            return super().snapshot()
-        self._pin()
-        behind = self._place_behind()
-        return [*[entry for entry in self._returned.entries() if entry.place < behind], *self._tail]
+        behind = self._place_behind() if self._split else BEHIND_ALL
+        nearest = max(count, self.keep_messages)  # not all: what is handed out is no row again
+        back = self._returned.upcoming(nearest)
+        if len(back) < nearest:  # that is all, or very many have been removed
+            back = self._returned.entries()
+        back = [entry for entry in back if entry.place < behind]
+        self._pin(back)
+        return [*back, *self._tail]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -198,8 +201,7 @@ class TargetList(FifoOrder):
 
     def reading_refusal(self) -> str:
         """Compare what the rows would take with the memory that is left."""
-        pages = self.pages
-        return refusal_for(pages.rows, pages.bytes, pages.room())
+        return refusal_for(self.pages.rows, self.pages.bytes, self.pages.room())
 
     # ------------------------------------------------------------------ looking behind the front
 
@@ -356,7 +358,7 @@ class TargetList(FifoOrder):
         be a row for another reason keeps its place among the rows as the object it is.
         """
         if not self._split and not self._split_front():
-            return 0
+            return fold_back(self, durable_record, limit)
         late = self._pending_cache
         entries: list[QueueEntry] = []
         kept = bytearray()
@@ -376,10 +378,18 @@ class TargetList(FifoOrder):
         if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
             moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
+            moved = moved or fold_back(self, durable_record, limit)
         else:
             self.add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all that was late may have been removed
         return moved
+
+    def fold(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries into rows, of what came back and the front behind it only. Returns how many."""
+        if not self._split:
+            self._split_front()
+        moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
+        return moved or fold_back(self, durable_record, limit)
 
     def restore_rows(
         self,
@@ -390,6 +400,7 @@ class TargetList(FifoOrder):
         *,
         redelivered: bool,
         times: Sequence[tuple[int, int, int]] = (),
+        counts: Sequence[int] = (),
     ) -> int:
         """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`. Return their bytes.
 
@@ -404,7 +415,7 @@ class TargetList(FifoOrder):
             self._pending_cache.clear()
             self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
         before = self.pages.bytes
-        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
+        self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
         self.count += len(sizes)
         return self.pages.bytes - before
 
@@ -414,9 +425,13 @@ class TargetList(FifoOrder):
             self.pages.add_before(entries, kept)
         else:
             self.pages.add(entries, kept)
-        for entry, stays in zip(entries, kept, strict=True):
-            if not stays:
-                leave_memory(self._queue, entry)
+        self.hold_no_more([entry for entry, stays in zip(entries, kept, strict=True) if not stays])
+
+    def hold_no_more(self, entries: list[QueueEntry]) -> None:
+        """Let go of entries that are rows now."""
+        for entry in entries:
+            leave_memory(self._queue, entry)
+        self._split = bool(self.pages.items or self._pending_cache)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 
@@ -427,28 +442,13 @@ class TargetList(FifoOrder):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
-        length = self.length_kept()
+        length = length_kept(self)
         if length == len(tail):
             return False
         self._pending_cache = deque(islice(tail, length, None))
         self._tail = deque(islice(tail, length))
         self._split = True
         return True
-
-    def length_kept(self) -> int:
-        """Return how many entries of the front stay in memory: with what came back and stands before them one front."""
-        returned = self._returned.upcoming(self.keep_messages)
-        length = passed = size = 0
-        for entry in self._tail:
-            while passed < len(returned) and returned[passed].place < entry.place:
-                size += returned[passed].message.size
-                passed += 1
-            full = length + passed >= self.keep_messages or size >= self.keep_bytes
-            if entry.sequence > self.pinned and full:
-                break
-            length += 1
-            size += entry.message.size
-        return length
 
     # ------------------------------------------------------------------ back from disk
 

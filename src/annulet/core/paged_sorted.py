@@ -254,6 +254,10 @@ class PagedSorted(Order):
         """Return the body bytes of the rows."""
         return self.pages.bytes
 
+    def came_back(self) -> int:
+        """Return how many entries are objects and may become rows."""
+        return self._near.count
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of an entry or row that came back."""
         return max(super().redelivered_upto(), self.pages.redelivered_upto())
@@ -295,6 +299,10 @@ class PagedSorted(Order):
         self._keep(stays)
         self._to_pages(going)
         return len(going) or len(stays)
+
+    def fold(self, durable_record: int, limit: int) -> int:
+        """The same: what came back stands where it would if it had not been delivered."""
+        return self.page_out(durable_record, limit)
 
     def _last_of_front(self) -> QueueEntry | None:
         """Return the last entry of those that stay in memory because they are next."""

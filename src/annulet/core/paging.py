@@ -26,6 +26,9 @@ ENTRY_BYTES: Final = 640
 """Bytes of a pending message beside its body: entry, message, header and numbers, 520 measured with a header of 60
 bytes; the rest is for larger headers and what the allocator keeps."""
 
+ROW_COUNT_MOST: Final = 0xFFFF
+"""The highest delivery count of a row: it has 16 bits there. A message that came back more often stays an object."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowWalk:
@@ -108,6 +111,13 @@ class QueueArea:
         """As :meth:`add`, for entries that stand before all items."""
         raise NotImplementedError
 
+    def add_among(self, entries: list[QueueEntry], kept: bytearray) -> list[QueueEntry]:
+        """As :meth:`add`, for entries by ascending sequence that stand anywhere among the items, which come back.
+
+        Returns those that it did not take, whose place among its rows has no room: they are the caller's still.
+        """
+        raise NotImplementedError
+
     def add_rows(
         self,
         sequences: Sequence[int],
@@ -117,12 +127,14 @@ class QueueArea:
         *,
         redelivered: bool,
         times: Sequence[tuple[int, int, int]] = (),
+        counts: Sequence[int] = (),
     ) -> None:
         """Take in rows that were found at start, behind all items: columns of equal length, both ids ascending.
 
         ``sizes`` are the bytes of their bodies. ``times``: when each was accepted, its priority, and when its sender
         has it end, 0 for never (milliseconds since 1970). To be given where a row may expire, if only by the queue's
-        time to live.
+        time to live. ``counts``: how often deliveries of each came back, at most ``ROW_COUNT_MOST``; nothing where none
+        did.
         """
         raise NotImplementedError
 
@@ -247,6 +259,10 @@ class QueueArea:
         """Return how many bytes may be read into memory at once now, bodies and what surrounds them."""
         raise NotImplementedError
 
+    def counted_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last sequences of stretches of rows of which deliveries came back."""
+        raise NotImplementedError
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of a row whose message came back once, 0 when none did."""
         raise NotImplementedError
@@ -304,7 +320,7 @@ def may_be_row(entry: QueueEntry) -> bool:
         and message.durable
         and message.deliver_at == 0
         and entry.state == PENDING
-        and entry.delivery_count == 0
+        and entry.delivery_count <= ROW_COUNT_MOST
         and entry.place == entry.sequence
         and entry.evaluated == 0
         and entry.blocked == 0

@@ -53,7 +53,6 @@ def restore(
 
 
 def restore_rows(
-    queue: Queue,
     order: TargetList,
     sequences: Sequence[int],
     records: Sequence[int],
@@ -62,14 +61,16 @@ def restore_rows(
     *,
     redelivered: bool,
     times: Sequence[tuple[int, int, int]] = (),
+    counts: Sequence[int] = (),
 ) -> None:
     """Put back messages that stay on disk, the next of the queue; see :meth:`QueueArea.add_rows`.
 
-    ``order`` is the queue's. Nothing but it may know of its messages.
+    Nothing but the order of the queue may know of its messages.
     """
+    queue = order._queue
     if times and queue.expiry is None:
         queue.expiry = ExpiryIndex()
-    size = order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times)
+    size = order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
     queue.pending_bytes += size
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 

@@ -97,6 +97,33 @@ class Returned:
         self._find_head()
         return head
 
+    def take_far(self, count: int, above: int) -> list[QueueEntry]:
+        """Take out up to ``count`` from the far end: the last ones of all runs whose place is above this one.
+
+        And of the single ones, if that is not enough, those at the end of the heap's list: far ones as a rule, and what
+        is left stays a heap.
+        """
+        taken: list[QueueEntry] = []
+        if self._runs:
+            last_first = merge(*[reversed(run) for run in self._runs], reverse=True)
+            taken = [entry for entry in islice(last_first, count) if entry.place > above]
+            if taken:
+                self._cut(taken[-1].place)
+        single = self._single
+        while single and len(taken) < count:
+            taken.append(single.pop())
+        self.count -= len(taken)
+        self._find_head()
+        return taken
+
+    def _cut(self, place: int) -> None:
+        """Shorten the runs by what stands at this place or behind it."""
+        for run in self._runs:
+            while run and run[-1].place >= place:
+                run.pop()
+        self._runs = [run for run in self._runs if run]
+        self._places = [run[0].place for run in self._runs]
+
     def entries(self) -> list[QueueEntry]:
         """Return all, in no order."""
         found = list(self._single)

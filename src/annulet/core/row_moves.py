@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.bodies import let_go
+from annulet.core.bodies import became_row
 from annulet.core.expiry import leave_index
 from annulet.core.reasons import RemovalReason
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def leave_memory(queue: Queue, entry: QueueEntry) -> None:
     """An entry became a row: it holds its message no more, and the pages know when it expires."""
-    if entry.message.near > 1 or entry.message.away:  # else the message goes with it
-        let_go(entry)
+    became_row(entry)
     if entry.indexed:
         leave_index(queue, entry)
 

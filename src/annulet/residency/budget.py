@@ -127,7 +127,7 @@ def drift_of(queue: Queue) -> int:
     """
     there = [*queue.order.in_memory(), *queue.delivering]
     there += [appointment.entry for appointment in queue.schedule.snapshot()]
-    near = away = away_count = out = 0
+    near = away = away_count = out = out_count = 0
     for entry in there:
         if entry.state == REMOVED:
             continue
@@ -135,10 +135,12 @@ def drift_of(queue: Queue) -> int:
             away += entry.message.size
             away_count += 1
             out += entry.message.size if entry.state == DELIVERING else 0
+            out_count += entry.state == DELIVERING
         else:
             near += entry.message.size
     drift = abs(body_bytes(queue) - near)
     bodies = queue.bodies
     if bodies is not None:
         drift += abs(bodies.bytes - away) + abs(bodies.count - away_count) + abs(bodies.in_delivery_bytes - out)
+        drift += abs(bodies.in_delivery - out_count)
     return drift

@@ -1,6 +1,7 @@
 """Rows that come among those of a page: in sorted queues what goes to disk is not what came last.
 
-Such pages have no entries among their rows, and know of all their rows when these expire.
+Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into those of
+other queues comes what was delivered and is given back while its neighbours are rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.row_expiry import NEVER
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
-from annulet.residency.runs import column_for
+from annulet.residency.runs import COUNT_SHIFT, column_for
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -29,7 +30,8 @@ def insert_row(page: Page, entry: QueueEntry) -> bool:
     if page._records.typecode == "I" and column_for(max(sequence, record)) != "I":
         return False
     _forget_taken(page)
-    mark = page._mark_of_row(message.origin) | entry.redelivered
+    mark = page._mark_of_row(message.origin) | entry.redelivered | entry.delivery_count << COUNT_SHIFT
+    page._widen_for(mark)
     sequences, records, lengths, marks = page._sequences, page._records, page._lengths, page._marks
     place = bisect_right(sequences, sequence)
     goes_on = place > 0 and _ends_before(page, place - 1, sequence, record, mark)
@@ -54,8 +56,9 @@ def insert_row(page: Page, entry: QueueEntry) -> bool:
     page.highest_record = max(page.highest_record, message.record)
     if entry.redelivered:
         page.redelivered_upto = max(page.redelivered_upto, entry.sequence)
-    assert page.facts is not None
-    page.facts.insert(page, entry.sequence, message.accepted_at, message.size, message.priority, message.expires_at)
+    facts = page.facts
+    if facts is not None:
+        facts.insert(page, entry.sequence, message.accepted_at, message.size, message.priority, message.expires_at)
     return True
 
 
@@ -70,6 +73,8 @@ def _ends_before(page: Page, run: int, sequence: int, record: int, mark: int) ->
 def _forget_taken(page: Page) -> None:
     """Let the first row that was not taken stand first."""
     run, start = page._run, page._run_start
+    del page._kept[: page._next_kept]
+    page._next_kept = 0
     if run:
         del page._sequences[:run], page._records[:run], page._lengths[:run], page._marks[:run]
     if start:

@@ -109,6 +109,10 @@ def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None
         marked = {sequence for sequence, mark in zip(rows.sequences, rows.redelivered, strict=True) if mark}
         for entry in entries:
             entry.redelivered = entry.sequence in marked
+    if rows.counted:
+        counts = dict(zip(rows.sequences, rows.counts, strict=True))
+        for entry in entries:
+            entry.delivery_count = counts[entry.sequence]
     return entries, sum([entry.message.size for entry in entries])
 
 
@@ -122,9 +126,7 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
     queue_id = queue.queue_id
     origins: dict[tuple[str, str, Origin], Origin] = {}
     following = iter(stored)
-    for sequence, record, kept, origin, partial, redelivered in zip(
-        rows.sequences, rows.records, rows.kept, rows.origins, rows.partial, rows.redelivered, strict=True
-    ):
+    for (sequence, record, origin, partial, redelivered, count), kept in zip(rows.each(), rows.kept, strict=True):
         if not record:
             if kept is not None:
                 entries.append(kept)
@@ -147,6 +149,7 @@ def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None])
         )
         entry = QueueEntry(queue, message, sequence)
         entry.redelivered = redelivered
+        entry.delivery_count = count
         entries.append(entry)
         size += len(found.body)
     return entries, size
@@ -177,15 +180,14 @@ def with_needles(
         left.origins.append(rows.origins[index])
         left.partial.append(rows.partial[index])
         left.redelivered.append(rows.redelivered[index])
+        left.counts.append(rows.counts[index])
     return left, kept
 
 
 def unread_entries_of(queue: Queue, rows: Rows) -> list[QueueEntry]:
     """Return the entries of ``rows`` without content: enough to settle their records."""
     entries: list[QueueEntry] = []
-    for sequence, record, kept, origin, redelivered in zip(
-        rows.sequences, rows.records, rows.kept, rows.origins, rows.redelivered, strict=True
-    ):
+    for (sequence, record, origin, _, redelivered, count), kept in zip(rows.each(), rows.kept, strict=True):
         if not record:
             if kept is not None:
                 entries.append(kept)
@@ -195,5 +197,6 @@ def unread_entries_of(queue: Queue, rows: Rows) -> list[QueueEntry]:
         message.record = record
         entry = QueueEntry(queue, message, sequence)
         entry.redelivered = redelivered
+        entry.delivery_count = count
         entries.append(entry)
     return entries

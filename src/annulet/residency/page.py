@@ -1,6 +1,7 @@
 """A page: some thousand rows of a queue in a few arrays.
 
-A row is the sequence of a message in its queue, its record in the log, its origin and whether it came back once. Both
+A row is the sequence of a message in its queue, its record in the log, its origin, whether it came back once and how
+often deliveries of it did. Both
 numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each, and one run for a queue that had
 the log to itself. Entries of which the log does not know everything stay among the rows as the objects they are.
 """
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Origin
+from annulet.core.paging import ROW_COUNT_MOST
 from annulet.core.row_expiry import NEVER
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.rows import Rows
-from annulet.residency.runs import NARROW_MAX, Runs, column_for
+from annulet.residency.runs import COUNT_SHIFT, NARROW_MAX, ORIGIN_MASK, Runs, column_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,6 @@ class Page(Runs):
         "_kept",
         "_next_kept",
         "_origins",
-        "_run_start",
         "_seen",
         "bytes",
         "due",
@@ -57,7 +58,6 @@ class Page(Runs):
         self.highest_record = 0
         self._kept: list[QueueEntry | None] = []
         self._origins: list[Origin] = []  # from ORIGINS_MAX on they lack exchange and routing key
-        self._run_start = 0  # where in its run the first item that was not taken stands
         self._next_kept = 0
         self._seen = 0  # items there ever were
         self.items = 0
@@ -148,6 +148,8 @@ class Page(Runs):
             if entry.redelivered:
                 mark |= 1
                 self.redelivered_upto = sequence
+            if entry.delivery_count:  # of what a browser notes it may be any
+                mark |= min(entry.delivery_count, ROW_COUNT_MOST) << COUNT_SHIFT
             rows += 1
             size += message.size
             if self.facts is not None:
@@ -178,14 +180,22 @@ class Page(Runs):
         origins: Sequence[Origin],
         *,
         redelivered: bool,
+        counts: Sequence[int] = (),
     ) -> None:
-        """Take in the next rows, not more than there is :meth:`room_for`; ``size``: bytes of all their bodies."""
+        """Take in the next rows, not more than there is :meth:`room_for`; ``size``: bytes of all their bodies.
+
+        ``counts``: how often deliveries of each came back; nothing where none did.
+        """
         count = len(sequences)
         if origins.count(origins[0]) == count:
             marks = [self._mark_of_row(origins[0]) | redelivered]
         else:
             known = {origin: self._mark_of_row(origin) | redelivered for origin in dict.fromkeys(origins)}
             marks = [known[origin] for origin in origins]
+        if counts:
+            marks = marks if len(marks) == count else marks * count
+            marks = [mark | times << COUNT_SHIFT for mark, times in zip(marks, counts, strict=True)]
+            marks = marks[:1] if marks.count(marks[0]) == count else marks
         if len(marks) == 1 and sequences[-1] - sequences[0] == records[-1] - records[0] == count - 1:
             self._add_run(sequences[0], records[0], count, marks[0])
         else:
@@ -211,6 +221,7 @@ class Page(Runs):
         self._add_run(sequences[0], records[0], lengths[0], marks[0])
         self._sequences.extend([sequences[place] - self._base_sequence for place in starts])
         self._records.extend([records[place] - self._base_record for place in starts])
+        self._widen_for(max(marks))
         self._marks.extend([marks[place] for place in starts])
         self._lengths.extend(lengths[1:])
 
@@ -403,16 +414,21 @@ class Page(Runs):
         found = Rows()
         for sequence in sequences:
             run, start = self._find(sequence)
-            mark = self._marks[run]
-            found.sequences.append(sequence)
-            found.records.append(self._base_record + self._records[run] + start)
-            found.kept.append(None)
-            found.origins.append(self._origins[mark >> 1])
-            found.partial.append(mark >> 1 >= ORIGINS_MAX)
-            found.redelivered.append(bool(mark & 1))
-            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
-            found.came_back = found.came_back or bool(mark & 1)
+            self._add_to(found, sequence, self._base_record + self._records[run] + start, 1, self._marks[run])
         return found
+
+    def _add_to(self, found: Rows, sequence: int, record: int, length: int, mark: int) -> None:
+        """Add rows of a run to what was found."""
+        origin = (mark & ORIGIN_MASK) >> 1
+        found.add_rows(
+            sequence,
+            record,
+            length,
+            self._origins[origin],
+            partial=origin >= ORIGINS_MAX,
+            redelivered=bool(mark & 1),
+            count=mark >> COUNT_SHIFT,
+        )
 
     def _rows(self, run: int, start: int, next_kept: int, limit: int) -> Rows:
         """Return up to ``limit`` items from a place on."""
@@ -422,28 +438,14 @@ class Page(Runs):
             sequence = self._base_sequence + self._sequences[run] + start
             length = self._lengths[run]
             if not length:
-                found.sequences.append(sequence)
-                found.records.append(0)
-                found.kept.append(self._kept[next_kept])
-                found.origins.append(None)
-                found.partial.append(False)
-                found.redelivered.append(False)
-                found.plain = False
+                found.add_kept(sequence, self._kept[next_kept])
                 next_kept += 1
                 run += 1
                 wanted -= 1
                 continue
             count = min(length - start, wanted)
             record = self._base_record + self._records[run] + start
-            mark = self._marks[run]
-            found.sequences.extend(range(sequence, sequence + count))
-            found.records.extend(range(record, record + count))
-            found.kept.extend([None] * count)
-            found.origins.extend([self._origins[mark >> 1]] * count)
-            found.partial.extend([mark >> 1 >= ORIGINS_MAX] * count)
-            found.redelivered.extend([bool(mark & 1)] * count)
-            found.plain = found.plain and mark >> 1 < ORIGINS_MAX
-            found.came_back = found.came_back or bool(mark & 1)
+            self._add_to(found, sequence, record, count, self._marks[run])
             wanted -= count
             start += count
             if start == length:
@@ -485,8 +487,3 @@ class Page(Runs):
     def sweep(self) -> None:
         """Let go of removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]
-
-
-def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
-    """Say whether the sender of a message that becomes a row, an entry with a 0 in ``kept``, has limited its life."""
-    return any(entry.message.expires_at and not kept[index] for index, entry in enumerate(entries))

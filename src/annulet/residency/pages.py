@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.entry import sequence_of
 from annulet.core.paging import QueueArea
 from annulet.core.row_expiry import NEVER
+from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.loader import fitting, unread_entries_of
-from annulet.residency.page import PAGE_ITEMS_MAX, Page, some_expire
-from annulet.residency.row_facts import RowFacts
+from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.row_facts import RowFacts, some_expire
 from annulet.residency.row_reading import RowReading
 from annulet.residency.row_times import PAGES_AT_ONCE, RowTimes
 from annulet.residency.walk import PageView
@@ -102,6 +103,13 @@ class StoredQueueArea(QueueArea):
         for page in made:
             self._times.note(page, self._pages)
 
+    def add_among(self, entries: list[QueueEntry], kept: bytearray) -> list[QueueEntry]:
+        """Make pages of those that stand between pages; of the others each comes into the page it stands in."""
+        refused, taken = put_among(self, entries, kept)
+        if self._queue.bodies is not None:
+            self._queue.bodies.kept(*taken)
+        return refused
+
     def _made_of(self, entries: list[QueueEntry], kept: bytearray) -> list[Page]:
         """Return new pages of the entries, which are accounted for."""
         made: list[Page] = []
@@ -125,6 +133,7 @@ class StoredQueueArea(QueueArea):
         *,
         redelivered: bool,
         times: Sequence[tuple[int, int, int]] = (),
+        counts: Sequence[int] = (),
     ) -> None:
         """Add them to the last page as far as it takes them, and to new ones."""
         start, end = 0, len(sequences)
@@ -146,7 +155,12 @@ class StoredQueueArea(QueueArea):
                     accepted_at, priority, expires_at = times[place]
                     facts.note(sequences[place], accepted_at, sizes[place], priority, expires_at)
             self._pages[-1].add_rows(
-                sequences[start:behind], records[start:behind], size, origins[start:behind], redelivered=redelivered
+                sequences[start:behind],
+                records[start:behind],
+                size,
+                origins[start:behind],
+                redelivered=redelivered,
+                counts=counts[start:behind],
             )
             self._times.note(self._pages[-1], self._pages)
             self.items += behind - start
@@ -433,6 +447,10 @@ class StoredQueueArea(QueueArea):
     def room(self) -> int:
         """Ask who knows how much memory is left."""
         return self._room()
+
+    def counted_ranges(self) -> list[tuple[int, int]]:
+        """Ask every page."""
+        return [stretch for page in self._pages for stretch in page.counted_ranges()]
 
     def redelivered_upto(self) -> int:
         """Ask every page."""

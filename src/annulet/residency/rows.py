@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 class Rows:
     """A stretch of a page, one element per item: an entry that was kept, or a row to be read (record > 0)."""
 
-    __slots__ = ("came_back", "kept", "origins", "partial", "plain", "records", "redelivered", "sequences")
+    __slots__ = (
+        "came_back",
+        "counted",
+        "counts",
+        "kept",
+        "origins",
+        "partial",
+        "plain",
+        "records",
+        "redelivered",
+        "sequences",
+    )
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -23,18 +34,66 @@ class Rows:
         self.origins: list[Origin | None] = []  # None for what was kept
         self.partial: list[bool] = []  # the origin lacks exchange and routing key
         self.redelivered: list[bool] = []
+        self.counts: list[int] = []  # deliveries that came back
         self.plain = True  # nothing was kept, and every origin is whole
         self.came_back = False  # some did
+        self.counted = False  # of some deliveries came back
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def add_rows(
+        self,
+        sequence: int,
+        record: int,
+        length: int,
+        origin: Origin,
+        *,
+        partial: bool,
+        redelivered: bool,
+        count: int,
+    ) -> None:
+        """Take in rows that grow by one and share the rest."""
+        self.sequences.extend(range(sequence, sequence + length))
+        self.records.extend(range(record, record + length))
+        self.kept.extend([None] * length)
+        self.origins.extend([origin] * length)
+        self.partial.extend([partial] * length)
+        self.redelivered.extend([redelivered] * length)
+        self.counts.extend([count] * length)
+        self.plain = self.plain and not partial
+        self.came_back = self.came_back or redelivered
+        self.counted = self.counted or count > 0
+
+    def add_kept(self, sequence: int, entry: QueueEntry | None) -> None:
+        """Take in an entry that was kept, or where one was until it was swept."""
+        self.sequences.append(sequence)
+        self.records.append(0)
+        self.kept.append(entry)
+        self.origins.append(None)
+        self.partial.append(False)
+        self.redelivered.append(False)
+        self.counts.append(0)
+        self.plain = False
+
+    def add(self, row: tuple[int, int, Origin | None, bool, bool, int]) -> None:
+        """Take in what :meth:`each` has yielded of a row. Whether all are plain is not looked at."""
+        sequence, record, origin, partial, redelivered, count = row
+        self.sequences.append(sequence)
+        self.records.append(record)
+        self.kept.append(None)
+        self.origins.append(origin)
+        self.partial.append(partial)
+        self.redelivered.append(redelivered)
+        self.counts.append(count)
 
     def leading(self, count: int) -> Rows:
         """Return the first ``count`` items."""
         rows = Rows()
         rows.sequences, rows.records, rows.kept = self.sequences[:count], self.records[:count], self.kept[:count]
         rows.origins, rows.partial = self.origins[:count], self.partial[:count]
-        rows.redelivered, rows.plain, rows.came_back = self.redelivered[:count], self.plain, self.came_back
+        rows.redelivered, rows.counts = self.redelivered[:count], self.counts[:count]
+        rows.plain, rows.came_back, rows.counted = self.plain, self.came_back, self.counted
         return rows
 
     def extend(self, other: Rows, count: int) -> None:
@@ -45,9 +104,11 @@ class Rows:
         self.origins += other.origins[:count]
         self.partial += other.partial[:count]
         self.redelivered += other.redelivered[:count]
+        self.counts += other.counts[:count]
         self.plain = self.plain and other.plain
         self.came_back = self.came_back or other.came_back
+        self.counted = self.counted or other.counted
 
-    def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool]]:
-        """Yield of each item sequence, record, origin, whether that is partial, and whether it came back."""
-        return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, strict=True)
+    def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool, int]]:
+        """Yield of each item sequence, record, origin, whether that is partial, whether it came back, and its count."""
+        return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, self.counts, strict=True)

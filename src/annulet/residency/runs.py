@@ -1,7 +1,8 @@
 """Runs of rows: what a page is made of.
 
 Sequences and records of neighbouring rows mostly grow by one, so a run of them is four numbers: the sequence and record
-of its first row, both as differences to those of the page, its length, and a mark that all its rows share.
+of its first row, both as differences to those of the page, its length, and a mark that all its rows share: the index
+of their origin, whether they came back, and how often deliveries of them did.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from typing import Final
 NARROW_MAX: Final = 0xFFFFFFFF
 """Largest difference that fits a column of 32 bits."""
 
+COUNT_SHIFT: Final = 16
+"""Bits of a mark below the delivery count. Marks are 16 bits each until the first row of a page has a count."""
+
+ORIGIN_MASK: Final = (1 << COUNT_SHIFT) - 1
+
 
 class Runs:
     """Runs by ascending sequence. ``column`` is the type of array for differences to ``sequence`` and ``record``."""
 
-    __slots__ = ("_base_record", "_base_sequence", "_lengths", "_marks", "_records", "_run", "_sequences")
+    __slots__ = ("_base_record", "_base_sequence", "_lengths", "_marks", "_records", "_run", "_run_start", "_sequences")
 
     def __init__(self, sequence: int, record: int, column: str) -> None:
         self._base_sequence = sequence
@@ -25,14 +31,21 @@ class Runs:
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
         self._lengths: array[int] = array("H")  # 0: one item that was kept
-        self._marks: array[int] = array("H")  # index of the origin, and in the lowest bit whether it came back
+        self._marks: array[int] = array("H")  # by bits from the lowest: whether it came back, its origin, its count
         self._run = 0  # the first that was not taken as a whole
+        self._run_start = 0  # where in it the first item that was not taken stands
 
     def _append(self, sequence: int, record: int, length: int, mark: int) -> None:
         self._sequences.append(sequence - self._base_sequence)
         self._records.append(record)
         self._lengths.append(length)
+        self._widen_for(mark)
         self._marks.append(mark)
+
+    def _widen_for(self, mark: int) -> None:
+        """Have room for a mark, or for all up to this one."""
+        if mark > ORIGIN_MASK and self._marks.typecode == "H":
+            self._marks = array("I", self._marks)
 
     def _lengthen(self, longer: int) -> int:
         """Let the last run have so many rows more; return 0."""
@@ -54,6 +67,20 @@ class Runs:
             self._sequences[run] += 1
             self._records[run] += 1
             self._lengths[run] = rest
+
+    def counted_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last sequences of stretches of rows left of which deliveries came back."""
+        found: list[tuple[int, int]] = []
+        if self._marks.typecode == "H":  # no row ever had a count
+            return found
+        start = self._run_start
+        for run in range(self._run, len(self._lengths)):
+            length = self._lengths[run]
+            if length and self._marks[run] > ORIGIN_MASK:
+                sequence = self._base_sequence + self._sequences[run]
+                found.append((sequence + start, sequence + length - 1))
+            start = 0
+        return found
 
     def _delete(self, run: int) -> None:
         del self._sequences[run], self._records[run], self._lengths[run], self._marks[run]

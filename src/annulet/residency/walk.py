@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.residency.loader import MessageReader
 
-Row: TypeAlias = "tuple[int, int, Origin | None, bool, bool]"
-"""Sequence, record, origin, whether that lacks exchange and routing key, and whether it came back once."""
+Row: TypeAlias = "tuple[int, int, Origin | None, bool, bool, int]"
+"""Sequence, record, origin, whether that lacks exchange and routing key, whether it came back, and how often."""
 
 Stretch: TypeAlias = "tuple[Page, int, int]"
 """A page with the first and the last sequence that is meant of it."""
@@ -103,13 +103,8 @@ class PageWalk(RowWalk):
         self._ahead = []
         self._tell()
         found = Rows()
-        for sequence, record, origin, partial, redelivered in rows:
-            found.sequences.append(sequence)
-            found.records.append(record)
-            found.kept.append(None)
-            found.origins.append(origin)
-            found.partial.append(partial)
-            found.redelivered.append(redelivered)
+        for row in rows:
+            found.add(row)
         entries = entries_of(self._queue, found, stored)[0]
         self.passed += len(rows)
         self.settled, self._settled = self._settled, []

@@ -6,7 +6,10 @@ the loop and as much of the disk thread, and 250 bytes until they were written; 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 BLOCK_BITS: Final = 9
 """A block has the counts of 512 sequences: two thousand rows of the table for a million messages that came back."""
@@ -50,6 +53,15 @@ class CountNotes:
             block = blocks[number] = bytearray(BLOCK_SEQUENCES)
         return block
 
+    def note_none(self, queue_id: int, first: int, last: int) -> None:
+        """Note of all messages from one sequence to another that nothing is to be remembered of them."""
+        blocks = self.blocks.setdefault(queue_id, {})
+        for number, start, end in _parts(first, last):
+            block = blocks.get(number)
+            if block is None:
+                block = blocks[number] = bytearray(BLOCK_SEQUENCES)
+            block[start:end] = b"\1" * (end - start)
+
     def noted(self, queue_id: int, sequence: int) -> int:
         """Return the count noted of a message, -1 when none was."""
         block = self.blocks.get(queue_id, {}).get(sequence >> BLOCK_BITS)
@@ -64,16 +76,72 @@ class CountNotes:
                 mine[number] = block if before is None else bytearray(_overlaid(before, block, block))
 
 
+class KnownCounts:
+    """What the history knew at a start, to be taken out by those whose messages come back: bytes, nothing a message."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[int, bytearray]] = {}  # by queue id and number
+
+    def add(self, queue_id: int, number: int, counts: bytes) -> None:
+        """Take in a block as the history has it."""
+        self._blocks.setdefault(queue_id, {})[number] = bytearray(counts)
+
+    def take(self, queue_id: int, sequence: int) -> int:
+        """Return the count of a message, and forget it; 0 where there is none."""
+        counts = self.take_all(queue_id, [sequence])
+        return counts[0] if counts else 0
+
+    def take_all(self, queue_id: int, sequences: Sequence[int]) -> Sequence[int]:
+        """Return the counts of messages with these ascending sequences, and forget them; nothing where none has one."""
+        blocks = self._blocks.get(queue_id)
+        if not blocks or not sequences:
+            return b""
+        parts = [part for part in _parts(sequences[0], sequences[-1]) if part[0] in blocks]
+        if not parts:
+            return b""
+        if len(sequences) == sequences[-1] - sequences[0] + 1:
+            found = bytearray(len(sequences))
+            for number, start, end in parts:
+                place = (number << BLOCK_BITS) + start - sequences[0]
+                found[place : place + end - start] = blocks[number][start:end]
+                blocks[number][start:end] = bytes(end - start)
+            return found if any(found) else b""
+        counts: list[int] = []
+        for sequence in sequences:
+            block = blocks.get(sequence >> BLOCK_BITS, _NOTHING)
+            counts.append(block[sequence & BLOCK_MASK])
+            if counts[-1] and isinstance(block, bytearray):
+                block[sequence & BLOCK_MASK] = 0
+        return counts if any(counts) else b""
+
+    def left(self) -> Iterator[tuple[int, int]]:
+        """Yield queue id and sequence of each whose count was not taken."""
+        for queue_id, blocks in self._blocks.items():
+            for number, counts in blocks.items():
+                for sequence in counts_in(counts, number):
+                    yield queue_id, sequence
+
+
 def counts_after(counts: bytes, notes: bytearray) -> bytes:
     """Return the counts of a block after what was noted of it. Empty for none but 0; ``counts`` may be so as well."""
     after = _overlaid(counts or _NOTHING, notes, notes.translate(_COUNTS))
     return b"" if after.count(0) == BLOCK_SEQUENCES else after
 
 
-def counts_in(counts: bytes, number: int) -> dict[int, int]:
+def counts_in(counts: bytes | bytearray, number: int) -> dict[int, int]:
     """Return the counts of block ``number`` by sequence, those of 0 left out."""
     first = number << BLOCK_BITS
     return {first + place: count for place, count in enumerate(counts) if count}
+
+
+def _parts(first: int, last: int) -> list[tuple[int, int, int]]:
+    """Return the blocks in which sequences lie: the number of each, and from where in it to behind where they do."""
+    numbers = range(first >> BLOCK_BITS, (last >> BLOCK_BITS) + 1)
+    starts = [number << BLOCK_BITS for number in numbers]
+    return [
+        (number, max(first - start, 0), min(last - start + 1, BLOCK_SEQUENCES))
+        for number, start in zip(numbers, starts, strict=True)
+    ]
 
 
 def _overlaid(below: bytes | bytearray, notes: bytearray, above: bytes | bytearray) -> bytes:

@@ -21,7 +21,7 @@ import msgspec
 from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
 from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.core.reasons import RemovalReason
-from annulet.store.count_notes import counts_after, counts_in
+from annulet.store.count_notes import KnownCounts, counts_after
 from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
 from annulet.store.files import create_private
@@ -149,16 +149,22 @@ class History:
         rows = self._rows("SELECT next_record FROM covered WHERE name = 'duplicates'")
         return rows[0][0] if rows else 0
 
+    def delivery_counts(self) -> KnownCounts:
+        """Return how often messages came back of which nothing else is known. Some may be gone."""
+        known = KnownCounts()
+        for queue_id, block, counts in self._connection.execute("SELECT queue_id, block, counts FROM delivery_counts"):
+            known.add(queue_id, block, counts)
+        return known
+
     def entry_states(self) -> dict[int, dict[int, EntryState]]:
-        """Return what is known of entries, by queue id and sequence. Entries that are gone may be among them."""
+        """Return what is known of other entries, by queue id and sequence. Entries that are gone may be among them.
+
+        Where :meth:`delivery_counts` has one as well, that was said later.
+        """
         states: dict[int, dict[int, EntryState]] = {}
         rows = self._connection.execute("SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states")
         for queue_id, sequence, delivery_count, deliver_at in rows:
             states.setdefault(queue_id, {})[sequence] = EntryState(delivery_count, deliver_at)
-        for queue_id, block, counts in self._connection.execute("SELECT queue_id, block, counts FROM delivery_counts"):
-            known = states.setdefault(queue_id, {})
-            for sequence, delivery_count in counts_in(counts, block).items():
-                known[sequence] = EntryState(delivery_count, 0)  # said after what there may be of an earlier time
         return states
 
     def paused_queues(self) -> set[int]:

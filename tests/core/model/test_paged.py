@@ -124,7 +124,7 @@ class PagedRunner(Runner):
         if paged is not None:
             paged.keep_messages = 0
             if isinstance(paged, TargetList):
-                paged.look_entries = 2
+                paged.look_entries, paged.fold_least = 2, 1
             if isinstance(paged, PagedSorted):
                 paged.pinned, paged.least_messages, paged.load_messages = 0, 0, 2
             if isinstance(paged, PagedLevels):

@@ -1,0 +1,69 @@
+"""What came back without its body: when the pager makes rows of it, and when it does not try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from annulet.broker import pager as pager_module
+from annulet.broker.pager import Pager
+from annulet.core.paged_order import KEEP_MESSAGES, TargetList
+from tests.residency.acceptance.deep import Deep, deep_broker
+
+COUNT = 2500
+BACK = 2000
+
+
+async def came_back(deep: Deep) -> tuple[Pager, TargetList]:
+    """Have ``BACK`` messages delivered and given back whose bodies are on disk; nothing has run since."""
+    await deep.declare("q")
+    await deep.publish(range(COUNT))
+    queue, now, pager = deep.queue(), deep.clock(), deep.broker.pager
+    assert pager is not None
+    queue.return_entries(queue.acquire(BACK, -1, now), now)
+    pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
+    assert isinstance(queue.order, TargetList)
+    assert queue.order.came_back() == BACK
+    return pager, queue.order
+
+
+@pytest.mark.parametrize(("missing", "left"), [(-1, KEEP_MESSAGES), (0, KEEP_MESSAGES), (1, BACK)])
+async def test_what_came_back_without_its_body_becomes_rows_when_it_is_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int, left: int
+) -> None:
+    async with deep_broker(tmp_path) as deep:
+        _, order = await came_back(deep)
+        monkeypatch.setattr(pager_module, "FOLDED_LEAST", BACK + missing)
+        await deep.settled()
+        assert order.came_back() == left
+        assert await deep.drained() == list(range(COUNT))
+
+
+async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_or_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", BACK // 2)
+    monkeypatch.setattr(pager_module, "CHUNK", 10)
+    async with deep_broker(tmp_path) as deep:
+        _, order = await came_back(deep)
+        order.pinned = COUNT
+        back = []
+        for taken in (0, 9, 1):
+            back.append(order.came_back())
+            await deep.settled()
+            order.pinned = 0  # from now on all could
+            deep.queue().acquire(taken, -1, deep.clock())
+        assert back == [BACK, BACK, BACK - 9], "not tried again"
+        await deep.settled()
+        assert order.came_back() < BACK - 500
+
+
+async def test_a_queue_that_is_gone_is_forgotten(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path) as deep:
+        pager, _ = await came_back(deep)
+        queue = deep.queue()
+        pager._folding[queue], pager._unfolded[queue] = None, BACK
+        deep.broker.hosts["/"].delete_queue(queue, deep.clock())
+        await deep.settled()
+        assert (pager._folding, pager._unfolded) == ({}, {})
