@@ -190,6 +190,8 @@ def test_available_now_ends_at_what_was_there_when_it_began(broker: BrokerThread
     reported = stream.reportLatestOffset()
     assert reported is not None
     assert (first["pos"], reported["pos"]) == (3, 9)  # six wait behind the batch
+    assert 0 <= reported["lagMs"] < 3_600_000
+    assert "lagMs" not in first, "it is a figure, not part of an offset"
     second, found = taken(stream, first)
     assert found == numbered(2, 3)
     assert taken(stream, second) == (second, [])
