@@ -58,7 +58,7 @@ class HeldMessage:
         """Return what a read of this position gives, the same every time."""
         entry = self.entry
         expires_at = entry.queue.expires_at(entry)
-        return Row(position, entry.message, expires_at, self.delivery_count, self.redelivered)
+        return Row(position, entry.message, expires_at, self.delivery_count, self.redelivered, entry.sequence)
 
     def pack(self) -> int:
         """Pack into the unsigned 64 bits that the catalogue keeps of a position."""

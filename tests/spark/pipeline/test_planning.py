@@ -59,7 +59,7 @@ input = "joined"
     assert lines[0] == f"pipeline pipe: {file}, trigger available-now"
     known = f"source waiting: queue {name} at {url}, stream by lease pipe.waiting, 2 waiting"
     assert re.fullmatch(re.escape(known) + r", the oldest for [\d,]+\.\d s", lines[1])
-    assert lines[2].startswith("  columns position bigint, message_id string, ")
+    assert lines[2].startswith("  columns position bigint, sequence bigint, message_id string, ")
     assert lines[3:] == [
         f"source numbers: parquet {folder}/numbers, snapshot",
         "  columns id bigint",
