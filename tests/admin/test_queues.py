@@ -22,6 +22,8 @@ async def test_a_queue_shows_our_counters_and_those_of_rabbitmq(site: Site) -> N
     assert answer["body_bytes_in_memory"] == {"in_delivery": 7, "direct": 14, "late": 0, "head": 0}
     assert answer["losses"] == {"replaced-ring": 2}
     assert answer["unaccounted"] == 0
+    site.clock.advance(2_500)
+    assert (await site.get("/api/v1/queues/%2F/q")).json()["lag_milliseconds"] == 2_500
     assert answer["arguments"] == {"x-ring-size": 3}
     assert answer["settings"]["ring_size"] == 3
     assert (answer["durable"], answer["auto_delete"], answer["exclusive"]) == (False, False, False)

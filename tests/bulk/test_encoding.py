@@ -148,4 +148,6 @@ def test_bad_schemas(schema: dict[str, pa.DataType], text: str) -> None:
 
 
 def test_columns_of_a_read_are_passed_over() -> None:
-    check_write_schema(pa.schema({"body": pa.binary(), "position": pa.int64(), "redelivered": pa.bool_()}))
+    check_write_schema(
+        pa.schema({"body": pa.binary(), "position": pa.int64(), "sequence": pa.int64(), "redelivered": pa.bool_()})
+    )

@@ -36,7 +36,7 @@ def test_positions_come_back(sequence: int, count: int, redelivered: bool, durab
     held = unpack(packed, recovered)
     assert (held.delivery_count, held.redelivered) == (min(count, DELIVERY_COUNT_MAX), redelivered)
     assert recovered.message.durable is durable
-    assert held.row(9).position == 9
+    assert (held.row(9).position, held.row(9).sequence) == (9, sequence)
 
 
 def test_rows_are_those_in_delivery_whatever_numbers_a_client_gives() -> None:
@@ -49,3 +49,16 @@ def test_rows_are_those_in_delivery_whatever_numbers_a_client_gives() -> None:
     assert [row.position for row in lease.rows(3, 4)] == []
     assert [row.position for row in lease.rows(0, 2**63 - 1)] == [3]  # it ends, so the effort is that of two messages
     assert lease.key == ("/", "l")
+
+
+def test_a_status_has_what_waits_and_for_how_long_the_oldest_has() -> None:
+    lease = Lease("/", "l", queue(), generated=False, now=1000)
+    assert (lease.status(5000)["pending"], lease.status(5000)["lag_milliseconds"]) == (0, 0)
+    for accepted_at in (2000, 3000):
+        message = Message(b"", b"x", Origin("", "q", "", VIEW), accepted_at=accepted_at)
+        lease.queue.enqueue(message, accepted_at)
+    status = lease.status(5000)
+    assert (status["pending"], status["lag_milliseconds"], status["age_milliseconds"]) == (2, 3000, 4000)
+    (taken,) = lease.queue.acquire(1, -1, 5000)
+    lease.held[1] = hold(taken)
+    assert (lease.status(5000)["held"], lease.status(5000)["lag_milliseconds"]) == (1, 2000)

@@ -32,6 +32,13 @@ def test_batches_are_bounded_and_complete(sizes: list[int], rows_max: int) -> No
         assert batch.num_rows == 1 or sum(map(len, batch.column("body").to_pylist())) <= 100
 
 
+def test_a_sequence_is_the_position_where_that_is_of_no_lease() -> None:
+    message = row(1).message
+    rows = [row(7), Row(8, message, 0, 0, redelivered=False, sequence=42)]
+    (batch,) = record_batches(rows, "q", ["sequence", "position"])
+    assert batch.to_pylist() == [{"sequence": 7, "position": 7}, {"sequence": 42, "position": 8}]
+
+
 def test_a_message_that_cannot_be_decoded_is_a_marked_row() -> None:
     (batch,) = record_batches([row(1), row(2, header=b"\x80\x00\x05ab"), row(3)], "q", COLUMNS)
     assert batch.schema == schema_of(COLUMNS)

@@ -12,7 +12,7 @@ import structlog
 from click.testing import CliRunner, Result
 
 from annulet.bulk import protocol
-from annulet.cli.lease import duration
+from annulet.cli.lease import TITLES, duration, row_of
 from annulet.cli.main import main
 from tests.bulk.helpers import Bench, away, bench, bulk_client
 
@@ -49,11 +49,12 @@ async def test_leases_are_listed_largest_first_and_released(tmp_path: Path) -> N
             listed = invoke(here.url, "list")
             assert listed.exit_code == 0, listed.output
             titles, *lines = [line.split() for line in listed.stdout.splitlines()]
-            assert titles == ["lease", "queue", "held", "bytes", "pending", "gap", "age", "idle", "generated"]
-            assert [line[:6] for line in lines] == [
-                ["large", "returns", "4", "40", "1", "0"],
-                ["small", "orders", "2", "20", "3", "0"],
+            assert titles == ["lease", "queue", "held", "bytes", "pending", "lag", "gap", "age", "idle", "generated"]
+            assert [line[:5] for line in lines] == [
+                ["large", "returns", "4", "40", "1"],
+                ["small", "orders", "2", "20", "3"],
             ]
+            assert [line[7] for line in lines] == ["0", "0"], "the gap, behind a lag and its unit"
             assert {line[-1] for line in lines} == {"no"}
             (only,) = json.loads(invoke(here.url, "list", "--json", "--queue", "orders").stdout)
             assert (only["name"], only["held"], only["generated"]) == ("small", 2, False)
@@ -97,6 +98,15 @@ def test_a_broker_that_is_not_there_and_a_url_that_is_none_are_told() -> None:
     result = invoke("http://127.0.0.1", "list")
     assert result.exit_code == 1
     assert result.stderr.startswith("annulet lease: ")
+
+
+def test_a_lag_is_a_time_or_not_known() -> None:
+    status = {"name": "l", "queue": "q", "held": 1, "held_bytes": 2, "pending": 3, "gap": 0, "generated": False}
+    status |= {"age_milliseconds": 1000, "idle_milliseconds": 0}
+    place = TITLES.index("lag")
+    assert row_of({**status, "lag_milliseconds": 7_200_000})[place] == "2 h"
+    assert row_of({**status, "lag_milliseconds": None})[place] == "-", "the disk does not tell now"
+    assert row_of(status)[place] == "-", "a broker of an earlier version"
 
 
 @pytest.mark.parametrize(

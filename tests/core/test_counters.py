@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from annulet.core.counters import QueueCounters
+from annulet.core.counters import QueueCounters, lag_of
 from annulet.core.reasons import RemovalReason
+from tests.core.deep_doubles import Deep
 from tests.core.helpers import NOW, RecordingSession, make_message, make_queue, send
 
 
@@ -52,6 +53,29 @@ def test_sizes_and_places_at_this_moment():
     assert (view.name, view.message_count, view.pending_count, view.delivering_count) == ("q", 3, 2, 1)
     assert (view.pending_bytes, view.delivering_bytes) == (5, 1)
     assert (view.consumer_count, view.key_count, view.first_sequence, view.next_sequence) == (1, 3, 2, 4)
+
+
+def test_the_time_of_the_oldest_that_waits():
+    queue, session = make_queue(), RecordingSession()
+    assert lag_of(queue, NOW) == 0
+    for later in range(3):
+        queue.enqueue(make_message(accepted_at=NOW + later), NOW + later)
+    assert (lag_of(queue, NOW), lag_of(queue, NOW + 60_000)) == (0, 60_000)
+    session.get(queue, NOW, auto_acknowledge=False)
+    assert lag_of(queue, NOW + 60_000) == 59_999, "what is in delivery does not wait"
+    session.reject(1, NOW, requeue=True)
+    assert lag_of(queue, NOW + 60_000) == 60_000
+    assert lag_of(queue, NOW - 1) == 0, "the clock was set back"
+    queue.purge(NOW)
+    assert lag_of(queue, NOW + 60_000) == 0
+
+
+def test_the_lag_is_not_known_while_the_disk_does_not_tell():
+    deep = Deep(5, keep=0)
+    deep.disk.failing = True
+    assert lag_of(deep.queue, NOW + 7) is None
+    deep.disk.failing = False
+    assert lag_of(deep.queue, NOW + 7) == 7
 
 
 def test_counters_continue_from_their_flat_form():

@@ -31,10 +31,26 @@ def test_it_counts_and_names_what_is_in_lanes_and_stock() -> None:
     assert lanes.paged_count() > 900
     assert len([entry for entry in lanes.in_memory() if entry.state == PENDING]) == 997 - lanes.paged_count()
     assert lanes.first_sequence() == 1
+    assert lanes.oldest_accepted_at() == NOW
     assert lanes.redelivered_upto() == 0
     assert lanes.pages_behind() is deep.pages
     assert [entry.sequence for entry in lanes.entries()] == [n for n in range(1, 1001) if n not in (2, 9, 16)]
     assert lanes.paged_count() == 0
+
+
+def test_the_oldest_stands_in_a_lane_or_in_the_stock() -> None:
+    deep, lanes = with_selector(1000, "seven = 2")
+    assert lanes.stock is not None
+    before = len(deep.disk.reads)
+    (first,) = deep.queue.acquire(1, -1, NOW)
+    first.message.accepted_at = NOW - 9
+    deep.queue.return_entries([first], NOW)
+    assert lanes.oldest_accepted_at() == NOW - 9
+    deep.queue.acquire(1, -1, NOW)
+    assert lanes.oldest_accepted_at() == NOW
+    lanes.clear()
+    assert lanes.oldest_accepted_at() == 0
+    assert len(deep.disk.reads) <= before + 2
 
 
 def test_what_a_class_admitted_is_weighed_unless_it_is_enough() -> None:

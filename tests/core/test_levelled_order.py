@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.levelled_order import LevelledOrder
-from tests.core.helpers import make_message, make_queue
+from tests.core.helpers import NOW, make_message, make_queue
 
 QUEUE = make_queue()
 LEVELS = 4
 
 
 def entry_of(sequence: int, level: int) -> QueueEntry:
-    entry = QueueEntry(QUEUE, make_message(), sequence)
+    entry = QueueEntry(QUEUE, make_message(accepted_at=NOW + sequence), sequence)
     entry.rank = (-level,)
     return entry
 
@@ -45,6 +45,7 @@ def test_order_is_that_of_a_sorted_list(commands):
         assert order.held() >= set(model)
         assert order.first_sequence() == (model[0].sequence if model else 0)
         assert order.first() is (model[0] if model else None)
+        assert order.oldest_accepted_at() == min([entry.message.accepted_at for entry in model], default=0)
     order.clear()
     assert (order.count, order.first(), order.take_first(), order.entries()) == (0, None, None, [])
 

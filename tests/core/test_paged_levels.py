@@ -60,6 +60,22 @@ class Levels:
         return found
 
 
+def test_the_oldest_of_all_levels_may_be_a_row():
+    levels = Levels()
+    levels.order.keep_messages = levels.order.level_least = 1
+    (first, *_) = levels.put(0, 0, 2, 1)
+    levels.disk.stored[1] = levels.disk.stored[1]._replace(accepted_at=NOW - 50)
+    first.message.accepted_at = NOW - 50
+    assert levels.order.oldest_accepted_at() == NOW - 50
+    assert levels.order.page_out(ALL, 10) == 3
+    assert levels.rows() == [2, 1, 0]
+    assert [levels.order.oldest_accepted_at() for _ in range(2)] == [NOW - 50] * 2
+    assert levels.disk.reads == [1, 1], "the first row of each level, once"
+    assert levels.rows() == [2, 1, 0]
+    assert levels.taken() == [3, 4, 1, 2]
+    assert levels.order.oldest_accepted_at() == 0
+
+
 def test_the_least_important_pages_first_and_the_front_belongs_to_the_most_important():
     levels = Levels()
     levels.order.keep_messages = 100

@@ -26,6 +26,14 @@ from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, st
 ALL = 1 << 60
 
 
+def date(disk: Disk, entries: list[QueueEntry]) -> None:
+    """Have each accepted a millisecond after the one before it."""
+    for entry in entries:
+        entry.message.accepted_at = NOW + entry.sequence
+        record = entry.message.record
+        disk.stored[record] = disk.stored[record]._replace(accepted_at=NOW + entry.sequence)
+
+
 def columns(entries: list[QueueEntry]) -> tuple[list[int], list[int], list[int], list[Origin]]:
     """Return sequences, records, sizes and origins: what a start knows of entries."""
     messages = [entry.message for entry in entries]
@@ -61,6 +69,7 @@ class Paging(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(["stored", "stored", "stored", "transient", "expiring", "came back once"]))
     def append(self, kind: str) -> None:
         (entry,) = stored_entries(self.queue, self.disk, 1)
+        date(self.disk, [entry])
         if kind == "transient":
             entry.message.record = 0
         elif kind == "expiring":
@@ -79,6 +88,7 @@ class Paging(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6), redelivered=st.booleans())
     def restore_rows(self, count: int, redelivered: bool) -> None:
         entries = stored_entries(self.queue, self.disk, count)
+        date(self.disk, entries)
         self.order.restore_rows(*columns(entries), redelivered=redelivered)
         self.model += [entry.sequence for entry in entries]
         assert self.order.redelivered_upto() >= (entries[-1].sequence if redelivered else 0)
@@ -142,6 +152,9 @@ class Paging(RuleBasedStateMachine):
         assert order.paged_bytes() == 10 * order.paged_count()
         if order.first_sequence() not in self.model:  # a removed entry at the front of the pages
             assert not self.model or order.first_sequence() < self.model[0]
+        rows = order.paged_count()
+        assert order.oldest_accepted_at() == (NOW + self.model[0] if self.model else 0)
+        assert order.paged_count() == rows, "they stay where they are"
         came_back = max([entry.sequence for entry in there if entry.redelivered], default=0)
         assert came_back <= order.redelivered_upto()
 
@@ -170,6 +183,36 @@ def taken(order: TargetList) -> list[int]:
     while (entry := order.take_first()) is not None:
         sequences.append(entry.sequence)
     return sequences
+
+
+def test_the_time_of_a_row_that_is_next_is_read_once():
+    order, disk = paged(6)
+    for entry in order.in_memory():
+        date(disk, [entry])
+    for record in (3, 4):  # of the rows 3 and 4
+        disk.stored[record] = disk.stored[record]._replace(accepted_at=NOW + record)
+    assert order.oldest_accepted_at() == NOW + 1
+    order.take_first(), order.take_first()
+    assert disk.reads == []
+    disk.failing = True
+    assert order.oldest_accepted_at() == 0, "the disk does not tell now"
+    disk.failing = False
+    assert [order.oldest_accepted_at() for _ in range(3)] == [NOW + 3] * 3
+    assert disk.reads == [1]
+    assert (order.count, order.paged_count()) == (4, 4)
+    disk.damaged.add(3)
+    disk.stored[3] = disk.stored[3]._replace(accepted_at=1)
+    assert order.oldest_accepted_at() == NOW + 3, "what is known is not read again"
+
+
+def test_a_damaged_row_that_is_next_has_no_time():
+    order, disk = paged(4)
+    order.take_first(), order.take_first()
+    disk.damaged.add(3)
+    assert [order.oldest_accepted_at() for _ in range(2)] == [0, 0]
+    assert disk.reads == [1]
+    assert order.first().sequence == 4
+    assert order.oldest_accepted_at() == NOW
 
 
 def test_figures_and_the_first_sequence_load_nothing():

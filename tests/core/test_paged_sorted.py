@@ -105,6 +105,30 @@ def test_arrivals_before_between_and_behind_the_rows_are_in_order() -> None:
     assert (deep.queue.pending_bytes, deep.order.count, deep.order.exhausted()) == (0, 0, True)
 
 
+def test_the_time_of_what_is_next_is_known_without_reading() -> None:
+    deep = Sorted()
+    deep.put(50, accepted_at=NOW - 50)
+    deep.put(10, accepted_at=NOW - 10)
+    deep.put(30, accepted_at=NOW - 30)
+    assert deep.order.oldest_accepted_at() == NOW - 10, "of the next one, which is not the oldest here"
+    assert deep.page_out() == 3
+    assert deep.order.oldest_accepted_at() == NOW - 10
+    deep.put(5, accepted_at=NOW - 5)
+    assert deep.order.oldest_accepted_at() == NOW - 5
+    assert (deep.disk.reads, deep.order.paged_count()) == ([], 3)
+    assert deep.taken() == [5, 10, 30, 50]
+    assert deep.order.oldest_accepted_at() == 0
+
+
+def test_the_time_of_what_is_next_when_the_row_before_it_has_expired() -> None:
+    deep = Sorted()
+    deep.put(10, accepted_at=NOW - 10, expires_at=NOW + 5)
+    deep.put(20, accepted_at=NOW - 20)
+    assert deep.page_out() == 2
+    assert deep.queue.expire(NOW + 6) == 1
+    assert deep.order.oldest_accepted_at() == NOW - 20
+
+
 def test_the_next_stay_in_memory_and_the_far_ones_leave() -> None:
     deep = Sorted()
     deep.order.keep_messages = 10

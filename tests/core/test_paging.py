@@ -151,6 +151,8 @@ def test_the_interface_holds_nothing():
     for call in (
         lambda: pages.add([], bytearray()),
         pages.first_sequence,
+        pages.first_accepted_at,
+        lambda: pages.accepted_at(1),
         lambda: pages.load(insist=True),
         pages.take_unread,
         pages.entries_kept,

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from annulet.core.entry import REMOVED
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import Page
 from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading
 from annulet.store.interface import LoggedMessage
+from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 COUNT = 5
@@ -29,6 +31,48 @@ def test_what_is_read_has_its_bytes() -> None:
     assert found is not None
     assert ([entry.sequence for entry in found[0]], found[1]) == ([1, 2, 3], 30)
     assert (rows_of.attempts, figures.postponed) == (0, 0)
+
+
+def test_the_time_of_the_first_message_is_read_once_where_its_page_does_not_know_it() -> None:
+    rows_of, disk, figures, page = reading()
+    assert page.facts is None
+    assert rows_of.first_accepted_at([]) == 0
+    assert [rows_of.first_accepted_at([page]) for _ in range(2)] == [NOW, NOW]
+    assert (disk.reads, page.items) == ([1], COUNT)
+    page.take(page.peek(1))
+    disk.failing = True
+    assert rows_of.first_accepted_at([page]) == 0
+    assert (rows_of.attempts, figures.postponed) == (0, 0), "nothing is given up for that"
+    disk.failing = False
+    disk.damaged.add(2)
+    assert [rows_of.first_accepted_at([page]) for _ in range(2)] == [0, 0]
+    assert disk.reads == [1, 1]
+
+
+def test_the_time_of_the_first_message_of_a_page_that_knows_times_is_not_read() -> None:
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, COUNT)
+    entries[0].message.accepted_at = NOW - 3
+    rows_of = RowReading(queue, disk, PagingFigures())
+    page = Page.of(entries, bytearray(COUNT), timed=True)
+    assert rows_of.first_accepted_at([page]) == NOW - 3
+    page.take(page.peek(1))
+    assert rows_of.first_accepted_at([page]) == NOW
+    assert disk.reads == []
+
+
+def test_what_was_removed_among_the_rows_is_not_the_first_message() -> None:
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, COUNT)
+    for later, entry in enumerate(entries):
+        entry.message.accepted_at = NOW + later
+    entries[0].state = entries[1].state = REMOVED
+    rows_of = RowReading(queue, disk, PagingFigures())
+    pages = [Page.of(entries[:2], bytearray([1, 1])), Page.of(entries[2:], bytearray([1, 0, 0]))]
+    assert rows_of.first_accepted_at(pages) == NOW + 2
+    entries[2].state = REMOVED
+    assert rows_of.first_accepted_at(pages) == NOW, "as the log has it"
+    assert disk.reads == [1]
 
 
 @pytest.mark.parametrize("look", [False, True])

@@ -89,8 +89,8 @@ def queue_of_all_sorts() -> Queue:
 
 QUEUE = queue_of_all_sorts()
 ROWS = [Row(entry.sequence, entry.message, 0, 0, redelivered=False) for entry in QUEUE.browse()]
-TABLE: list[dict[str, Any]] = [row for batch in record_batches(ROWS, "q", ["position", "message_id", "subject",
-    "routing_key", "priority", "durable", "enqueued_at"]) for row in batch.to_pylist()]  # fmt: skip
+TABLE: list[dict[str, Any]] = [row for batch in record_batches(ROWS, "q", ["position", "sequence", "message_id",
+    "subject", "routing_key", "priority", "durable", "enqueued_at"]) for row in batch.to_pylist()]  # fmt: skip
 
 TEXT = st.sampled_from(["a%b", "ab", "ab_", "it's", "A", "a", "%", "key1", ""])
 ORDERED = [EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, EqualNullSafe]
@@ -109,6 +109,7 @@ POSITIVE = st.one_of(
     on("priority", ORDERED, st.integers(-1, 5)),
     on("durable", [EqualTo], st.booleans()),
     on("position", ORDERED, st.integers(-2, 30)),
+    on("sequence", ORDERED, st.integers(-2, 30)),
     on("enqueued_at", ORDERED, st.integers(-2500, 26_500).map(lambda micro: MOMENT + dt.timedelta(microseconds=micro))),
     st.builds(
         lambda kind, column: kind((column,)),
@@ -134,6 +135,7 @@ def test_nothing_is_kept_back_that_spark_would_let_through(filters: list[Filter]
 def test_what_has_a_translation_is_exact() -> None:
     filters: list[Filter] = [
         GreaterThan(("position",), 3),
+        LessThan(("sequence",), 20),
         LessThanOrEqual(("enqueued_at",), MOMENT + dt.timedelta(milliseconds=20)),
         Not(EqualTo(("message_id",), "it's")),
         StringContains(("message_id",), "%"),

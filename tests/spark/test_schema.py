@@ -38,7 +38,7 @@ def test_every_column_has_the_type_arrow_sends() -> None:
 def test_the_schema_in_words_names_all_columns_in_order() -> None:
     names = [column.strip().split(" ")[0] for column in read_schema(COLUMNS).split(", ")]
     assert names == list(COLUMNS)
-    assert read_schema(COLUMNS).startswith("position bigint, message_id string, queue string")
+    assert read_schema(COLUMNS).startswith("position bigint, sequence bigint, message_id string, queue string")
 
 
 def test_without_the_body_only_the_body_is_missing() -> None:

@@ -179,6 +179,19 @@ def test_a_stream_with_a_selector_takes_what_matches(broker: BrokerThread, name:
         reader("size =").latestOffset(later, ReadAllAvailable())
 
 
+def test_rows_of_a_stream_have_the_sequence_number_of_the_queue(broker: BrokerThread, name: str) -> None:
+    broker.declare(name)
+    broker.publish(name, numbered(1))
+    assert broker.run(lambda: broker.queue(name).purge(broker.running.broker.clock())) == 1
+    broker.publish(name, numbered(3, 1))
+    options = ReadOptions.parse({"url": broker.url, "queue": name, "partitions": "1"})
+    stream = AnnuletStreamReader(options, ["position", "sequence"])
+    start = stream.initialOffset()
+    (part,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    rows = [row for batch in stream.read(part) for row in batch.to_pylist()]
+    assert [(row["position"], row["sequence"]) for row in rows] == [(1, 2), (2, 3), (3, 4)]
+
+
 def test_available_now_ends_at_what_was_there_when_it_began(broker: BrokerThread, name: str) -> None:
     broker.declare(name)
     broker.publish(name, numbered(5))
@@ -190,6 +203,8 @@ def test_available_now_ends_at_what_was_there_when_it_began(broker: BrokerThread
     reported = stream.reportLatestOffset()
     assert reported is not None
     assert (first["pos"], reported["pos"]) == (3, 9)  # six wait behind the batch
+    assert 0 <= reported["lagMs"] < 3_600_000
+    assert "lagMs" not in first, "it is a figure, not part of an offset"
     second, found = taken(stream, first)
     assert found == numbered(2, 3)
     assert taken(stream, second) == (second, [])

@@ -28,6 +28,7 @@ from annulet import __version__
 from annulet.admin.access import broker_of, peer_is_local, require_user
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
+from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
 from annulet.admin.overview import build_mode
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
@@ -99,6 +100,7 @@ class Snapshot:
     log: dict[str, float] = dataclasses.field(default_factory=dict)
     refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
     limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
+    lags: LagFigures = dataclasses.field(default_factory=LagFigures)
     stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
     stalled_seconds: float = 0.0  # their sum
 
@@ -142,6 +144,7 @@ async def gather(broker: Broker) -> Snapshot:
             snapshot.residence += residence_of(queue)
             if number % RESIDENCE_SLICE == 0:
                 await asyncio.sleep(0)
+    snapshot.lags = await lag_figures(broker, [(host, statistics.name) for host, statistics in snapshot.listed])
     _gather_broker(broker, snapshot)
     return snapshot
 
@@ -360,6 +363,7 @@ class BrokerCollector(Collector):
         yield from self._hosts()
         yield from self._ledgers()
         yield from self._queues()
+        yield from lag_families(self._snapshot.lags, LISTED_QUEUES_MAX)
 
     def _stalls(self) -> HistogramMetricFamily:
         counts = accumulate(self._snapshot.stalls)

@@ -12,7 +12,7 @@ from annulet.admin.bodies import OBJECT, arguments_of, read_fields, required
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.core.arguments import describe, read_declaration
-from annulet.core.counters import QueueStatistics
+from annulet.core.counters import QueueStatistics, lag_of
 from annulet.core.reasons import LOSSES
 from annulet.core.settings import QueueSettings
 from annulet.residency.residence import residence_of
@@ -62,9 +62,11 @@ async def get_queue(request: Request) -> Response:
     user = await require_user(request)
     read_parameters(request, ())
     host, queue = chosen_queue(request, user)
+    broker = broker_of(request)
     more = {
         "body_bytes_in_memory": residence_of(queue).as_dict(),
-        "lease_statistics": broker_of(request).leases_of(queue),
+        "lag_milliseconds": lag_of(queue, broker.clock()),
+        "lease_statistics": broker.leases.of_queue(queue),
     }
     return json_response({**describe_queue(host.name, queue), **more})
 

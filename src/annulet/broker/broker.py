@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
@@ -24,6 +23,7 @@ from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
+from annulet.broker.leased import NoLeases
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.loop_watch import LoopWatch
 from annulet.broker.management import ManagementOperations
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.leased import LeaseFigures
     from annulet.broker.transport import ClientConnection
     from annulet.core.message import PropertyValue
-    from annulet.core.queue import Queue
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
@@ -137,7 +137,7 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.leases_of: Callable[[Queue], list[dict[str, object]]] = lambda _queue: []  # their statistics; a service's
+        self.leases: LeaseFigures = NoLeases()  # a service's
         self.admission = Admission(descriptors.fit(configuration.limits))
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS

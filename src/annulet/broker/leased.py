@@ -6,7 +6,7 @@ A position is one unsigned 64-bit number: the queue's sequence number below, wha
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from annulet.core.queue import Queue
@@ -23,6 +23,37 @@ DELIVERY_COUNT_MAX: Final = (1 << 15) - 1
 TRANSIENT_FLAG: Final = 1 << 62
 """The sender did not ask for persistence; the lease made the message durable for itself."""
 REDELIVERED_FLAG: Final = 1 << 63
+
+
+class LeaseSum(NamedTuple):
+    """Figures of all leases of one queue."""
+
+    leases: int
+    messages: int  # in delivery to them
+    oldest_created_at: int  # milliseconds since 1970
+
+
+class LeaseFigures(Protocol):
+    """Who has the leases."""
+
+    def of_queue(self, queue: Queue) -> list[dict[str, object]]:
+        """Describe the leases of a queue, by name."""
+
+    def sums(self) -> dict[tuple[str, str], LeaseSum]:
+        """Return the figures of the queues that have leases, by virtual host and name."""
+
+
+class NoLeases:
+    """A broker without bulk transfer."""
+
+    def of_queue(self, queue: Queue) -> list[dict[str, object]]:
+        """Return none."""
+        del queue
+        return []
+
+    def sums(self) -> dict[tuple[str, str], LeaseSum]:
+        """Return none."""
+        return {}
 
 
 def unpack_positions(packed: bytes) -> array[int]:

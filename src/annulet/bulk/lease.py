@@ -28,6 +28,7 @@ from annulet.broker.leased import (
 )
 from annulet.bulk.gaps import Gaps
 from annulet.bulk.schema import Row
+from annulet.core.counters import lag_of
 from annulet.core.entry import DELIVERING
 from annulet.store.definitions import LeaseRecord
 
@@ -57,7 +58,7 @@ class HeldMessage:
         """Return what a read of this position gives, the same every time."""
         entry = self.entry
         expires_at = entry.queue.expires_at(entry)
-        return Row(position, entry.message, expires_at, self.delivery_count, self.redelivered)
+        return Row(position, entry.message, expires_at, self.delivery_count, self.redelivered, entry.sequence)
 
     def pack(self) -> int:
         """Pack into the unsigned 64 bits that the catalogue keeps of a position."""
@@ -171,7 +172,10 @@ class Lease:
         )
 
     def status(self, now: int) -> dict[str, object]:
-        """Describe the lease for statistics; times in milliseconds."""
+        """Describe the lease for statistics; times in milliseconds.
+
+        ``pending`` and ``lag_milliseconds`` are of its queue: what waits, and for how long the oldest of it has.
+        """
         queue = self.queue
         return {
             "name": self.name,
@@ -189,4 +193,5 @@ class Lease:
             "held_bytes": sum(message.entry.message.size for message in self.held.values()),
             "gap": self.gaps.count,
             "pending": queue.order.count,
+            "lag_milliseconds": lag_of(queue, now),
         }

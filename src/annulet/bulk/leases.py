@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.leased import SEQUENCE_MASK, unpack_positions
+from annulet.broker.leased import SEQUENCE_MASK, LeaseSum, unpack_positions
 from annulet.bulk.acquisition import SLICE, Room, acquire, make_durable, stop_choosing
 from annulet.bulk.adoption import (
     LeaseRequest,
@@ -437,6 +437,16 @@ class LeaseManager:
         """Describe all leases, for the queues' statistics."""
         now = self._broker.clock()
         return [lease.status(now) for lease in self._leases.values() if host in (None, lease.host)]
+
+    def sums(self) -> dict[tuple[str, str], LeaseSum]:
+        """Return the figures of the queues that have leases, by virtual host and name. O(leases)."""
+        found: dict[tuple[str, str], LeaseSum] = {}
+        for lease in self._leases.values():
+            place = lease.host, lease.queue_name
+            before = found.get(place, LeaseSum(0, 0, lease.created_at))
+            oldest = min(before.oldest_created_at, lease.created_at)
+            found[place] = LeaseSum(before.leases + 1, before.messages + len(lease.held), oldest)
+        return found
 
     def _find(self, host: str, name: str) -> Lease:
         lease = self._leases.get((host, name))

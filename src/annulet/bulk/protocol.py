@@ -83,7 +83,7 @@ class ReleaseLease(Request, tag="lease.release"):
 
 
 class LeaseStatus(Request, tag="lease.status"):
-    """Describe a lease."""
+    """Describe a lease. Versions add fields to the answer: ``lag_milliseconds`` came with 0.4.0."""
 
     lease: str
 
@@ -93,7 +93,7 @@ class ListLeases(Request, tag="lease.list"):
 
 
 class QueueStatus(Request, tag="queue.status"):
-    """Tell a queue's depth and highest sequence number."""
+    """Tell a queue's depth, how long the oldest of it has waited, and the highest sequence number."""
 
     queue: str
 

@@ -14,6 +14,7 @@ from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import Bounds, SnapshotStore
+from annulet.core.counters import lag_of
 from annulet.core.errors import CoreError
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class RequestHandler:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
-        return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
+        lag = lag_of(queue, self._broker.clock())
+        return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count, "lag_milliseconds": lag}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller

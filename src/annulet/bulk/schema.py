@@ -33,6 +33,7 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
     [
         ("position", pa.int64()),
+        ("sequence", pa.int64()),
         ("message_id", pa.string()),
         ("queue", pa.string()),
         ("address", pa.string()),
@@ -78,6 +79,7 @@ class Row:
     expires_at: int  # milliseconds since 1970; 0 = never
     delivery_count: int
     redelivered: bool
+    sequence: int = 0  # the queue's, where ``position`` is of a lease; 0: ``position`` is it
 
 
 def select_columns(names: Sequence[str] | None) -> list[str]:
@@ -189,6 +191,7 @@ def _time(milliseconds: int) -> int | None:
 
 _OF_ROW: Final[dict[str, Callable[[Row], Any]]] = {
     "position": lambda row: row.position,
+    "sequence": lambda row: row.sequence or row.position,
     "address": lambda row: address_of(row.message),
     "routing_key": lambda row: row.message.origin.routing_key,
     "priority": lambda row: row.message.priority,
@@ -249,6 +252,6 @@ WRITE_COLUMNS: Final[dict[str, tuple[pa.DataType, ...]]] = {
 """Columns of a write and the types each may have. ``expiration`` is a time to live in milliseconds."""
 
 READ_ONLY_COLUMNS: Final = frozenset(
-    ("position", "queue", "durable", "enqueued_at", "expires_at", "delivery_count", "redelivered")
+    ("position", "sequence", "queue", "durable", "enqueued_at", "expires_at", "delivery_count", "redelivered")
 )
 """Columns of a read that a write passes over, so that what was read can be written on."""

@@ -116,7 +116,7 @@ class BulkService:
         self.snapshots = SnapshotStore(broker.clock)
         self.sequences = SequenceStore(broker, slices, self.leases.queue)
         self.leases.restore()
-        broker.leases_of = self.leases.of_queue
+        broker.leases = self.leases
         self.publisher.restore()
 
     async def start(self, broker: Broker) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 EXIT_FAILED: Final = 1
 
-TITLES: Final = ("lease", "queue", "held", "bytes", "pending", "gap", "age", "idle", "generated")
+TITLES: Final = ("lease", "queue", "held", "bytes", "pending", "lag", "gap", "age", "idle", "generated")
+
+UNKNOWN: Final = "-"
+"""The lag while the broker's disk does not tell it, or where the broker is older than this command."""
 
 UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 """Seconds of a unit of time, longest first."""
@@ -42,8 +45,9 @@ def lease() -> None:
 def list_command(url: str, retry_seconds: int, queue: str | None, *, as_json: bool) -> None:
     """Print the leases of a virtual host, of the queues that the user may read, largest first.
 
-    held, bytes: messages in delivery to the lease, and their bodies. pending: what waits in its queue. gap: messages
-    that were lost and passed over because of failOnDataLoss=false. age, idle: since it was made, and last used.
+    held, bytes: messages in delivery to the lease, and their bodies. pending: what waits in its queue. lag: for how
+    long the oldest of that has. gap: messages that were lost and passed over because of failOnDataLoss=false. age,
+    idle: since it was made, and last used.
     """
     with connected(url, retry_seconds) as client:
         from annulet.bulk.protocol import ListLeases  # noqa: PLC0415 - only with the packages of annulet[spark]
@@ -102,6 +106,7 @@ def row_of(status: Mapping[str, Any]) -> tuple[str, ...]:
         f"{status['held']:,}",
         f"{status['held_bytes']:,}",
         f"{status['pending']:,}",
+        UNKNOWN if status.get("lag_milliseconds") is None else duration(status["lag_milliseconds"]),
         f"{status['gap']:,}",
         duration(status["age_milliseconds"]),
         duration(status["idle_milliseconds"]),

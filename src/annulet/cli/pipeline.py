@@ -204,7 +204,7 @@ class Display:
     def _table(self) -> Any:
         from rich.table import Table  # noqa: PLC0415
 
-        table = Table("query", "batch", "rows", "rows/s", "backlog", "batch time", title=self._title)
+        table = Table("query", "batch", "rows", "rows/s", "backlog", "lag", "batch time", title=self._title)
         for query, batch in self._last.items():
             table.add_row(
                 query,
@@ -212,6 +212,7 @@ class Display:
                 f"{self._totals[query]:,}",
                 f"{batch.rows_per_second:,.0f}",
                 "" if batch.backlog is None else f"{batch.backlog:,}",
+                "" if batch.lag_seconds is None else f"{batch.lag_seconds:,.1f} s",
                 f"{batch.seconds:.1f} s",
             )
         return table

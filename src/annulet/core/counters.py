@@ -137,3 +137,15 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         first_sequence=queue.order.first_sequence(),
         next_sequence=queue.next_sequence,
     )
+
+
+def lag_of(queue: Queue, now: int) -> int | None:
+    """Return for how many milliseconds the oldest pending message has waited; 0 when there is none.
+
+    Which that is, :meth:`annulet.core.order.Order.oldest_accepted_at` says. Not among the statistics, as the log is
+    read, once, where the next message is on disk only. ``None`` when something waits and the disk does not tell.
+    """
+    at = queue.order.oldest_accepted_at()
+    if at:
+        return max(0, now - at)
+    return None if queue.order.count else 0

@@ -442,6 +442,14 @@ class DeepLanes(Lanes):
             return stock.first_sequence()
         return 0 if best is None else best.sequence
 
+    def oldest_accepted_at(self) -> int:
+        """Return the earlier of the first that has a lane and the first of the stock."""
+        best = self.first_in_lanes()
+        times = [0 if best is None else best.message.accepted_at]
+        if self.stock is not None and self.stock.count:
+            times.append(self.stock.oldest_accepted_at())
+        return min([at for at in times if at], default=0)
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of an entry or row that came back."""
         highest = highest_redelivered(self.in_memory())

@@ -125,6 +125,11 @@ class LevelledOrder(Order):
                 return level.first_sequence()
         return 0
 
+    def oldest_accepted_at(self) -> int:
+        """Ask every level: what waits on the least important one may be the oldest by far."""
+        times = [level.oldest_accepted_at() for level in self._occupied() if level.count]
+        return min([at for at in times if at], default=0)
+
     def _occupied(self) -> list[FifoOrder]:
         """Return the levels that may hold pending entries, the most important first."""
         return self.levels[: self._upto][::-1]

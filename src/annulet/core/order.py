@@ -167,6 +167,14 @@ class Order:
         """Return how many entries stand aside as they came back, and may become rows when they are many."""
         return 0
 
+    def oldest_accepted_at(self) -> int:
+        """Return when the next entry was accepted (milliseconds since 1970); 0 when nothing is pending.
+
+        Of strict priorities the earliest of all levels' next ones. 0 also while the disk does not tell.
+        """
+        first = self.first()
+        return 0 if first is None else first.message.accepted_at
+
     def redelivered_upto(self) -> int:
         """Return the highest sequence of a pending entry that came back, 0 when none did."""
         return highest_redelivered(self.in_memory())
@@ -283,6 +291,15 @@ class FifoOrder(Order):
             elif entry.place == entry.sequence:  # what stands before it has a lower place, so it arrived before it
                 break
         return found
+
+    def oldest_accepted_at(self) -> int:
+        """Ask the pages where the next one is a row, which stays there."""
+        pages = self.pages_behind()
+        if pages is None or self.first_sequence() != pages.first_sequence():
+            return super().oldest_accepted_at()
+        head = FifoOrder.first(self)  # what the pages have first may be removed, and this stand before what follows
+        times = [pages.first_accepted_at(), 0 if head is None else head.message.accepted_at]
+        return min([at for at in times if at], default=0)
 
     def lists(self) -> list[FifoOrder]:
         """Return itself."""

@@ -99,6 +99,15 @@ class PagedSorted(Order):
             return row[1]
         return 0 if head is None else head.sequence
 
+    def oldest_accepted_at(self) -> int:
+        """Ask the pages where the next one is a row, which stays there."""
+        row = self._first_row()
+        if row is not None and self._row_is_before(self._first_in_memory()):
+            at = self.pages.accepted_at(row[1])
+            if at:
+                return at
+        return super().oldest_accepted_at()  # which brings rows where that one has left otherwise than by its turn
+
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         self.count -= 1

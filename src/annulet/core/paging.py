@@ -167,6 +167,17 @@ class QueueArea:
         """Return the sequence of the first item; there is one."""
         raise NotImplementedError
 
+    def first_accepted_at(self) -> int:
+        """Return when the message of the first item was accepted (milliseconds since 1970), which stays where it is.
+
+        What only the log knows is read, once for each such row. 0 when the disk does not tell.
+        """
+        raise NotImplementedError
+
+    def accepted_at(self, sequence: int) -> int:
+        """Return when the message of a row was accepted; 0 when it is no row, or the area does not know it."""
+        raise NotImplementedError
+
     def load(self, *, insist: bool) -> list[QueueEntry] | None:
         """Take out the first few items, as entries. Sets ``lost`` and ``lost_bytes``.
 

@@ -172,6 +172,18 @@ class StoredQueueArea(QueueArea):
         """Return the sequence of the first item."""
         return self._pages[0].first_sequence
 
+    def first_accepted_at(self) -> int:
+        """Ask who reads."""
+        return self._reading.first_accepted_at(self._pages)
+
+    def accepted_at(self, sequence: int) -> int:
+        """Ask the page it would be in."""
+        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        if index == len(self._pages) or not self._pages[index].has_row(sequence):
+            return 0
+        facts = self._pages[index].facts
+        return 0 if facts is None else facts.of(sequence)[0]
+
     def load(self, *, insist: bool) -> list[QueueEntry] | None:
         """Read the first rows, at most ``LOAD_MESSAGES`` and about ``LOAD_BYTES``."""
         self.lost = self.lost_bytes = 0

@@ -6,14 +6,19 @@ import errno
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
+from annulet.core.entry import PENDING
 from annulet.residency.loader import entries_of, plain_entries_of, read_singly, with_needles
+from annulet.residency.page import PAGE_ITEMS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
+    from annulet.residency.page import Page
     from annulet.residency.rows import Rows
 
 logger = logging.getLogger(__name__)
@@ -33,6 +38,36 @@ class RowReading:
         self._reader = reader
         self._figures = figures
         self.attempts = 0
+        self._told = (0, 0)  # the record that was read last for its time alone, and that
+
+    def first_accepted_at(self, pages: Iterable[Page]) -> int:
+        """Return when the first message of these pages was accepted; 0 when the disk does not tell.
+
+        A record is read where its page does not know, and not again while it is the first.
+        """
+        for page in pages:
+            rows = page.peek(1)
+            if _all_removed(rows):  # and not swept out yet, which is rare at the front
+                rows = page.peek(PAGE_ITEMS_MAX)
+            for sequence, record, kept in zip(rows.sequences, rows.records, rows.kept, strict=True):
+                if kept is not None and kept.state == PENDING:
+                    return kept.message.accepted_at
+                if record:
+                    return self._accepted_at(record) if page.facts is None else page.facts.of(sequence)[0]
+        return 0
+
+    def _accepted_at(self, record: int) -> int:
+        """Read a record for its time; of a damaged one, which the next load finds out about, that is 0."""
+        known, at = self._told
+        if known == record:
+            return at
+        try:
+            found = self._reader.read([record])[0]
+        except OSError:  # asked again the next time
+            return 0
+        at = 0 if found is None else found.accepted_at
+        self._told = (record, at)
+        return at
 
     def read(self, rows: Rows, records: list[int], *, insist: bool) -> tuple[list[QueueEntry], int] | None:
         """Return the entries and the body bytes read; ``None`` when the disk refuses, which is final only after many
@@ -80,3 +115,7 @@ class RowReading:
         if needles:
             rows, stored = with_needles(rows, stored, needles)
         return rows, entries_of(self._queue, rows, stored)[0]
+
+
+def _all_removed(rows: Rows) -> bool:
+    return not any(rows.records) and all(kept is None or kept.state != PENDING for kept in rows.kept)

@@ -79,7 +79,7 @@ def push(filters: Iterable[Filter]) -> Pushed:
     numbers, times = [0, protocol.BATCH_MAX], [0, protocol.BATCH_MAX]
     for item in filters:
         column = _column(item)
-        if column == "position":
+        if column in ("position", "sequence"):  # one number in a batch read
             _narrow(numbers, item, getattr(item, "value", None))
         elif column == "enqueued_at":
             _narrow(times, item, getattr(item, "value", None))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TYPES: Final = {
     "position": "bigint",
+    "sequence": "bigint",
     "body": "binary",
     "priority": "int",
     "durable": "boolean",

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from annulet.spark.archive.archiving import ArchiveOptions, checkpoint_of, paths_within, read_archive, start_archive
+from annulet.spark.archive.archiving import (
+    ORDER,
+    PARTITIONS,
+    ArchiveOptions,
+    checkpoint_of,
+    paths_within,
+    read_archive,
+    start_archive,
+)
 from annulet.spark.archive.log import ArchiveError
 from annulet.spark.archive.maintenance import Upkeep
+from annulet.spark.archive.replay import ReplayRequest, replay
 from annulet.spark.archive.table import Table
+from tests.spark.test_source import numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +82,31 @@ def test_two_queues_are_archived_once_merged_and_read_by_time(
     assert (
         read_archive(spark, tmp_path, until=west + timedelta(milliseconds=1), where="message_id = 'late'").count() == 1
     )
+
+
+@pytest.mark.spark
+def test_an_archive_of_a_version_without_sequences_goes_on(
+    spark: SparkSession, broker: BrokerThread, name: str, tmp_path: Path
+) -> None:
+    broker.declare(name, f"{name}-again")
+    broker.publish(name, numbered(3))
+    queue = spark.read.format("annulet").options(url=broker.url, queue=name).load()
+    assert "sequence" in queue.columns
+    old = queue.drop("sequence").selectExpr("*", "cast(to_date(enqueued_at) AS string) AS date")
+    Table(tmp_path).append(old, "before", 0, partition_by=PARTITIONS, sort_by=ORDER)
+    assert [row.body for row in read_archive(spark, tmp_path).collect()] == numbered(3), "read as it is"
+
+    chosen = ArchiveOptions(upkeep=Upkeep(small_files=2, grace_seconds=0))
+    assert start_archive(spark, broker.url, name, tmp_path, options=chosen).awaitTermination(90)
+    rows = read_archive(spark, tmp_path)
+    assert rows.columns == [*queue.columns, "date"]
+    found = [(bytes(row.body), row.sequence) for row in rows.orderBy("sequence", "position").collect()]
+    assert found == [(body, None) for body in numbered(3)] + list(zip(numbered(3), (1, 2, 3), strict=True))
+    (merged,) = Table(tmp_path).state().files.values()
+    assert (merged.rows, "merged-" in merged.path) == (6, True)
+    replayed = replay(spark, ReplayRequest(tmp_path, broker.url, f"{name}-again", "r", where="sequence > 1"))
+    assert replayed.rows == 2
+    assert broker.bodies(f"{name}-again") == numbered(2, 1)
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -109,6 +110,37 @@ def test_a_batch_that_failed_halfway_is_written_again_and_its_first_files_go(tmp
     table.meanwhile = lambda: None
     assert table.append(frame, "q", 0) == 3
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")] == list(table.state().files)
+
+
+def test_a_table_of_an_earlier_version_gets_the_columns_that_came_later(tmp_path: Path) -> None:
+    types = pytest.importorskip("pyspark.sql.types")
+
+    def frame(*names: str, kind: str = "LongType") -> Any:
+        fields = [types.StructField(name, types.LongType()) for name in names[:-1]]
+        return SimpleNamespace(
+            rows=1, schema=types.StructType([*fields, types.StructField(names[-1], getattr(types, kind)())])
+        )
+
+    before, after = frame("position", "body"), frame("position", "sequence", "body")
+    table = Writing(tmp_path)
+    table.append(before, "q", 0)
+    os.utime(table.schema_file, (1_700_000_000, 1_700_000_000))
+    table.append(before, "q", 1)
+    with pytest.raises(ArchiveError, match=r"\(sequence: int, not known\)"):
+        table.append(frame("position", "body", "sequence", kind="IntegerType"), "q", 2)
+    with pytest.raises(ArchiveError, match=r"\(other: bigint, not known; sequence: bigint, not known\)"):
+        table.append(frame("position", "sequence", "other", "body"), "q", 2)
+    with pytest.raises(ArchiveError, match=r"\(body: missing, not bigint; sequence: bigint, not known\)"):
+        table.append(frame("position", "sequence"), "q", 2)
+    assert table.schema() == before.schema
+
+    assert table.append(after, "q", 2) == 1
+    assert Table(tmp_path).schema() == after.schema
+    assert table.schema_file.stat().st_mtime == 1_700_000_000, "what a crash left in the years before is known by it"
+    assert [path.name for path in table.inside.glob("schema*")] == ["schema.json"]
+    assert table.append(after, "q", 3) == 1
+    with pytest.raises(ArchiveError, match=r"\(sequence: missing, not bigint\)"):
+        table.append(before, "q", 4)
 
 
 @pytest.mark.spark

@@ -71,10 +71,19 @@ class Process:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def ended(self) -> bool:
+        """Say whether it has ended."""
+        return self._process.poll() is not None
+
     def ends(self) -> int:
         """Wait for its end; return its code."""
-        wait_until(lambda: self._process.poll() is not None, "the end", self, PATIENCE_SECONDS)
+        wait_until(self.ended, "the end", self, PATIENCE_SECONDS)
         return int(self._process.returncode)
+
+
+def numbers_in(log: Path) -> set[int]:
+    """Return the batches that a log of Spark's checkpoint has; other files are on their way or checksums."""
+    return {int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()}
 
 
 class Run:
@@ -91,10 +100,13 @@ class Run:
         self.driver = Process(folder / "driver.log", command, PYTHONPATH=os.pathsep.join(sys.path))
 
     def wait_for_batch(self, number: int) -> None:
-        """Wait until a batch is planned, and not finished yet."""
-        checkpoint = self.folder / "checkpoint"
-        wait_until((checkpoint / "offsets" / str(number)).exists, f"batch {number}", self.driver, PATIENCE_SECONDS)
-        assert not (checkpoint / "commits" / str(number)).exists(), "it is finished already; make batches larger"
+        """Wait until a batch is planned and not finished: this one, or a later one where it was over too soon."""
+        wait_until(lambda: self._under_way(number), f"batch {number}", self.driver, PATIENCE_SECONDS)
+
+    def _under_way(self, number: int) -> bool:
+        assert not self.driver.ended(), f"it ended before batch {number} was seen; {self.driver.output()}"
+        newest = max(numbers_in(self.folder / "checkpoint" / "offsets"), default=-1)
+        return newest >= number and newest not in numbers_in(self.folder / "checkpoint" / "commits")
 
     def check(self, executors: int) -> None:
         """Wait for the end: the effects are the core's, each once."""

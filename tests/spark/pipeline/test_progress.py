@@ -6,11 +6,11 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from annulet.spark.pipeline.progress import Watch, backlog_of, report_of
+from annulet.spark.pipeline.progress import Watch, backlog_of, lag_of, report_of
 
 
-def progress(batch: int, rows: int, *, end: int = 40, latest: int = 100) -> dict[str, Any]:
-    offsets = {"endOffset": {"pos": end}, "latestOffset": json.dumps({"pos": latest})}
+def progress(batch: int, rows: int, *, end: int = 40, latest: int = 100, **more: int) -> dict[str, Any]:
+    offsets = {"endOffset": {"pos": end}, "latestOffset": json.dumps({"pos": latest, **more})}
     return {
         "batchId": batch,
         "numInputRows": rows,
@@ -27,6 +27,22 @@ def test_a_report_has_rows_time_and_backlog() -> None:
     report = report_of("orders", progress(3, 4000))
 
     assert report.line() == "orders: batch 3, 4,000 rows, 2,000 rows/s, backlog 60, batch time 2.0 s"
+
+
+def test_a_report_has_the_lag_where_the_source_tells_it() -> None:
+    report = report_of("orders", progress(3, 4000, lagMs=61_250))
+
+    assert report.lag_seconds == 61.25
+    assert report.line() == "orders: batch 3, 4,000 rows, 2,000 rows/s, backlog 60, lag 61.2 s, batch time 2.0 s"
+    assert report_of("orders", progress(3, 4000)).lag_seconds is None
+
+
+def test_the_lag_of_several_sources_is_the_longest() -> None:
+    sources = [source for lag in (10, 3000, 0) for source in progress(0, 1, lagMs=lag)["sources"]]
+
+    assert report_of("x", {**progress(0, 1), "sources": sources}).lag_seconds == 3.0
+    assert lag_of({"latestOffset": {"pos": 5, "lagMs": 0}}) == 0.0
+    assert lag_of({"latestOffset": "7"}) is None
 
 
 def test_sources_without_positions_have_no_backlog() -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,10 @@ INSIDE: Final = "_annulet"
 """Folder of the log and of what is being written; Spark and pandas pass over names that begin with ``_``."""
 
 COMPRESSION: Final = "zstd"
+
+LATER_COLUMNS: Final = {"sequence": "bigint"}
+"""Columns of a read queue, with their types, that earlier versions of annulet had not: a table without one gets it, and
+its rows have null there."""
 
 
 class Table:
@@ -63,7 +68,8 @@ class Table:
     ) -> int:
         """Add a batch unless it is there, and return its rows. ``files`` of each folder at most, but for large tasks.
 
-        Raises :class:`ArchiveError` when its columns are others than those of the batches before.
+        Raises :class:`ArchiveError` when its columns are others than those of the batches before, but for
+        :data:`LATER_COLUMNS`, which the table gets then.
         """
         prefix = f"{query}-{batch:09}"
         if self.done(query, batch):
@@ -136,13 +142,14 @@ class Table:
         known = self.schema()
         if known is None:
             self.schema_file.parent.mkdir(parents=True, exist_ok=True)
-            new = self.schema_file.with_name(f"schema-{uuid.uuid4().hex}.json")
-            new.write_text(schema.json())
-            new.replace(self.schema_file)  # in one step: another process may be reading it
+            self._write_schema(schema)
             return
         expected = {field.name: field.dataType.simpleString() for field in known.fields}
         found = {field.name: field.dataType.simpleString() for field in schema.fields}
-        if expected != found:
+        later = {name: kind for name, kind in LATER_COLUMNS.items() if name not in expected and name in found}
+        if later and {**expected, **later} == found:
+            self._write_schema(schema)
+        elif expected != found:
             differing = sorted(
                 f"{name}: {found.get(name, 'missing')}, not {expected.get(name, 'known')}"
                 for name in expected.keys() | found.keys()
@@ -152,6 +159,15 @@ class Table:
                 f"{self.root}: the batch has other columns than those before ({'; '.join(differing)}); cast them, or "
                 "write into a new folder"
             )
+
+    def _write_schema(self, schema: StructType) -> None:
+        """Write it in one step: another process may be reading it. The file keeps its age, which is the table's."""
+        new = self.schema_file.with_name(f"schema-{uuid.uuid4().hex}.json")
+        new.write_text(schema.json())
+        with suppress(FileNotFoundError):
+            before = self.schema_file.stat()
+            os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+        new.replace(self.schema_file)
 
     def _clean_up(self, query: str, prefix: str) -> None:
         """Remove what other attempts at a batch that is there left beside it.

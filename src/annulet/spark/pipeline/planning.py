@@ -58,9 +58,10 @@ def columns(schema: StructType) -> str:
 def _source(pipeline: Pipeline, name: str, source: Source) -> str:
     match source:
         case QueueSource():
-            waiting = depth(pipeline, name, source)
+            waiting, lag = depth(pipeline, name, source)
             how = how_read(pipeline, name, source)
-            return f"queue {source.queue} at {without_password(source.url)}, {how}, {waiting:,} waiting"
+            since = f", the oldest for {lag / 1000:,.1f} s" if waiting and lag is not None else ""
+            return f"queue {source.queue} at {without_password(source.url)}, {how}, {waiting:,} waiting{since}"
         case ParquetSource():
             how = "snapshot" if source.snapshot else "stream"
             return f"parquet {pipeline.resolve(source.path)}, {how}"
@@ -77,8 +78,11 @@ def how_read(pipeline: Pipeline, name: str, source: QueueSource) -> str:
     )
 
 
-def depth(pipeline: Pipeline, name: str, source: QueueSource) -> int:
-    """Return how many messages wait in a source's queue. Raises ``PipelineFileError`` when it cannot be asked."""
+def depth(pipeline: Pipeline, name: str, source: QueueSource) -> tuple[int, int | None]:
+    """Return how many messages wait in a source's queue, and for how many milliseconds the oldest has.
+
+    ``None``: the broker does not tell. Raises ``PipelineFileError`` when it cannot be asked.
+    """
     try:
         url = parse_url(source.url)
         client = BulkClient(url, retry_seconds=source.retry_seconds)
@@ -88,7 +92,7 @@ def depth(pipeline: Pipeline, name: str, source: QueueSource) -> int:
             client.close()
     except Exception as error:  # the broker's errors, and those of its address
         raise pipeline.error(("sources", name), explain(error)) from error
-    return int(status["pending"])
+    return int(status["pending"]), status.get("lag_milliseconds")
 
 
 def _sink(pipeline: Pipeline, sink: Sink) -> str:

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One finished batch. ``backlog`` is in messages; ``None`` where no source knows."""
+    """One finished batch. ``backlog``: messages that wait behind it; ``lag_seconds``: for how long the oldest has.
+
+    ``None`` where no source knows; of several sources the sum and the longest.
+    """
 
     query: str
     batch: int
     rows: int
     seconds: float
     backlog: int | None
+    lag_seconds: float | None = None
 
     @property
     def rows_per_second(self) -> float:
@@ -29,6 +33,8 @@ class BatchReport:
     def line(self) -> str:
         """Return the report as one line."""
         backlog = "" if self.backlog is None else f", backlog {self.backlog:,}"
+        if self.lag_seconds is not None:
+            backlog += f", lag {self.lag_seconds:,.1f} s"
         return (
             f"{self.query}: batch {self.batch}, {self.rows:,} rows, {self.rows_per_second:,.0f} rows/s{backlog}, "
             f"batch time {self.seconds:.1f} s"
@@ -61,12 +67,14 @@ class Watch:
 def report_of(name: str, document: dict[str, Any]) -> BatchReport:
     """Read a progress report of Spark's, as its JSON."""
     backlogs = [backlog for source in document["sources"] if (backlog := backlog_of(source)) is not None]
+    lags = [lag for source in document["sources"] if (lag := lag_of(source)) is not None]
     return BatchReport(
         query=name,
         batch=document["batchId"],
         rows=document["numInputRows"],
         seconds=document["durationMs"].get("triggerExecution", 0) / 1000,
         backlog=sum(backlogs) if backlogs else None,
+        lag_seconds=max(lags, default=None),
     )
 
 
@@ -76,9 +84,21 @@ def backlog_of(source: dict[str, Any]) -> int | None:
     return None if latest is None or end is None else max(0, latest - end)
 
 
+def lag_of(source: dict[str, Any]) -> float | None:
+    """Return for how many seconds the oldest message has waited that a leased queue source was not given yet.
+
+    0.0 when none waits; ``None`` for other sources, and while the broker's disk does not tell.
+    """
+    lag = _fields(source.get("latestOffset")).get("lagMs")
+    return None if lag is None else int(lag) / 1000
+
+
 def _position(offset: Any) -> int | None:
-    value = json.loads(offset) if isinstance(offset, str) else offset
-    if not isinstance(value, dict):
-        return None
-    position = value.get("pos", value.get("sequence"))  # of a lease, or of a queue that is read without taking
+    fields = _fields(offset)
+    position = fields.get("pos", fields.get("sequence"))  # of a lease, or of a queue that is read without taking
     return None if position is None else int(position)
+
+
+def _fields(offset: Any) -> dict[str, Any]:
+    value = json.loads(offset) if isinstance(offset, str) else offset
+    return value if isinstance(value, dict) else {}
