@@ -15,6 +15,7 @@ from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import Bounds, SnapshotStore
 from annulet.core.errors import CoreError
+from annulet.core.hidden import pending_count
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -144,7 +145,7 @@ class RequestHandler:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
-        return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count}
+        return {"last_sequence": min(queue.next_sequence, queue.hidden_from) - 1, "pending": pending_count(queue)}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller

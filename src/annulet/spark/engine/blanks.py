@@ -23,6 +23,7 @@ from annulet.core.fairness import FairKey, Fairness
 from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
+from annulet.core.hidden import Batches, HiddenBatch, Stretch
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
@@ -57,6 +58,7 @@ def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
 
 
 BLANKS: Final = _makers(
+    Batches,
     CompetingDispatch,
     CreditWindow,
     DuplicateCache,
@@ -64,6 +66,7 @@ BLANKS: Final = _makers(
     FifoOrder,
     FifoRanker,
     Gate,
+    HiddenBatch,
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
@@ -104,6 +107,7 @@ BLANKS: Final = _makers(
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),
     partial(Shelf, None, 0, 0, parked=False),
     partial(SortedRanker, ""),
+    partial(Stretch, HiddenBatch(), 0),
     partial(StrictRanker, _LEVELS),
     partial(TargetList, _QUEUE, NoArea(), FifoOrder()),
     partial(WeightedRanker, _LEVELS, ()),
