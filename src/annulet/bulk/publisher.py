@@ -61,10 +61,10 @@ class CommitRequest:
 class Publisher:
     """Commits staged publishes."""
 
-    def __init__(self, broker: Broker, stages: StageStore, slices: asyncio.Lock) -> None:
+    def __init__(self, broker: Broker, stages: StageStore) -> None:
         self._broker = broker
         self._stages = stages
-        self._slices = slices  # held while messages of an uncommitted transaction are in queues: one batch at a time
+        self._filling = asyncio.Lock()  # one batch at a time is put into queues, so they are shown in that order
         self._locks: dict[str, _QueryLock] = {}  # by query, while commits of it run or wait
         self.commits = 0
         self.messages = 0
@@ -108,7 +108,7 @@ class Publisher:
         routes = _Routes(host, may_write, request)
         outcome = request.query, request.batch
         messages, unroutable = await self._resolve(routes, pending)
-        async with self._slices:
+        async with self._filling:
             self._check_room(size)
             claims = Claims()
             for first in range(0, len(messages), SLICE):

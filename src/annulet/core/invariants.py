@@ -59,7 +59,14 @@ def _check_counts(queue: Queue) -> None:
 def _check_delivery(queue: Queue) -> None:
     """Where nothing but credit decides, nothing deliverable waits."""
     first = queue.order.first()
-    if first is None or first.sequence >= queue.hidden_from or queue.deleted or queue.halted or queue.settings.non_destructive or queue.lanes is not None:
+    if (
+        first is None
+        or first.sequence >= queue.hidden_from
+        or queue.deleted
+        or queue.halted
+        or queue.settings.non_destructive
+        or queue.lanes is not None
+    ):
         return
     if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
         return
@@ -78,8 +85,6 @@ def _check_hidden(queue: Queue) -> None:
     assert all(copy.sequence < queue.hidden_from for copy in copies), "nobody reads what is hidden"
     pending = queue.order.in_memory() if queue.hidden else []
     for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
-        there = [
-            entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound
-        ]
+        there = [entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound]
         assert stretch.count == len(there), "a stretch counts its messages"
         assert stretch.bytes == sum(entry.message.size for entry in there), "a stretch counts its bytes"
