@@ -14,6 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.protocol import PlanSequences
 from annulet.core.invariants import check_invariants
+from annulet.store.errors import StoreError
 from tests.bulk.commit_stops import appended, committing, disk_stopped, staged, stop_between_turns
 from tests.bulk.helpers import Bench, away, bench, crash_image
 
@@ -230,3 +231,44 @@ async def test_two_queries_write_to_one_queue_one_after_the_other(
         turns.go_on.set()
         assert [answer["messages"] for answer in await asyncio.gather(*commits)] == [9, 2]
         assert here.bodies("q") == [b"large"] * 9 + [b"small"] * 2
+
+
+async def test_a_disk_that_refuses_the_commit_leaves_the_batch_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    async with bench(data) as here:
+        queue = here.declare("q")
+        await here.publish("q", [b"before"])
+        request = staged(here, {"q": [b"a", b"b"]})
+        image = crash_image(data, tmp_path / "image")
+
+        def refuse(*_: Any) -> None:
+            raise StoreError("no such disk")
+
+        monkeypatch.setattr(here.broker.commit, "_write", refuse)
+        monkeypatch.setattr(here.broker.commit, "on_failure", None)  # it would end the broker
+        with pytest.raises(StoreError):
+            await committing(here, request)
+        assert (queue.order.count, here.bodies("q")) == (3, [b"before"])
+    async with bench(image) as here:
+        assert here.bodies("q") == [b"before"]
+        assert (await committing(here, request))["messages"] == 2
+
+
+async def test_a_stop_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    async with bench(data) as here:
+        queue = here.declare("q")
+        request = staged(here, {"q": [b"%d" % number for number in range(9)]})
+        with monkeypatch.context() as patch:
+            turns = stop_between_turns(queue, patch, 4)
+            commit = committing(here, request)
+            await turns.stopped.wait()
+            await here.publish("q", [b"confirmed"])
+    commit.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await commit
+    async with bench(data) as here:
+        assert here.bodies("q") == [b"confirmed"]
+        assert (await committing(here, request))["messages"] == 9
