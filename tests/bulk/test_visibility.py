@@ -272,3 +272,11 @@ async def test_a_stop_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: 
     async with bench(data) as here:
         assert here.bodies("q") == [b"confirmed"]
         assert (await committing(here, request))["messages"] == 9
+
+
+async def test_a_broker_in_memory_shows_it_when_the_commit_returns() -> None:
+    async with bench() as here:
+        queue = here.declare("q", durable=False)
+        assert (await committing(here, staged(here, {"q": [b"a", b"b"]})))["messages"] == 2
+        assert here.bodies("q") == [b"a", b"b"]
+        check_invariants(queue)

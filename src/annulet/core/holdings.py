@@ -115,6 +115,9 @@ class Holdings:
         self.expiring: Expiring | None = None  # very many are being removed whose time has passed
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
+        self._divide(settings)
+
+    def _divide(self, settings: QueueSettings) -> None:
         if settings.group_mode and settings.group_buckets != 0:
             self.use_lanes(GroupTable(settings), None)
         elif settings.fair_key:
