@@ -261,7 +261,9 @@ class LeaseManager:
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
-        for message in taken:
+        for (
+            message
+        ) in taken:  # once more: a transaction that could not be committed took the record of what it had sent
             make_durable(self._broker, lease, message.entry)
         await self._broker.commit.durable()
         self._refuse_deleted(lease)

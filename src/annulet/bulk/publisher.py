@@ -84,7 +84,7 @@ class Publisher:
 
         ``may_write`` says whether the user may write to an exchange. Raises :class:`NotFoundError`,
         :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it
-        should be tried again. Durable when this returns.
+        should be tried again. Durable and shown when this returns; before, nobody sees any of it.
         """
         lock = self._locks.setdefault(request.query, _QueryLock())
         lock.users += 1
