@@ -18,6 +18,7 @@ from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedErr
 from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey
 from annulet.core.invariants import check_invariants
+from annulet.core.queue import Queue
 from annulet.store.errors import CatalogueError, DiskFullError
 from tests.bulk.helpers import Bench, bench, crash_image
 
@@ -46,6 +47,12 @@ async def commit(
 ) -> dict[str, int]:
     request = CommitRequest("/", query, batch, stages, defaults or WriteDefaults(address="q"), mandatory, "tester@here")
     return await here.service.publisher.commit(request, may_write)
+
+
+async def begun(queue: Queue) -> None:
+    """Wait until a commit has put something into a queue, which nobody else sees."""
+    while not queue.hidden:  # noqa: ASYNC110 - the commit gives us a turn after each slice
+        await asyncio.sleep(0)
 
 
 async def test_a_batch_is_published_in_partition_order_and_once(tmp_path: Path) -> None:
@@ -190,7 +197,6 @@ async def test_a_full_queue_takes_nothing_of_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr("annulet.bulk.publisher.MESSAGES_AT_ONCE_MAX", 1)
         monkeypatch.setattr("annulet.bulk.publisher.SLICE", 2)
     async with bench(tmp_path) as here:
         here.declare("q", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
@@ -207,17 +213,15 @@ async def test_a_full_queue_takes_nothing_of_a_batch(
 async def test_a_large_batch_gives_others_a_turn_and_stays_one_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 10)
     monkeypatch.setattr(publisher, "SLICE", 4)
     data = tmp_path / "data"
     async with bench(data) as here:
-        here.declare("q")
+        queue = here.declare("q")
         here.declare("other")
         name = stage(here, 0, [b"%02d" % number for number in range(11)])
         pending = asyncio.ensure_future(commit(here, 0, name))
-        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
-            await asyncio.sleep(0)
-        assert len(here.bodies("q")) == 4
+        await begun(queue)
+        assert (queue.order.count, here.bodies("q")) == (4, [])
         await here.publish("other", [b"between"])
         image = crash_image(data, tmp_path / "image")
         assert (await pending)["messages"] == 11
@@ -253,17 +257,16 @@ async def test_abort_and_forget(tmp_path: Path) -> None:
 async def test_a_batch_that_fails_half_way_leaves_no_transaction_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 0)
     monkeypatch.setattr(publisher, "SLICE", 1)
     data = tmp_path / "data"
     async with bench(data) as here:
-        here.declare("q")
+        queue = here.declare("q")
         name = stage(here, 0, [b"a", b"b"])
         clock = here.broker.clock
         failures = [DiskFullError("no disk space")]
 
         def failing() -> int:
-            if failures and here.bodies("q"):
+            if failures and queue.order.count:
                 raise failures.pop()
             return clock()
 
@@ -272,6 +275,8 @@ async def test_a_batch_that_fails_half_way_leaves_no_transaction_open(
             with pytest.raises(DiskFullError):
                 await commit(here, 0, name)
         await here.publish("q", [b"confirmed"])  # must not land in the batch's transaction
+        assert here.bodies("q") == [b"confirmed"]  # what reached the queue was taken back, and nobody saw it
+        check_invariants(queue)
         image = crash_image(data, tmp_path / "image")
         assert here.broker.log.statistics().open_transactions == 0
     async with bench(image) as here:
@@ -326,21 +331,20 @@ async def test_commits_of_a_query_never_run_side_by_side(tmp_path: Path, monkeyp
 async def test_a_lease_registers_no_message_of_an_uncommitted_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "MESSAGES_AT_ONCE_MAX", 10)
     monkeypatch.setattr(publisher, "SLICE", 1)
     async with bench(tmp_path) as here:
-        here.declare("q")
+        queue = here.declare("q")
         leases = here.service.leases
         generation = (await leases.open(LeaseRequest("/", "l", "q", "owner", fresh=True)))["generation"]
         marks: list[int] = []
         monkeypatch.setattr(here.broker.catalogue, "add_lease_range", _noting(here, marks))
         name = stage(here, 0, [b"%04d" % number for number in range(2000)])
         committing = asyncio.ensure_future(commit(here, 0, name))
-        while not here.bodies("q"):  # noqa: ASYNC110 - the commit gives us a turn after each slice
-            await asyncio.sleep(0)
+        await begun(queue)
+        assert await leases.extend("/", "l", generation, 0, messages_max=1) == 0
+        assert (await committing)["messages"] == 2000
         assert await leases.extend("/", "l", generation, 0, messages_max=1) == 1
         assert marks == [0]  # no transaction was open any more when the positions were written
-        assert (await committing)["messages"] == 2000
 
 
 def _noting(here: Bench, marks: list[int]) -> Callable[..., None]:

@@ -30,6 +30,7 @@ from annulet.bulk.gaps import Gaps
 from annulet.bulk.schema import Row
 from annulet.core.counters import lag_of
 from annulet.core.entry import DELIVERING
+from annulet.core.hidden import pending_count
 from annulet.store.definitions import LeaseRecord
 
 if TYPE_CHECKING:
@@ -192,6 +193,6 @@ class Lease:
             "held": len(self.held),
             "held_bytes": sum(message.entry.message.size for message in self.held.values()),
             "gap": self.gaps.count,
-            "pending": queue.order.count,
+            "pending": pending_count(queue),
             "lag_milliseconds": lag_of(queue, now),
         }

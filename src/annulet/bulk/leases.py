@@ -60,9 +60,8 @@ LEASES_MAX: Final = 10_000
 class LeaseManager:
     """All leases of a broker."""
 
-    def __init__(self, broker: Broker, slices: asyncio.Lock) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._slices = slices  # held while a staged publish that is not committed yet has messages in queues
         self._leases: dict[tuple[str, str], Lease] = {}
         self._opening = asyncio.Lock()
 
@@ -262,11 +261,10 @@ class LeaseManager:
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
-        async with self._slices:  # messages of an uncommitted batch are gone after a crash, their positions would stay
-            for message in taken:
-                make_durable(
-                    self._broker, lease, message.entry
-                )  # a batch that failed half-way left it without a record
+        for (
+            message
+        ) in taken:  # once more: a transaction that could not be committed took the record of what it had sent
+            make_durable(self._broker, lease, message.entry)
         await self._broker.commit.durable()
         self._refuse_deleted(lease)
         before = lease.acknowledged, lease.last

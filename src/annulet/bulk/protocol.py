@@ -148,7 +148,7 @@ class SplitSequences(SequenceRequest, tag="sequence.split", kw_only=True):
 
 
 class CommitPublish(Request, tag="publish.commit"):
-    """Publish the named stages of a batch, in this order."""
+    """Publish the named stages of a batch, in this order. Answered when it is on disk; nobody sees it before."""
 
     query: str
     batch: int

@@ -20,24 +20,22 @@ from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, en
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.core.errors import CoreError, LimitExceeded
+from annulet.core.hidden import HiddenBatch, take_back
 from annulet.core.message import Origin
 from annulet.core.planning import Claims
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.clock import Clock
     from annulet.core.routing import Route
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
 
-MESSAGES_AT_ONCE_MAX: Final = 50_000
-"""Messages of a commit that are published in one loop turn, so that consumers see the whole batch at once: about a
-quarter of a second in which nobody else is served. A larger batch is published in slices: still one transaction for
-the disk, but a consumer may see its beginning before its end."""
-
-SLICE: Final = 5000
-"""Messages of one slice of a larger batch: about 25 ms."""
+SLICE: Final = 1000
+"""Messages of a commit that are looked up, promised room or published in one turn of the loop: about 5 ms. Between two
+turns others are served; nobody sees any of the batch before the commit is durable."""
 
 COMMIT_MESSAGES_MAX: Final = 2_000_000
 """Messages of one commit: all of them are in memory before the first is published."""
@@ -63,10 +61,10 @@ class CommitRequest:
 class Publisher:
     """Commits staged publishes."""
 
-    def __init__(self, broker: Broker, stages: StageStore, slices: asyncio.Lock) -> None:
+    def __init__(self, broker: Broker, stages: StageStore) -> None:
         self._broker = broker
         self._stages = stages
-        self._slices = slices  # held while messages of an uncommitted transaction are in queues; leases wait for it
+        self._filling = asyncio.Lock()  # one batch at a time is put into queues, so they are shown in that order
         self._locks: dict[str, _QueryLock] = {}  # by query, while commits of it run or wait
         self.commits = 0
         self.messages = 0
@@ -86,7 +84,7 @@ class Publisher:
 
         ``may_write`` says whether the user may write to an exchange. Raises :class:`NotFoundError`,
         :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it
-        should be tried again. Durable when this returns.
+        should be tried again. Durable and shown when this returns; before, nobody sees any of it.
         """
         lock = self._locks.setdefault(request.query, _QueryLock())
         lock.users += 1
@@ -109,20 +107,15 @@ class Publisher:
         pending, size = await asyncio.to_thread(self._read, request)
         routes = _Routes(host, may_write, request)
         outcome = request.query, request.batch
-        if len(pending) <= MESSAGES_AT_ONCE_MAX:
-            messages, unroutable = routes.resolve(pending, broker.clock())
+        messages, unroutable = await self._resolve(routes, pending)
+        async with self._filling:
             self._check_room(size)
-            _promise(host, messages, Claims())
-            unroutable += await self._publish(host, messages, outcome, sliced=False)
-        else:
-            messages, unroutable = await self._resolve_in_slices(routes, pending)
-            async with self._slices:
-                self._check_room(size)
-                claims = Claims()
-                for first in range(0, len(messages), SLICE):
-                    _promise(host, messages[first : first + SLICE], claims)
+            claims = Claims()
+            for first in range(0, len(messages), SLICE):
+                if first:
                     await asyncio.sleep(0)
-                unroutable += await self._publish(host, messages, outcome, sliced=True)
+                _promise(host, messages[first : first + SLICE], claims)
+            unroutable += await self._publish(host, messages, routes.current(), outcome)
         await broker.commit.durable()
         broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
         await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
@@ -145,16 +138,17 @@ class Publisher:
         broker.catalogue.set_publish_mark(query, logged, broker.clock())
         return True
 
-    async def _resolve_in_slices(
+    async def _resolve(
         self, routes: _Routes, pending: list[PendingMessage]
     ) -> tuple[list[tuple[PendingMessage, Route]], int]:
         messages: list[tuple[PendingMessage, Route]] = []
         unroutable = 0
         for first in range(0, len(pending), SLICE):
+            if first:
+                await asyncio.sleep(0)
             routed, dropped = routes.resolve(pending[first : first + SLICE], self._broker.clock())
             messages += routed
             unroutable += dropped
-            await asyncio.sleep(0)
         return messages, unroutable
 
     def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
@@ -181,45 +175,51 @@ class Publisher:
             raise UnavailableError(f"the broker's disk has no room for the batch's {size} bytes; free space on it")
 
     async def _publish(
-        self, host: VirtualHost, messages: list[tuple[PendingMessage, Route]], outcome: tuple[str, int], *, sliced: bool
+        self,
+        host: VirtualHost,
+        messages: list[tuple[PendingMessage, Route]],
+        routes: dict[Route, Route | None],
+        outcome: tuple[str, int],
     ) -> int:
-        """Publish in one log transaction. Returns how many lost their queues since their routes were looked up.
+        """Publish in one log transaction, and have it shown when that is durable; taken back when it fails.
 
-        Limits were asked before, for the whole batch: what was promised is not refused row by row.
+        ``routes``: those of the messages as they are now, and stay for this batch. Returns how many lost their queues
+        since their routes were looked up. Limits were asked before, for the whole batch: what was promised is not
+        refused row by row.
         """
         effects = host.effects
         assert isinstance(effects, HostEffects)
-        now = self._broker.clock()
+        batch = HiddenBatch()
         lost = 0
         effects.begin_transaction()
         try:
-            for number, (item, route) in enumerate(messages, 1):
-                lost += host.publish(item.message, route, now, forwarded=True) == 0
-                if sliced and number % SLICE == 0:
+            for first in range(0, len(messages), SLICE):
+                if first:
                     transaction = effects.suspend_transaction()
                     try:
                         await asyncio.sleep(0)
                     finally:
                         effects.resume_transaction(transaction)
-                    now = self._broker.clock()
+                lost += _put(host, messages[first : first + SLICE], routes, batch, self._broker.clock())
         except BaseException:  # an open transaction would swallow what everybody else stores from now on
             effects.abort_transaction()
-            self._disown(messages)
+            self._take_back(batch, effects)
             raise
         try:
             effects.end_transaction(outcome)
         except BaseException:
-            self._disown(messages)
+            self._take_back(batch, effects)
             raise
+        self._broker.commit.wait(_Showing(batch, self._broker.clock))
         if lost:
             logger.warning("rows lost their queues while a batch was published", query=outcome[0], rows=lost)
         return lost
 
-    @staticmethod
-    def _disown(messages: list[tuple[PendingMessage, Route]]) -> None:
-        """What reached its queue stays there, as transient: the log has no record of it any more."""
-        for item, _ in messages:
-            item.message.record = 0
+    def _take_back(self, batch: HiddenBatch, effects: HostEffects) -> None:
+        """Take out of the queues what reached them: the log has no record of it any more, and nobody has seen it."""
+        for entry in batch.entries:
+            entry.message.record = 0
+        take_back(batch, effects, self._broker.clock())
 
     async def abort(self, query: str, stages: list[str]) -> None:
         """Drop stages whose batch failed. The batch is computed again under the same id."""
@@ -245,6 +245,50 @@ def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], cl
             host.plan(item.message, current, claims)
         except LimitExceeded as error:
             raise UnavailableError(f"nothing was published: {error}") from error
+
+
+def _put(
+    host: VirtualHost,
+    messages: list[tuple[PendingMessage, Route]],
+    routes: dict[Route, Route | None],
+    batch: HiddenBatch,
+    now: int,
+) -> int:
+    """Put the next messages of a batch into their queues, hidden. Returns how many found none.
+
+    Where a route is the same for every message, a queue that was declared or bound since the batch began gets nothing
+    of it: it would get the end without the beginning.
+    """
+    lost = 0
+    host.batches.current = batch
+    try:
+        for item, known in messages:
+            route = routes[known]
+            if route is None:
+                lost += 1
+            elif route.generation == host.generation or not route.fixed:
+                lost += host.publish(item.message, route, now, forwarded=True) == 0
+            else:
+                queues = [queue for queue in route.queues if not queue.deleted]
+                host.enqueue_all(item.message, queues, now)
+                lost += not queues
+    finally:
+        host.batches.current = None
+    return lost
+
+
+class _Showing:
+    """Shows a batch when the window with its commit is durable, whether or not somebody still waits for the answer."""
+
+    def __init__(self, batch: HiddenBatch, clock: Clock) -> None:
+        self._batch = batch
+        self._clock = clock
+
+    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
+        self._batch.show(self._clock())
+
+    def window_failed(self, window: int) -> None:
+        """Leave it hidden: the next start decides whether the batch is there, and nothing more gets durable here."""
 
 
 class _QueryLock:
@@ -291,6 +335,10 @@ class _Routes:
             else:
                 unroutable += 1
         return routed, unroutable
+
+    def current(self) -> dict[Route, Route | None]:
+        """Return all routes that were looked up as the routing graph is now; ``None`` where the exchange went."""
+        return {route: self._host.renewed(route) for _, route in self._known.values()}
 
     def _resolve(self, destination: Destination) -> tuple[Origin, Route]:
         host = self._host

@@ -16,6 +16,7 @@ from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import Bounds, SnapshotStore
 from annulet.core.counters import lag_of
 from annulet.core.errors import CoreError
+from annulet.core.hidden import pending_count
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
@@ -145,8 +146,9 @@ class RequestHandler:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
+        last = min(queue.next_sequence, queue.hidden_from) - 1
         lag = lag_of(queue, self._broker.clock())
-        return {"last_sequence": queue.next_sequence - 1, "pending": queue.order.count, "lag_milliseconds": lag}
+        return {"last_sequence": last, "pending": pending_count(queue), "lag_milliseconds": lag}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller

@@ -102,9 +102,8 @@ class Reader:
 class SequenceStore:
     """All non-destructive streams of a broker. Lives on its loop."""
 
-    def __init__(self, broker: Broker, slices: asyncio.Lock, find_queue: Callable[[str, str], Queue]) -> None:
+    def __init__(self, broker: Broker, find_queue: Callable[[str, str], Queue]) -> None:
         self._broker = broker
-        self._slices = slices  # held while a staged publish that is not committed yet has messages in queues
         self._find_queue = find_queue
         self._boot = secrets.token_hex(8)
         self._readers: dict[tuple[str, str, str], Reader] = {}
@@ -130,8 +129,6 @@ class SequenceStore:
             begin = max(start, 0)
             reader.let_go(begin)
             stretch = self._scanned_before(reader, begin)
-            async with self._slices:  # from here to the end of its first turn, the read meets committed messages only
-                pass
             more = await self._read(queue, reader, stretch.scanned, request)
             living = stretch.living + more.living_at_rows
             if not more.rows:

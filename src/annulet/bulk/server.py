@@ -110,11 +110,10 @@ class BulkService:
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
         self.stages = StageStore(broker.configuration.data_directory)
-        slices = asyncio.Lock()
-        self.leases = LeaseManager(broker, slices)
-        self.publisher = Publisher(broker, self.stages, slices)
+        self.leases = LeaseManager(broker)
+        self.publisher = Publisher(broker, self.stages)
         self.snapshots = SnapshotStore(broker.clock)
-        self.sequences = SequenceStore(broker, slices, self.leases.queue)
+        self.sequences = SequenceStore(broker, self.leases.queue)
         self.leases.restore()
         broker.leases = self.leases
         self.publisher.restore()

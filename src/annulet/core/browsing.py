@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, REMOVED, position_of, sequence_of
+from annulet.core.hidden import shown
 from annulet.core.order import Order
 from annulet.core.returned import first_of_heap
 from annulet.core.row_views import view_of
@@ -259,7 +260,7 @@ class BrowseOrder(Order):
 
     def _look_again(self) -> None:
         """Note what arrived since arrivals were not noted, when all before was seen."""
-        if self._unnoted and not self._entries and not self.next_sequence():
+        if self._unnoted and self._unnoted < self._queue.hidden_from and not self._entries and not self.next_sequence():
             self._note(self._unnoted)
 
     def _note(self, sequence: int) -> None:
@@ -268,14 +269,14 @@ class BrowseOrder(Order):
         Of very many in memory only the references are copied here; :meth:`read_on` looks at them.
         """
         queue = self._queue
-        there = queue.order.in_memory()
+        there = shown(queue, queue.order.in_memory())
         there += queue.delivering
         if sequence:  # what fell due meanwhile was noted when it did
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
             there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not _fell_due(entry)]
             self._seen = {other for other in self._seen if other >= sequence}
             there = [entry for entry in there if entry.sequence not in self._seen]
-        end = queue.next_sequence
+        end = min(queue.next_sequence, queue.hidden_from)
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:
             pages = self._pages.renewed()
@@ -291,7 +292,7 @@ class BrowseOrder(Order):
         self._end = min(arriving, default=end)
         self._sift([entry for entry in there if entry.sequence < self._end])
         self._begin()
-        self._unnoted = self._end if self._follow and (self._walk is not None or self._end < end) else 0
+        self._unnoted = self._end if self._follow and (self._walk is not None or self._end < queue.next_sequence) else 0
 
     def _sift(self, some: list[QueueEntry]) -> None:
         """Note entries that have not left the queue: as rows, what cannot become one as itself."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import DAMAGED, REFUSED, let_go
 from annulet.core.browsing import BrowseOrder
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
+from annulet.core.hidden import shown
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.order import Order
     from annulet.core.queue import Queue
+    from annulet.core.session import Session
 
 PRUNE_MINIMUM: Final = 64
 """Entries that left the queue before a slow reader's list is swept."""
@@ -48,7 +50,10 @@ class Copies:
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
-        for entry in sorted([*queue.order.entries(), *queue.delivering]):
+        there = queue.order.entries()
+        if consumer.settings.browse == BROWSE_SNAPSHOT:
+            there = shown(queue, there)
+        for entry in sorted([*there, *queue.delivering]):
             unseen.append(entry)
         consumer.unseen = unseen
 
@@ -141,6 +146,13 @@ class Copies:
             copy.consumer.give_back(size)
             copy.consumer = None
 
+    def release_all(self) -> dict[Session, None]:
+        """Take all back: the queue is deleted. Returns the sessions that held some."""
+        holders = {copy.consumer.session: None for copy in self.out if copy.consumer is not None}
+        for copy in list(self.out):
+            self.release(copy)
+        return holders
+
     def pull(self, entry: QueueEntry, consumer: Consumer | None) -> DeliveryCopy:
         """Make a copy for who pulls from a non-destructive queue."""
         return self._issue(entry, consumer)
@@ -153,7 +165,7 @@ class Copies:
             if not consumer.ready:
                 return
             entry = unseen.first()
-            if entry is None:
+            if entry is None or entry.sequence >= queue.hidden_from:
                 return
             expired = entry.state == PENDING and self._expires(entry, unseen, now)
             if expired or entry.state not in (PENDING, DELIVERING) or not self._admits(consumer, unseen, entry):

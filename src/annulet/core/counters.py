@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from annulet.core.hidden import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 from annulet.core.match_classes import remaining
 from annulet.core.reasons import RemovalReason
 
@@ -93,7 +94,7 @@ class QueueStatistics:
     selector_evaluations: int  # questions asked about messages for them since the broker started
     scan_remaining: int  # sequences that the selector furthest behind has not looked at in a deep backlog
     first_sequence: int  # of the oldest pending message, 0 when none
-    next_sequence: int
+    next_sequence: int  # of the next message that can be seen
 
 
 def statistics_of(queue: Queue) -> QueueStatistics:
@@ -104,20 +105,24 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
     copies = queue.copies
     copied = copies is not None and queue.settings.non_destructive
+    pending, scheduled = pending_count(queue), scheduled_count(queue)
+    hidden = queue.order.count - pending + queue.schedule.count - scheduled
+    first, pending_size = queue.order.first_sequence(), pending_bytes(queue)
+    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - scheduled_bytes(queue)
     return QueueStatistics(
         name=queue.name,
-        message_count=queue.order.count + len(queue.delivering) + queue.schedule.count,
-        pending_count=queue.order.count,
+        message_count=pending + len(queue.delivering) + scheduled,
+        pending_count=pending,
         delivering_count=len(copies.out) if copied and copies is not None else len(queue.delivering),
-        scheduled_count=queue.schedule.count,
+        scheduled_count=scheduled,
         paged_count=queue.limits.beyond(queue) if queue.limits is not None and queue.limits.pages else 0,
         messages_paged=queue.order.paged_count(),
         messages_unreadable=removed[RemovalReason.UNREADABLE],
-        pending_bytes=queue.pending_bytes,
+        pending_bytes=pending_size,
         delivering_bytes=copies.bytes if copied and copies is not None else queue.delivering_bytes,
         consumer_count=queue.consumers.count,
-        messages_added=counters.messages_added,
-        bytes_added=counters.bytes_added,
+        messages_added=counters.messages_added - hidden,
+        bytes_added=counters.bytes_added - hidden_size,
         messages_delivered=counters.messages_delivered,
         messages_returned=counters.messages_returned,
         messages_browsed=counters.messages_browsed,
@@ -134,18 +139,20 @@ def statistics_of(queue: Queue) -> QueueStatistics:
         matcher_count=len(queue.matchers),
         selector_evaluations=queue.matchers.evaluations,
         scan_remaining=remaining(queue),
-        first_sequence=queue.order.first_sequence(),
-        next_sequence=queue.next_sequence,
+        first_sequence=first if first < queue.hidden_from else 0,
+        next_sequence=min(queue.next_sequence, queue.hidden_from),
     )
 
 
 def lag_of(queue: Queue, now: int) -> int | None:
-    """Return for how many milliseconds the oldest pending message has waited; 0 when there is none.
+    """Return for how many milliseconds the oldest pending message has waited; 0 when there is none, or all are hidden.
 
     Which that is, :meth:`annulet.core.order.Order.oldest_accepted_at` says. Not among the statistics, as the log is
     read, once, where the next message is on disk only. ``None`` when something waits and the disk does not tell.
     """
+    if not pending_count(queue):
+        return 0
     at = queue.order.oldest_accepted_at()
     if at:
         return max(0, now - at)
-    return None if queue.order.count else 0
+    return None

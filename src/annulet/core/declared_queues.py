@@ -21,6 +21,7 @@ from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, Res
 from annulet.core.filters import compile_filter
 from annulet.core.forwarding import Forwarder
 from annulet.core.grouped_lanes import GroupedLanes
+from annulet.core.hidden import Batches
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
 from annulet.core.retroactive import is_ring_name
@@ -48,6 +49,7 @@ class DeclaredQueues(Publishing):
         policies: PolicyRepository | None = None,
     ) -> None:
         super().__init__(name, effects, ledger, address_settings)
+        self.batches = Batches()
         self.forwarder = Forwarder()  # what leaves a queue for another address goes through it
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
@@ -119,6 +121,7 @@ class DeclaredQueues(Publishing):
             queue_id=queue_id,
             forwarder=self.forwarder,
         )
+        queue.batches = self.batches
         queue.last_used_at = now
         self._lifetimes[queue] = Lifetime(
             address or name, auto_created=auto_created, configured=configured or ring, created_at=now

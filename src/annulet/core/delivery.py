@@ -12,6 +12,7 @@ from annulet.core import match_classes
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, position_of
 from annulet.core.expiry import expire_later, expire_some, has_expired
+from annulet.core.hidden import shown
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
@@ -55,6 +56,8 @@ def dispatch_plain(queue: Queue, now: int) -> None:
             if queue.order.count and has_expired(queue, now):
                 expire_later(queue, now)
             return
+        if entry.sequence >= queue.hidden_from:
+            return  # what stands behind it and is not hidden, less important, waits for a moment
         consumer = consumers.choose(entry.message.size)
         if consumer is None:
             return
@@ -113,7 +116,9 @@ def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
     """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
     ready = set(consumers)
     first = lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers, ready)])
-    return None if first is None or lanes.overtakes(first, consumers) else first
+    if first is None or first.sequence >= first.queue.hidden_from or lanes.overtakes(first, consumers):
+        return None
+    return first
 
 
 def _has_taker(shelf: Shelf, consumers: list[Consumer], ready: set[Consumer]) -> bool:
@@ -178,7 +183,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             continue
-        if 0 <= in_flight_max <= len(queue.delivering):
+        if entry.sequence >= queue.hidden_from or 0 <= in_flight_max <= len(queue.delivering):
             return []
         consumer = queue.consumers.choose_of(taking, entry.message.size)
         if consumer is None:
@@ -285,10 +290,10 @@ def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int
 
 def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
     """Return what a pull copies from, in order: one is found without looking at all others."""
-    if messages_max == 1 and not last_sequence:
+    if messages_max == 1 and not last_sequence and not queue.hidden:
         first = queue.order.first()
         return [] if first is None else [first]
-    return queue.order.entries()
+    return shown(queue, queue.order.entries())
 
 
 def _older_may_follow(queue: Queue, entry: QueueEntry) -> bool:
@@ -316,6 +321,12 @@ def _put_back(queue: Queue, passed: list[QueueEntry]) -> None:
 
 
 def _next_to_pull(queue: Queue, now: int) -> QueueEntry | None:
+    """Return the next entry unless it is hidden."""
+    entry = _next_free(queue, now)
+    return None if entry is None or entry.sequence >= queue.hidden_from else entry
+
+
+def _next_free(queue: Queue, now: int) -> QueueEntry | None:
     """Return the next entry that no group owner and no cap keeps for somebody else."""
     lanes = queue.lanes
     if lanes is None:

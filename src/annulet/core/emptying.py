@@ -11,8 +11,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
+from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import REMOVED
-from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
+from annulet.core.hidden import Kept, pending_bytes, scheduled_bytes, shown
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -24,15 +26,28 @@ RELEASED_PER_SLICE: Final = 5000
 """Messages whose memory is given back in one slice: 1 ms."""
 
 
+def suits(queue: Queue) -> bool:
+    """Say whether a queue is to be emptied by :func:`empty`: one that is deep, or that hides what is to stay."""
+    many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
+    return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
+
+
 def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
-    """Remove all that is pending and scheduled in a queue without lanes, or with deep ones. Returns how many."""
+    """Remove all that is pending and scheduled, but for what is hidden, in a queue without lanes, or with deep ones.
+
+    Returns how many.
+    """
     order = queue.order
+    kept = Kept(queue)
     entries = order.in_memory()
-    size = queue.pending_bytes + queue.schedule.bytes
+    size = pending_bytes(queue) + scheduled_bytes(queue)
     pages = order.take_pages()
     order.clear()
     queue.pending_bytes = 0
+    kept.put_back()
     entries += queue.schedule.take_all()
+    kept.schedule_again()
+    entries = shown(queue, entries)
     return _let_go(queue, entries, pages, size, reason, now)
 
 
@@ -77,7 +92,7 @@ def _let_go(
     if queue.expiry is not None:
         queue.expiry.sweep()
     if queue.evictions is not None:
-        queue.evictions.compact(0)
+        queue.evictions.compact(queue.order.count)
     count = len(entries) + (0 if pages is None else pages.rows)
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size

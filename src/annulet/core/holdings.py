@@ -22,6 +22,7 @@ from annulet.core.forwarding import Forwarder
 from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import GroupTable
+from annulet.core.hidden import HIDES_NOTHING, Batches, Kept, Stretch, count_hidden, shown, shown_appointments
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.limits import limits_for
@@ -94,6 +95,9 @@ class Holdings:
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
         self.pending_bytes = self.delivering_bytes = 0
         self.next_sequence = 1
+        self.batches = Batches()  # of its virtual host: what arrives of the current one is hidden
+        self.hidden: list[Stretch] = []  # what of the pending messages nobody sees yet
+        self.hidden_from = HIDES_NOTHING  # the first sequence of these
         self.next_due_place = DUE_PLACES_FROM
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
@@ -111,6 +115,9 @@ class Holdings:
         self.expiring: Expiring | None = None  # very many are being removed whose time has passed
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
+        self._divide(settings)
+
+    def _divide(self, settings: QueueSettings) -> None:
         if settings.group_mode and settings.group_buckets != 0:
             self.use_lanes(GroupTable(settings), None)
         elif settings.fair_key:
@@ -152,6 +159,8 @@ class Holdings:
         else:
             self.order.reinsert(entry)
         self.pending_bytes += entry.message.size
+        if self.hidden:
+            count_hidden(self, entry, 1)
         if self.evictions is not None:
             self.evictions.add(entry, self.order.count)
 
@@ -234,17 +243,22 @@ class Holdings:
     def remove_pending(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the order wherever it is, and finish it."""
         entry.state = REMOVED
-        self.pending_bytes -= entry.message.size
-        self.order.discard(entry)
+        self._leave(entry)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
         self.finish_removal(entry, reason, now, replaced_by)
 
+    def _leave(self, entry: QueueEntry) -> None:
+        """Take an entry out of the order. The caller has set its state to REMOVED."""
+        self.pending_bytes -= entry.message.size
+        self.order.discard(entry)
+        if self.hidden:
+            count_hidden(self, entry, -1)
+
     def withdraw(self, entry: QueueEntry) -> None:
         """Take a pending entry out as if it had never been there: another stands for it."""
         entry.state = REMOVED
-        self.pending_bytes -= entry.message.size
-        self.order.discard(entry)
+        self._leave(entry)
         if self.keys is not None:
             self.keys.withdraw(entry)
         if entry.indexed and self.expiry is not None:
@@ -405,22 +419,24 @@ class Holdings:
         return sorted(self.delivering, key=sequence_of)
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
-        """Remove everything pending and scheduled, one by one. Returns how many."""
+        """Remove everything pending and scheduled that is not hidden, one by one. Returns how many."""
         if self.order.paged_count():
-            count = self._remove_one_by_one(reason, now)
+            removed = self._remove_one_by_one(reason, now)
         else:
-            pending = self.order.entries()
-            count = len(pending)
+            kept = Kept(self)
+            pending = shown(self, self.order.entries())
+            removed = len(pending)
             self.order.clear()
             self.pending_bytes = 0
+            kept.put_back()
             for entry in pending:
                 self.finish_removal(entry, reason, now, 0)
         if self.evictions is not None:
-            self.evictions.compact(0)
-        scheduled = self.schedule.entries()
+            self.evictions.compact(self.order.count)
+        scheduled = [appointment.entry for appointment in sorted(shown_appointments(self))]
         for entry in scheduled:
             self.remove_scheduled(entry, reason, now, 0)
-        return count + len(scheduled)
+        return removed + len(scheduled)
 
     def _remove_one_by_one(self, reason: RemovalReason, now: int) -> int:
         """Remove what is pending in order, so that what is on disk comes in and goes again part by part."""

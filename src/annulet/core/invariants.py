@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.hidden import HIDES_NOTHING
 from annulet.core.levelled_order import LevelledOrder
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def check_invariants(queue: Queue) -> None:
     _check_places(queue)
     _check_counts(queue)
     _check_delivery(queue)
+    _check_hidden(queue)
     for consumer in queue.consumers:
         if consumer.auto_acknowledge:
             continue
@@ -72,10 +74,32 @@ def _check_counts(queue: Queue) -> None:
 def _check_delivery(queue: Queue) -> None:
     """Where nothing but credit decides, nothing deliverable waits."""
     first = queue.order.first()
-    if first is None or queue.deleted or queue.halted or queue.settings.non_destructive or queue.lanes is not None:
+    if (
+        first is None
+        or first.sequence >= queue.hidden_from
+        or queue.deleted
+        or queue.halted
+        or queue.settings.non_destructive
+        or queue.lanes is not None
+    ):
         return
     if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
         return
     size = first.message.size
     idle = [consumer for consumer in queue.consumers if not consumer.settings.browse and consumer.allows(size)]
     assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"
+
+
+def _check_hidden(queue: Queue) -> None:
+    """What nobody may see is counted, and has been seen by nobody."""
+    bounds = [stretch.sequence for stretch in queue.hidden]
+    assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch says what is hidden"
+    assert bounds == sorted(set(bounds)), "stretches ascend"
+    assert all(entry.sequence < queue.hidden_from for entry in queue.delivering), "nothing hidden is in delivery"
+    copies = [] if queue.copies is None else list(queue.copies.out)
+    assert all(copy.sequence < queue.hidden_from for copy in copies), "nobody reads what is hidden"
+    pending = queue.order.in_memory() if queue.hidden else []
+    for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
+        there = [entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound]
+        assert stretch.count == len(there), "a stretch counts its messages"
+        assert stretch.bytes == sum(entry.message.size for entry in there), "a stretch counts its bytes"

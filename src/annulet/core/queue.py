@@ -14,6 +14,7 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
+from annulet.core.hidden import count_hidden, forget_hidden, shown
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
@@ -43,6 +44,9 @@ class Queue(Holdings):
         size = message.size
         self.counters.messages_added += 1
         self.counters.bytes_added += size
+        batch = self.batches.current
+        if batch is not None:
+            batch.take_in(entry)
         if self.events is not None:
             self.events.accepted(entry, now)
         if self.simple and not message.deliver_at:
@@ -54,7 +58,7 @@ class Queue(Holdings):
             self.finish(now)
         return entry
 
-    def _enqueue_simple(self, entry: QueueEntry, size: int, now: int) -> None:
+    def _enqueue_simple(self, entry: QueueEntry, size: int, now: int) -> None:  # noqa: C901 - calls would cost more
         """Do what :mod:`arrival` does, for the queues and messages most brokers are full of."""
         message = entry.message
         order = self.order
@@ -73,13 +77,15 @@ class Queue(Holdings):
         if self.consumers.count and not self.halted:
             if order.count:  # what stood in the way may just have been replaced or have expired
                 delivery.dispatch_plain(self, now)
-            if order.count == 0:
+            if order.count == 0 and not self.hidden:
                 consumer = self.consumers.choose(size)
                 if consumer is not None:
                     delivery.hand_over(self, consumer, entry, now)
                     return
         order.append(entry)
         self.pending_bytes += size
+        if self.hidden:
+            count_hidden(self, entry, 1)
         if timed and (at := self.expires_at(entry)):
             if at <= now:
                 self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
@@ -291,16 +297,11 @@ class Queue(Holdings):
     # ------------------------------------------------------------------ time and management
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
-        """Remove everything pending and scheduled. Returns how many.
+        """Remove everything pending and scheduled that is not hidden. Returns how many.
 
         A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
         """
-        many = self.order.count + self.schedule.count > AT_ONCE_MAX
-        order = self.order
-        if many and (self.lanes is None or isinstance(order, DeepLanes)):
-            count = emptying.empty(self, reason, now)
-        else:
-            count = super().remove_all(reason, now)
+        count = emptying.empty(self, reason, now) if emptying.suits(self) else super().remove_all(reason, now)
         if self.copies is not None:
             self.copies.emptied()
         return count
@@ -358,6 +359,7 @@ class Queue(Holdings):
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         self.deleted = True
+        forget_hidden(self)
         if self.forwarder.waiting:  # or the log forgets what is not sent yet
             self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
@@ -368,10 +370,7 @@ class Queue(Holdings):
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)
         if self.copies is not None:
-            for copy in list(self.copies.out):
-                if copy.consumer is not None:
-                    holders[copy.consumer.session] = None
-                self.copies.release(copy)
+            holders.update(self.copies.release_all())
         for consumer in list(self.consumers):
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
@@ -462,7 +461,7 @@ class Queue(Holdings):
         Raises :class:`PreconditionFailed` when the queue is deeper than memory, or the disk does not give it now.
         """
         revision.read_in(self, "a snapshot")
-        return sorted([*self.order.entries(), *self.delivering], key=sequence_of)
+        return sorted([*shown(self, self.order.entries()), *self.delivering], key=sequence_of)
 
     @property
     def key_count(self) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, PENDING
 from annulet.core.errors import InvalidArgument
+from annulet.core.hidden import pending_count, shown
 from annulet.core.identifiers import lookup_for
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Obstacle(Enum):
     NOTHING_PENDING = "nothing pending"
     EVERYTHING_SEEN = "everything seen"
     """A browser or a consumer of a non-destructive queue gets each message once."""
+
+    HIDDEN = "part of a batch whose commit is not on disk"
 
     # the queue
     PAUSED = "queue paused"
@@ -128,13 +131,14 @@ def why_not(queue: Queue, consumer: Consumer, now: int) -> WhyNot:
         gone = f"queue '{queue.name}' was deleted" if queue.deleted else f"{named(consumer)} was cancelled"
         return WhyNot((Finding(Obstacle.NOT_ATTACHED, gone),), 0, 0, 0)
     entries = _entries(queue, consumer, now)
-    findings: list[Finding] = []
+    findings = _of_batch(queue)
     if not consumer.settings.browse:
         findings += _of_queue(queue, consumer, now)
         findings += _of_activity(queue, consumer)
     findings += _of_credit(consumer)
     if not entries:
-        return WhyNot((_nothing_there(queue, consumer), *findings), 0, 0, 0)
+        nothing = [] if findings and findings[0].obstacle is Obstacle.HIDDEN else [_nothing_there(queue, consumer)]
+        return WhyNot((*nothing, *findings), 0, 0, 0)
     looks = _in_order(queue, consumer, entries)
     found, sequence, looked = _of_messages(queue, consumer, looks)
     if found[0].obstacle is Obstacle.DELIVERABLE:
@@ -159,13 +163,12 @@ def _entries(queue: Queue, consumer: Consumer, now: int) -> list[QueueEntry]:
     if consumer.unseen is not None:
         return [
             entry
-            for entry in consumer.unseen.snapshot()
+            for entry in shown(queue, consumer.unseen.snapshot())
             if entry.state == DELIVERING or (entry.state == PENDING and not _expired(queue, entry, now))
         ]
     queue.order.first()  # what is next is an object, should all others be on disk
-    return [
-        entry for entry in queue.order.in_memory() if entry.state == PENDING and not _expired(queue, entry, now)
-    ]  # fmt: skip
+    there = shown(queue, queue.order.in_memory())
+    return [entry for entry in there if entry.state == PENDING and not _expired(queue, entry, now)]
 
 
 def _expired(queue: Queue, entry: QueueEntry, now: int) -> bool:
@@ -192,10 +195,9 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
 
 
 def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
-    if consumer.copies and queue.order.count:
-        return Finding(
-            Obstacle.EVERYTHING_SEEN, f"{named(consumer)} has seen all {queue.order.count} messages that were for it"
-        )
+    pending = pending_count(queue)
+    if consumer.copies and pending:
+        return Finding(Obstacle.EVERYTHING_SEEN, f"{named(consumer)} has seen all {pending} messages that were for it")
     text = f"nothing is pending in queue '{queue.name}'"
     if queue.delivering:
         text += f"; {len(queue.delivering)} messages are in delivery"
@@ -205,6 +207,16 @@ def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
 
 
 # ------------------------------------------------------------------ the queue
+
+
+def _of_batch(queue: Queue) -> list[Finding]:
+    """Say whether what comes next is hidden, or all there is."""
+    first = queue.order.first() if queue.hidden else None
+    if not queue.hidden or (first is not None and first.sequence < queue.hidden_from):
+        return []
+    count = queue.order.count - pending_count(queue)
+    text = f"{count} messages from the first of a batch on are hidden until the commit of the batch is on disk"
+    return [Finding(Obstacle.HIDDEN, text)]
 
 
 def _of_queue(queue: Queue, consumer: Consumer, now: int) -> list[Finding]:

@@ -401,10 +401,9 @@ class StoredQueueArea(QueueArea):
             page.remove(entry.sequence)
             self.items -= 1
             if page.rows < rows:
-                size = entry.message.size
-                page.bytes -= size
+                page.bytes -= entry.message.size
+                self.bytes -= entry.message.size
                 self.rows -= 1
-                self.bytes -= size
                 self._figures.selected += 1
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
@@ -472,9 +471,8 @@ class StoredQueueArea(QueueArea):
         """Forget all pages."""
         self._pages.clear()
         self._times.clear()
-        self.items = self.rows = self.bytes = 0
+        self.items = self.rows = self.bytes = self._reading.attempts = 0
         self.stalled = False
-        self._reading.attempts = 0
 
     def retry(self) -> None:
         """Let the next load try the disk again."""

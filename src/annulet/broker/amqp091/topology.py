@@ -16,6 +16,7 @@ from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
+from annulet.core.hidden import pending_count
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
@@ -160,7 +161,7 @@ class Topology:
         found.last_used_at = now
         channel.last_queue = found.name
         if not no_wait:
-            self.engine.send_queue_declare_ok(channel.number, found.name, found.order.count, found.consumers.count)
+            self.engine.send_queue_declare_ok(channel.number, found.name, pending_count(found), found.consumers.count)
 
     def _require_targets(self, name: str, arguments: Arguments) -> None:
         """Require that who has a queue send its messages on could read them and write there himself (RabbitMQ)."""
@@ -287,7 +288,7 @@ class Topology:
             tag,
             entry.redelivered,
             message.origin.encoded or destination_of(message.origin),
-            found.order.count,
+            pending_count(found),
             header,
             message.body,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.browsing import may_be_noted_as_row
 from annulet.core.entry import PENDING, position_of, sequence_of
+from annulet.core.hidden import pending_count, shown
 from annulet.core.management.scan import Scan
 from annulet.core.reaching import Reach
 from annulet.core.revision import read_in
@@ -32,9 +33,9 @@ class DeepView:
 
     def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
         self.queue = queue
-        self.size = queue.order.count + (len(queue.delivering) if delivering else 0)
-        self.end = queue.next_sequence  # everything has a lower sequence
-        there = [entry for entry in queue.order.in_memory() if entry.state == PENDING]
+        self.size = pending_count(queue) + (len(queue.delivering) if delivering else 0)
+        self.end = min(queue.next_sequence, queue.hidden_from)  # everything has a lower sequence
+        there = [entry for entry in shown(queue, queue.order.in_memory()) if entry.state == PENDING]
         if delivering:
             there += queue.delivering
         # what is not in the log yet is arriving: it would be lost from sight if it became a row

@@ -10,6 +10,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
+from annulet.core.hidden import pending_count, shown, shown_appointments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,11 +36,11 @@ class Scan:
         self.gone = 0  # passed over without being met, as they had left the queue
         self._entries: list[QueueEntry] = []
         if pending:
-            self._entries = queue.order.snapshot() if leading < 0 else queue.order.leading(leading)
-        self._appointments = queue.schedule.snapshot() if scheduled else []
+            self._entries = shown(queue, queue.order.snapshot() if leading < 0 else queue.order.leading(leading))
+        self._appointments = shown_appointments(queue) if scheduled else []
         self.whole = not pending or leading < 0
         if not self.whole:  # what is removed already may be among those found
-            self.whole = sum([entry.state == PENDING for entry in self._entries]) == queue.order.count
+            self.whole = sum([entry.state == PENDING for entry in self._entries]) == pending_count(queue)
         self._listed = len(self._entries) + len(self._appointments)
         self.size = self._listed  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.hidden import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class WholePreview(Preview):
         if not super().step(now, budget_messages):
             return False
         result, queue = self.result, self.action.queue
-        result.count = result.matched = queue.order.count + queue.schedule.count
-        result.bytes = queue.pending_bytes + queue.schedule.bytes
+        result.count = result.matched = pending_count(queue) + scheduled_count(queue)
+        result.bytes = pending_bytes(queue) + scheduled_bytes(queue)
         return True
 
 
@@ -34,7 +35,7 @@ class WholeRemoval(Operation):
     def __init__(self, host: VirtualHost, action: Remove, selection: Selection, *, user: str, now: int) -> None:
         super().__init__(host, action, selection, user=user, now=now, leading=0)
         self._removal = action
-        self._there = action.queue.order.count + action.queue.schedule.count
+        self._there = pending_count(action.queue) + scheduled_count(action.queue)
 
     @property
     def total(self) -> int:

@@ -24,6 +24,7 @@ from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
 from annulet.core.held_deliveries import DeliveryBlock, HeldDeliveries
+from annulet.core.hidden import Batches, HiddenBatch, Stretch
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
 from annulet.core.ledger import LossLedger, LossRecord
@@ -59,6 +60,7 @@ def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
 
 
 BLANKS: Final = _makers(
+    Batches,
     CompetingDispatch,
     CreditWindow,
     DeliveryBlock,
@@ -68,6 +70,7 @@ BLANKS: Final = _makers(
     FifoRanker,
     Gate,
     HeldDeliveries,
+    HiddenBatch,
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
@@ -109,6 +112,7 @@ BLANKS: Final = _makers(
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),
     partial(Shelf, None, 0, 0, parked=False),
     partial(SortedRanker, ""),
+    partial(Stretch, HiddenBatch(), 0),
     partial(StrictRanker, _LEVELS),
     partial(TargetList, _QUEUE, NoArea(), FifoOrder()),
     partial(WeightedRanker, _LEVELS, ()),

@@ -1,0 +1,233 @@
+"""What of a queue nobody sees yet: what a staged batch put into it, until the commit of the batch is durable.
+
+A batch is put into its queues in turns, as the rules of each queue have it: the log, ring, keys and limits know of
+every message at once. From its first message in a queue on, nothing of that queue is dispatched, browsed, leased or
+counted, what others publish included: it arrived later. When the commit is durable all of it is shown in one call. A
+commit that fails takes its messages back unseen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.bodies import let_go
+from annulet.core.entry import PENDING, REMOVED, SCHEDULED
+from annulet.core.reasons import RemovalReason
+from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
+
+if TYPE_CHECKING:
+    from annulet.core.effects import Effects
+    from annulet.core.entry import QueueEntry
+    from annulet.core.holdings import Holdings
+    from annulet.core.queue import Queue
+    from annulet.core.schedule import Appointment
+
+HIDES_NOTHING: Final = 1 << 61
+"""The sequence from which a queue hides on when it hides nothing: above all there will be."""
+
+
+class Stretch:
+    """What is pending in one queue from the first message of a batch on, up to the next stretch."""
+
+    __slots__ = ("batch", "bytes", "count", "sequence")
+
+    def __init__(self, batch: HiddenBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence  # of the first message
+        self.count = 0  # pending messages, those of others included
+        self.bytes = 0  # body bytes of these
+
+
+class HiddenBatch:
+    """The messages that one commit puts into queues. End it with :meth:`show` or :func:`take_back`."""
+
+    __slots__ = ("entries", "queues")
+
+    def __init__(self) -> None:
+        self.entries: list[QueueEntry] = []  # in order, those included that have left since
+        self.queues: dict[Queue, None] = {}  # that hide something for it
+
+    def take_in(self, entry: QueueEntry) -> None:
+        """Hide an arrival. Batches that are filled one after the other have ascending sequences in each queue."""
+        queue = entry.queue
+        self.entries.append(entry)
+        if queue in self.queues:
+            return
+        self.queues[queue] = None
+        queue.hidden.append(Stretch(self, entry.sequence))
+        queue.hidden_from = min(queue.hidden_from, entry.sequence)
+
+    def show(self, now: int) -> None:
+        """Let everybody see what is left of it, in all its queues, and serve who waits."""
+        queues = list(self.queues)
+        self.queues.clear()
+        self.entries = []
+        for queue in queues:
+            queue.hidden = [stretch for stretch in queue.hidden if stretch.batch is not self]
+            queue.hidden_from = queue.hidden[0].sequence if queue.hidden else HIDES_NOTHING
+        for queue in queues:
+            if not queue.deleted:
+                queue.wake(now)
+
+
+class Batches:
+    """The batch that a virtual host's queues are filled from just now; ``None`` while what arrives is of others."""
+
+    __slots__ = ("current",)
+
+    def __init__(self) -> None:
+        self.current: HiddenBatch | None = None
+
+
+def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:
+    """Count a message that became pending (1), or is it no more (-1), if it is hidden."""
+    if entry.sequence < queue.hidden_from:
+        return
+    for stretch in reversed(queue.hidden):
+        if entry.sequence >= stretch.sequence:
+            stretch.count += change
+            stretch.bytes += change * entry.message.size
+            return
+
+
+# ------------------------------------------------------------------ what others may see
+
+
+def shown(queue: Holdings, entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return those of these entries of a queue that it does not hide."""
+    if not queue.hidden:
+        return entries
+    first = queue.hidden_from
+    return [entry for entry in entries if entry.sequence < first]
+
+
+def shown_appointments(queue: Holdings) -> list[Appointment]:
+    """Return the appointments of a queue that it does not hide, in no order."""
+    appointments = queue.schedule.snapshot()
+    if not queue.hidden:
+        return appointments
+    first = queue.hidden_from
+    return [appointment for appointment in appointments if appointment.entry.sequence < first]
+
+
+def pending_count(queue: Holdings) -> int:
+    """Return how many messages are pending that are not hidden."""
+    return queue.order.count - sum([stretch.count for stretch in queue.hidden])
+
+
+def pending_bytes(queue: Holdings) -> int:
+    """Return the body bytes of these."""
+    return queue.pending_bytes - sum([stretch.bytes for stretch in queue.hidden])
+
+
+def scheduled_count(queue: Holdings) -> int:
+    """Return how many messages are scheduled that are not hidden."""
+    return len(shown_appointments(queue)) if queue.hidden else queue.schedule.count
+
+
+def scheduled_bytes(queue: Holdings) -> int:
+    """Return the body bytes of these."""
+    if not queue.hidden:
+        return queue.schedule.bytes
+    return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
+
+
+# ------------------------------------------------------------------ a commit that failed
+
+
+def take_back(batch: HiddenBatch, effects: Effects, now: int) -> None:
+    """Take what is left of a batch out of all its queues, as if it had never come, in slices; then show what is of
+    others.
+
+    What rules removed for its messages meanwhile does not come back before a restart.
+    """
+    effects.later(TakingBack(batch), now)
+
+
+class TakingBack(SlicedWork):
+    """Takes the messages of a batch out again, the newest first. They are hidden until the last of them is gone."""
+
+    def __init__(self, batch: HiddenBatch) -> None:
+        super().__init__()
+        self._batch = batch
+
+    def step(self, now: int) -> bool:
+        """Take out the next few; behind the last of them show what is left."""
+        entries = self._batch.entries
+        for _ in range(min(SLICE_MESSAGES, len(entries))):
+            _take_back(entries.pop(), now)
+        if entries:
+            return True
+        self._batch.show(now)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """Let others' messages be seen: nobody would end it."""
+        self._batch.show(now)
+
+
+def _take_back(entry: QueueEntry, now: int) -> None:
+    queue = entry.queue
+    if queue.deleted:
+        return
+    if entry.state == PENDING:
+        queue.withdraw(entry)
+        if queue.evictions is not None:
+            queue.evictions.compact(queue.order.count)
+    elif entry.state == SCHEDULED:
+        queue.schedule.cancel(entry)
+        entry.state = REMOVED
+        if entry.indexed and queue.expiry is not None:
+            queue.expiry.note_removed()
+        if queue.accounts is not None:
+            queue.accounts.released(entry.message)
+        let_go(entry)
+    else:
+        return
+    queue.counters.messages_added -= 1
+    queue.counters.bytes_added -= entry.message.size
+    if queue.events is not None:
+        queue.events.removed(entry, RemovalReason.DELETED, now)
+
+
+# ------------------------------------------------------------------ a queue that is emptied or deleted meanwhile
+
+
+class Kept:
+    """The hidden messages of a queue that is being emptied: to who empties it they are not there yet."""
+
+    def __init__(self, queue: Holdings) -> None:
+        self._queue = queue
+        first = queue.hidden_from
+        self._pending: list[QueueEntry] = []
+        self._appointments: list[Appointment] = []
+        if queue.hidden:
+            pending = [entry for entry in queue.order.in_memory() if entry.state == PENDING and entry.sequence >= first]
+            self._pending = sorted(pending)
+            self._appointments = [item for item in queue.schedule.snapshot() if item.entry.sequence >= first]
+
+    def put_back(self) -> None:
+        """Put what is pending into the order, which has just been cleared."""
+        queue = self._queue
+        for stretch in queue.hidden:
+            stretch.count = stretch.bytes = 0
+        for entry in self._pending:
+            if entry.place == entry.sequence:
+                queue.order.append(entry)
+            else:
+                queue.order.reinsert(entry)
+            queue.pending_bytes += entry.message.size
+            count_hidden(queue, entry, 1)
+
+    def schedule_again(self) -> None:
+        """Put what is scheduled into the schedule, which has just been cleared."""
+        for item in self._appointments:
+            self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
+
+
+def forget_hidden(queue: Queue) -> None:
+    """Hide nothing any more: the queue is being deleted, and what it hides with it."""
+    for stretch in queue.hidden:
+        stretch.batch.queues.pop(queue, None)
+    queue.hidden = []
+    queue.hidden_from = HIDES_NOTHING
