@@ -36,7 +36,7 @@ class Pair:
         self.last = 0
 
     def step(self) -> None:
-        self.chance.choice([self.add, self.add, self.pop, self.pop, self.take_up_to, self.pop_block, self.clear])()
+        self.chance.choice([self.add, self.add, self.pop, self.pop, self.take_up_to, self.take_blocks, self.clear])()
         table, model = self.table, self.model
         assert (len(table), bool(table)) == (len(model), bool(model))
         assert list(table) == list(model)
@@ -66,11 +66,11 @@ class Pair:
         wanted = [held for held in self.model if held <= tag]
         assert self.table.take_up_to(first, tag) == [self.model.pop(held) for held in wanted]
 
-    def pop_block(self) -> None:
-        if self.model:
-            block = self.table.pop_block()
-            wanted = list(self.model)[-len(block) :]
-            assert block == [self.model.pop(tag) for tag in wanted]
+    def take_blocks(self) -> None:
+        if self.chance.random() < 0.1:
+            blocks = self.table.take_blocks()
+            assert [entry for block in blocks for entry in block if entry is not None] == list(self.model.values())
+            self.model.clear()
 
     def clear(self) -> None:
         if self.chance.random() < 0.1:
@@ -112,9 +112,15 @@ def test_blocks_go_with_their_last_delivery():
     assert len(table._blocks) == 1
 
 
-def test_the_last_few_go_first():
+def test_blocks_are_taken_as_they_are():
     table = holding(1, 2, BLOCK_TAGS + 1, BLOCK_TAGS + 2)
-    assert [entry.sequence for entry in table.pop_block()] == [BLOCK_TAGS + 1, BLOCK_TAGS + 2]
-    assert [entry.sequence for entry in table.pop_block()] == [1, 2]
+    first, second = table.take_blocks()
+    assert [None if entry is None else entry.sequence for entry in first[:4]] == [None, 1, 2, None]
+    assert [None if entry is None else entry.sequence for entry in second[:4]] == [
+        None,
+        BLOCK_TAGS + 1,
+        BLOCK_TAGS + 2,
+        None,
+    ]
     table[BLOCK_TAGS + 3] = entry_of(3)
     assert list(table) == [BLOCK_TAGS + 3]

@@ -6,6 +6,7 @@ with its tag it takes 84. A million deliveries are sixteen thousand blocks to gi
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -129,15 +130,11 @@ class HeldDeliveries:
             found += taken
         return found
 
-    def pop_block(self) -> list[QueueEntry]:
-        """Take out the last few deliveries, by ascending tag; there are some."""
-        while True:
-            number, block = self._blocks.popitem()
-            if number == self._newest:
-                self._newest = -1
-            if block.held:
-                self._count -= block.held
-                return [entry for entry in block.entries if entry is not None]
+    def take_blocks(self) -> deque[list[QueueEntry | None]]:
+        """Take out all, by ascending tag, as lists with ``None`` where nothing was held. None of them is looked at."""
+        blocks = deque([block.entries for block in self._blocks.values()])
+        self.clear()
+        return blocks
 
     def items(self) -> list[tuple[int, QueueEntry]]:
         """Return tags and deliveries, by ascending tag."""

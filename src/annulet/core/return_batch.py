@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,48 +18,43 @@ time."""
 
 
 class ReturnBatch:
-    """What a session gives back to one queue or several: taken out a few at a time, from the last delivery on.
+    """What a session gives back to one queue or several: taken out a few at a time, from the first delivery on.
 
     So nobody looks at all of it in one turn, though nobody knows which of a session's deliveries are of which queue.
     """
 
     def __init__(self, queues: Iterable[Queue], table: HeldDeliveries) -> None:
-        self._table = table
-        self._found: dict[Queue, list[QueueEntry]] = {queue: [] for queue in queues}  # the first one at the end
+        self._held = len(table)  # how many are in blocks
+        self._blocks = table.take_blocks()
+        self._found: dict[Queue, deque[QueueEntry]] = {queue: deque() for queue in queues}
 
     def add(self, queue: Queue, entries: list[QueueEntry]) -> None:
-        """Add some of a queue that are in no table: they go back from the first on."""
-        self._found[queue] += reversed(entries)
+        """Add some of a queue that are in no table: they go back from the first on, before all others."""
+        self._found[queue].extend(entries)
 
     def left(self, queue: Queue) -> int:
         """Return how many of a queue are there at most."""
-        return len(self._table) + len(self._found.get(queue, ()))
+        return self._held + len(self._found.get(queue, ()))
 
     def take(self, queue: Queue, most: int) -> list[QueueEntry]:
         """Return up to ``most`` of a queue, by ascending tag; none, perhaps, where there are very many of others."""
-        stock, table = self._found[queue], self._table
-        entries = stock[: -most - 1 : -1]
-        del stock[-most:]
-        blocks: list[list[QueueEntry]] = []  # each of them was delivered before the one before it, and all before stock
-        found, looked_at = len(entries), 0
-        while table and found < most and looked_at < LOOKED_AT * most:
-            block = table.pop_block()
+        stock, blocks = self._found[queue], self._blocks
+        entries = [stock.popleft() for _ in range(min(most, len(stock)))]
+        looked_at = 0
+        while blocks and len(entries) < most and looked_at < LOOKED_AT * most:
+            block = [entry for entry in blocks.popleft() if entry is not None]
+            self._held -= len(block)
             looked_at += len(block)
             own = [entry for entry in block if entry.queue is queue]
             if len(own) < len(block):
                 self._put_aside(block, queue)
-            blocks.append(own)
-            found += len(own)
-        if blocks:
-            before = [entry for block in reversed(blocks) for entry in block]
-            surplus = max(0, found - most)
-            stock += reversed(before[:surplus])
-            entries = before[surplus:] + entries
-        return entries
+            entries += own
+        stock.extend(entries[most:])  # there are some of a block only when nothing was left in stock
+        return entries[:most]
 
     def _put_aside(self, block: list[QueueEntry], queue: Queue) -> None:
         """Keep what is for other queues. What is of none of them is of a queue that was deleted before."""
-        for entry in reversed(block):
+        for entry in block:
             if entry.queue is not queue and entry.queue in self._found:
                 self._found[entry.queue].append(entry)
 

@@ -226,7 +226,7 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
     back: list[QueueEntry] = []
     timed: list[QueueEntry] = []
     holder: Consumer | None = None
-    total = pulled = away = held = held_size = 0
+    total = pulled = away = away_size = held = held_size = 0
     last, ascending, attempts = -BEHIND_ALL, True, int(counted)
     for entry in entries:
         if entry.state != DELIVERING:
@@ -246,7 +246,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
         held += 1
         held_size += size
         if entry.away:
-            away += size
+            away += 1
+            away_size += size
         elif consumer is None:
             pulled += size
         entry.consumer = None
@@ -263,7 +264,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
     queue.pending_bytes += total
     queue.counters.messages_returned += len(back)
     if queue.bodies is not None:
-        queue.bodies.in_delivery_bytes -= away
+        queue.bodies.in_delivery -= away
+        queue.bodies.in_delivery_bytes -= away_size
         if pulled:
             queue.bodies.came_back(pulled)
     queue.order.reinsert_all(back if ascending else sorted(back))
