@@ -129,6 +129,29 @@ def test_what_came_before_its_page_was_halved_expires_too() -> None:
     assert chosen.rows.first_expiry(10_000) == (5000, first.sequence)
 
 
+def test_what_got_a_page_of_its_own_expires_when_the_next_one_gets_another() -> None:
+    chosen = Chosen(4)
+    for entry in chosen.entries:
+        entry.message.expires_at = 5000 + entry.sequence
+    chosen.entries[0].message.record += 10  # stored anew: a page that begins with it takes no record below
+    chosen.rows.insert(chosen.entries[3:])
+    chosen.rows.insert(chosen.entries[:3])
+    assert len(chosen.rows._pages) == 3
+    assert chosen.rows.first_expiry(10_000) == (5001, 1)
+
+
+def test_the_last_row_a_page_takes_expires_when_the_next_one_gets_another() -> None:
+    chosen = Chosen(PAGE_ITEMS_MAX + 2)
+    last, following, far = chosen.entries[PAGE_ITEMS_MAX - 1 :]
+    chosen.rows.insert(chosen.entries[:PAGE_ITEMS_MAX])
+    chosen.rows.insert([far])
+    assert chosen.rows.take([last.sequence], insist=False) is not None
+    last.message.expires_at = 5000
+    chosen.rows.insert([last, following])
+    assert len(chosen.rows._pages) == 3
+    assert chosen.rows.first_expiry(10_000) == (5000, last.sequence)
+
+
 def test_far_messages_that_are_large_come_in_as_many_as_a_load_takes() -> None:
     chosen = Chosen(12)
     for entry in chosen.entries[6:]:

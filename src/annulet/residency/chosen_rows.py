@@ -35,14 +35,15 @@ class ChosenRows(StoredQueueArea):
         """Put them into the pages they belong to, and what is behind all pages behind them."""
         last = self.last_sequence() if self._pages else 0
         count = bisect_right(entries, last, key=sequence_of)
-        index = -1
+        changed: Page | None = None  # not noted yet
         for entry in entries[:count]:
             before = bisect_right(self._pages, entry.sequence, key=_first_sequence_of) - 1
-            if index >= 0 and before != index:
-                self._times.note(self._pages[index], self._pages)
-            index = self._insert(before, entry)
-        if index >= 0:
-            self._times.note(self._pages[index], self._pages)
+            page = self._pages[self._insert(before, entry)]
+            if changed is not None and page is not changed:
+                self._times.note(changed, self._pages)
+            changed = page
+        if changed is not None:
+            self._times.note(changed, self._pages)
         behind = entries[count:]
         if behind:
             self.add(behind, bytearray(len(behind)))
