@@ -9,6 +9,7 @@ import pytest
 from annulet.broker import pager as pager_module
 from annulet.broker.pager import Pager
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
+from annulet.core.returning import return_many
 from tests.residency.acceptance.deep import Deep, deep_broker
 
 COUNT = 2500
@@ -57,6 +58,42 @@ async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_o
         assert back == [BACK, BACK, BACK - 9], "not tried again"
         await deep.settled()
         assert order.came_back() < BACK - 500
+
+
+async def test_what_is_still_on_its_way_back_says_nothing_about_what_can_be_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", BACK // 2)
+    async with deep_broker(tmp_path) as deep:
+        pager, order = await came_back(deep)
+        queue, now = deep.queue(), deep.clock()
+        return_many(queue, queue.acquire(2, -1, now), now, 1, counted=True)
+        assert queue.returns, "one is back, the other is not"
+        deep.tick()
+        pager.run()
+        assert order.came_back() == BACK - 1
+        await deep.settled()
+        assert not queue.returns
+        assert order.came_back() == KEEP_MESSAGES
+        assert await deep.drained() == list(range(COUNT))
+
+
+async def test_what_could_be_no_row_and_has_left_says_nothing_about_what_comes_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", BACK // 2)
+    async with deep_broker(tmp_path) as deep:
+        pager, order = await came_back(deep)
+        queue, now = deep.queue(), deep.clock()
+        order.pinned = COUNT
+        await deep.settled()
+        taken = queue.acquire(BACK, -1, now)
+        await deep.settled()
+        order.pinned = 0
+        queue.return_entries(taken, now)
+        pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
+        await deep.settled()
+        assert order.came_back() == KEEP_MESSAGES
 
 
 async def test_a_queue_that_is_gone_is_forgotten(tmp_path: Path) -> None:

@@ -231,12 +231,13 @@ class Pager:
     def _foldable(self, queue: Queue) -> bool:
         """Say whether so many came back whose bodies are on disk that they had better be rows."""
         bodies = self._bodies.get(queue)
-        if bodies is None or queue.deleted or not pageable(queue):
+        if bodies is None or queue.deleted or queue.returns or not pageable(queue):  # what is on its way is asked later
             return False
         back = queue.order.came_back()
-        if abs(back - self._unfolded.get(queue, -CHUNK)) < CHUNK:  # none could, and they are about the same
+        if min(back, bodies.count - bodies.in_delivery) < FOLDED_LEAST:
+            self._unfolded.pop(queue, None)  # what comes back from now on are others
             return False
-        return min(back, bodies.count - bodies.in_delivery) >= FOLDED_LEAST
+        return abs(back - self._unfolded.get(queue, -CHUNK)) >= CHUNK  # else none could, and they are about the same
 
     def _deep(self, queue: Queue) -> bool:
         """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
