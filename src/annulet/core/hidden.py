@@ -63,11 +63,22 @@ class HiddenBatch:
         self.queues.clear()
         self.entries = []
         for queue in queues:
-            queue.hidden = [stretch for stretch in queue.hidden if stretch.batch is not self]
+            queue.hidden = self._without_its_own(queue.hidden)
             queue.hidden_from = queue.hidden[0].sequence if queue.hidden else HIDES_NOTHING
         for queue in queues:
             if not queue.deleted:
                 queue.wake(now)
+
+    def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
+        """Return those of other batches. What pends in one of its own behind them, the last of them goes on to hide."""
+        left: list[Stretch] = []
+        for stretch in stretches:
+            if stretch.batch is not self:
+                left.append(stretch)
+            elif left:
+                left[-1].count += stretch.count
+                left[-1].bytes += stretch.bytes
+        return left
 
 
 class Batches:
