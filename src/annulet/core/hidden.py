@@ -143,6 +143,15 @@ def scheduled_bytes(queue: Holdings) -> int:
     return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
 
 
+def hidden_records(queue: Holdings) -> list[int]:
+    """Return the records of what a queue hides, 0 where there is none. O(what is in memory)."""
+    if not queue.hidden:
+        return []
+    first = queue.hidden_from
+    there = [*queue.order.in_memory(), *queue.schedule.entries()]
+    return [entry.message.record for entry in there if entry.sequence >= first]
+
+
 # ------------------------------------------------------------------ a commit that failed
 
 
