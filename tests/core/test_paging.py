@@ -202,3 +202,21 @@ def test_what_is_hidden_is_no_row_behind_what_came_back_either() -> None:
     assert deep.queue.purge(NOW) == 4
     assert deep.queue.order.count == 300
     check_invariants(deep.queue)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_a_purge_leaves_what_a_selector_has_found_of_it_already(*, levels: bool) -> None:
+    deep, selective, other = Deep(levels=levels), RecordingSession(), RecordingSession()
+    deep.queue.matchers.lanes_max = 3
+    selective.consume(deep.queue, selector="three = 1")
+    deep.publish(1)
+    batch = hidden_batch(deep, 29)
+    deep.take_turns()
+    assert deep.queue.purge(NOW) == 0
+    batch.show(NOW)
+    deep.take_turns()
+    assert sorted(numbers(selective)) == list(range(1, 31, 3))
+    other.consume(deep.queue, "other")
+    deep.take_turns()
+    check_invariants(deep.queue)
+    assert sorted(numbers(selective) + numbers(other)) == list(range(1, 31))

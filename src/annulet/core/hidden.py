@@ -232,6 +232,7 @@ class Kept:
         for stretch in queue.hidden:
             stretch.count = stretch.bytes = 0
         for entry in self._pending:
+            entry.lane = None  # which went with the order
             if entry.place == entry.sequence:
                 queue.order.append(entry)
             else:
