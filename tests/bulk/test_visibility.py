@@ -14,6 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.protocol import PlanSequences
 from annulet.core.invariants import check_invariants
+from annulet.core.revision import revise_delivering
 from annulet.store.errors import StoreError
 from tests.bulk.commit_stops import appended, committing, disk_stopped, staged, stop_between_turns
 from tests.bulk.helpers import Bench, away, bench, crash_image
@@ -280,3 +281,27 @@ async def test_a_broker_in_memory_shows_it_when_the_commit_returns() -> None:
         assert (await committing(here, staged(here, {"q": [b"a", b"b"]})))["messages"] == 2
         assert here.bodies("q") == [b"a", b"b"]
         check_invariants(queue)
+
+
+async def test_a_purge_leaves_what_is_hidden_in_the_log_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    rows = [b"%d" % number for number in range(9)]
+    async with bench(data) as here:
+        queue = here.declare("q")
+        await here.publish("q", [b"revised", b"before"])
+        turns = stop_between_turns(queue, monkeypatch, 4)
+        commit = committing(here, staged(here, {"q": rows}))
+        await turns.stopped.wait()
+        now = here.broker.clock()
+        taken = queue.acquire(1, -1, now)
+        revise_delivering(taken[0], {"annotated": True})  # stored anew, behind the first rows
+        queue.return_entries(taken, now)
+        await here.broker.commit.durable()
+        async with disk_stopped(here):
+            turns.go_on.set()
+            await appended(here)
+            assert queue.purge(now) == 2
+        await commit
+        assert here.bodies("q") == rows
+    async with bench(data) as here:
+        assert here.bodies("q") == rows

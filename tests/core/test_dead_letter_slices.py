@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annulet.core.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.entry import QueueEntry
+from annulet.core.hidden import HiddenBatch, take_back
 from annulet.core.queue import Queue
 from tests.core.helpers import NOW, SlicingEffects, pending
 from tests.core.test_dead_letters import Bench, letter
@@ -100,3 +101,20 @@ def test_what_left_before_a_transaction_does_not_share_its_fate() -> None:
     bench.drop(queue, letter("inside", record=count + 1))
     assert pending(dead) == [*map(str, range(count)), "inside"]
     assert (effects.open, effects.inside) == (True, [count + 1])
+
+
+def test_what_left_before_a_batch_is_not_taken_back_with_it() -> None:
+    effects = Bracketing()
+    bench = Bench(effects)
+    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
+    count = FORWARDED_AT_ONCE + 2
+    bench.drop(queue, *(letter(str(number)) for number in range(count)))
+    batch = bench.host.batches.current = HiddenBatch()
+    effects.open = True
+    bench.drop(queue, letter("inside"))
+    assert bench.host.batches.current is batch
+    bench.host.batches.current = None
+    effects.open = False
+    take_back(batch, effects, NOW)
+    effects.turns()
+    assert pending(dead) == [*map(str, range(count))]

@@ -468,3 +468,17 @@ def test_nothing_waits_for_anybody_while_all_of_it_is_hidden() -> None:
     assert lag_of(queue, NOW + 1000) == 0
     batch.show(NOW + 2000)
     assert lag_of(queue, NOW + 2000) == 2000
+
+
+def test_the_later_of_two_batches_fails_and_the_earlier_one_hides_what_came_behind_it() -> None:
+    effects = SlicingEffects()
+    queue, earlier, failed = queue_of(effects), HiddenBatch(), HiddenBatch()
+    hide(queue, earlier, *named("a"))
+    hide(queue, failed, *named("b"))
+    queue.enqueue(make_message("behind both"), NOW)
+    take_back(failed, effects, NOW)
+    effects.turns()
+    check_invariants(queue)
+    assert (queue.statistics().message_count, queue.order.count) == (0, 2)
+    earlier.show(NOW)
+    assert [entry.message.body for entry in queue.browse()] == [b"a", b"behind both"]

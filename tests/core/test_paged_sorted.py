@@ -10,6 +10,7 @@ import pytest
 from annulet.core.emptying import Gone
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import PreconditionFailed
+from annulet.core.hidden import HiddenBatch
 from annulet.core.invariants import check_invariants
 from annulet.core.management.deep_scan import scan_of
 from annulet.core.message import Message, Origin, PropertyValue
@@ -159,6 +160,20 @@ def test_what_the_log_has_not_written_yet_stays_until_it_has() -> None:
     assert sorted(entry.sequence for entry in deep.order.in_memory()) == [3, 4]
     assert deep.page_out() == 2
     assert deep.taken() == [1, 2, 3, 4]
+
+
+def test_what_is_hidden_stays_until_it_is_shown() -> None:
+    stored, batch = Sorted(), HiddenBatch()
+    stored.put(5, 6)
+    stored.queue.batches.current = batch
+    stored.put(*range(10, 20))
+    stored.queue.batches.current = None
+    while stored.page_out():
+        pass
+    assert stored.queue.purge(NOW) == 2
+    check_invariants(stored.queue)
+    batch.show(NOW)
+    assert stored.queue.purge(NOW) == 10
 
 
 def test_what_cannot_be_a_row_stays_for_good_and_in_order() -> None:

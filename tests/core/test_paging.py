@@ -7,9 +7,12 @@ import pytest
 from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
+from annulet.core.hidden import HiddenBatch
+from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paging import ROW_COUNT_MOST, QueueArea, may_be_row, pageable
 from annulet.core.reasons import RemovalReason
+from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -164,3 +167,56 @@ def test_the_interface_holds_nothing():
     ):
         with pytest.raises(NotImplementedError):
             call()
+
+
+def hidden_batch(deep: Deep, count: int) -> HiddenBatch:
+    batch = HiddenBatch()
+    deep.queue.batches.current = batch
+    deep.publish(count)
+    deep.queue.batches.current = None
+    return batch
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_what_is_hidden_is_on_no_page_that_a_purge_takes(*, levels: bool) -> None:
+    deep, session = Deep(40, levels=levels), RecordingSession()
+    batch = hidden_batch(deep, 300)
+    deep.page_out(ALL)  # the log has all of it but for the commit
+    assert deep.queue.purge(NOW) == 40
+    assert deep.queue.statistics().message_count == 0
+    batch.show(NOW)
+    deep.page_out(ALL)
+    assert deep.queue.order.paged_count() > 200
+    check_invariants(deep.queue)
+    session.consume(deep.queue)
+    assert numbers(session) == deep.in_order(range(41, 341))
+
+
+def test_what_is_hidden_is_no_row_behind_what_came_back_either() -> None:
+    deep, session = Deep(4), RecordingSession()
+    session.consume(deep.queue, messages=2)
+    hidden_batch(deep, 300)
+    session.close(NOW)
+    for _ in range(2):
+        deep.page_out(ALL)
+    assert deep.queue.purge(NOW) == 4
+    assert deep.queue.order.count == 300
+    check_invariants(deep.queue)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_a_purge_leaves_what_a_selector_has_found_of_it_already(*, levels: bool) -> None:
+    deep, selective, other = Deep(levels=levels), RecordingSession(), RecordingSession()
+    deep.queue.matchers.lanes_max = 3
+    selective.consume(deep.queue, selector="three = 1")
+    deep.publish(1)
+    batch = hidden_batch(deep, 29)
+    deep.take_turns()
+    assert deep.queue.purge(NOW) == 0
+    batch.show(NOW)
+    deep.take_turns()
+    assert sorted(numbers(selective)) == list(range(1, 31, 3))
+    other.consume(deep.queue, "other")
+    deep.take_turns()
+    check_invariants(deep.queue)
+    assert sorted(numbers(selective) + numbers(other)) == list(range(1, 31))

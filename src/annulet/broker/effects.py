@@ -13,6 +13,7 @@ import structlog
 from annulet.broker.blocked import BlockedTargets
 from annulet.core.audit import AuditTrail
 from annulet.core.effects import DUPLICATES_MAX, Effects
+from annulet.core.hidden import hidden_records
 from annulet.core.ledger import LossListener, LossRecord
 from annulet.store.count_notes import BLOCK_BITS, BLOCK_MASK, COUNT_MOST
 from annulet.store.errors import CatalogueError, StoreError
@@ -135,7 +136,8 @@ class HostEffects(Effects):
     def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
 
-        Ranges leave out what the queue has in delivery. Of a deleted queue :meth:`queue_deleted` says all there is.
+        Ranges leave out what the queue has in delivery, and what it hides. Of a deleted queue :meth:`queue_deleted`
+        says all there is.
         """
         bound = self.log.written_below
         if not queue.queue_id or not bound or self._transaction:
@@ -157,7 +159,7 @@ class HostEffects(Effects):
             records += pages.record_bounds()
         if records:
             held = [entry.message.record for entry in queue.delivering]
-            held += queue.unsent + queue.forwarder.records_of(queue)
+            held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
             self.log.discard(queue.queue_id, ranges_without(min(records), max(records), held))
         self.pipeline.request()
         return True

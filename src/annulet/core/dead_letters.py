@@ -212,12 +212,8 @@ class DeadLetters(Forwarder):
                     batches.popleft()
                 if batch.bracketed or not self.host.effects.bracketed():
                     self._forward(batch.queue, entry, batch.reason, now)
-                else:  # it left before the transaction began, and does not share its fate
-                    transaction = self.host.effects.suspend_transaction()
-                    try:
-                        self._forward(batch.queue, entry, batch.reason, now)
-                    finally:
-                        self.host.effects.resume_transaction(transaction)
+                else:
+                    self._forward_outside(batch.queue, entry, batch.reason, now)
         finally:
             self._flushing = False
             self.waiting = bool(batches)
@@ -226,6 +222,17 @@ class DeadLetters(Forwarder):
         """End :attr:`held` and send what gathered meanwhile."""
         self.held = False
         self.flush(now)
+
+    def _forward_outside(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+        """Forward what left before the transaction began, or the batch, and does not share its fate."""
+        effects, batches = self.host.effects, self.host.batches
+        filling, batches.current = batches.current, None
+        transaction = effects.suspend_transaction()
+        try:
+            self._forward(queue, entry, reason, now)
+        finally:
+            effects.resume_transaction(transaction)
+            batches.current = filling
 
     def _forward(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start."""

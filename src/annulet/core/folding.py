@@ -39,9 +39,10 @@ def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
     """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved."""
     tail = target_list._tail
     left = min(limit, len(tail) - length_kept(target_list))
+    hidden_from = target_list._queue.hidden_from
     entries: list[QueueEntry] = []
     kept = bytearray()
-    while left > 0 and tail[-1].sequence > target_list.pinned:
+    while left > 0 and target_list.pinned < tail[-1].sequence < hidden_from:
         left -= 1
         entry = tail[-1]
         if entry.state == REMOVED:

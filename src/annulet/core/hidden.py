@@ -63,11 +63,22 @@ class HiddenBatch:
         self.queues.clear()
         self.entries = []
         for queue in queues:
-            queue.hidden = [stretch for stretch in queue.hidden if stretch.batch is not self]
+            queue.hidden = self._without_its_own(queue.hidden)
             queue.hidden_from = queue.hidden[0].sequence if queue.hidden else HIDES_NOTHING
         for queue in queues:
             if not queue.deleted:
                 queue.wake(now)
+
+    def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
+        """Return those of other batches. What pends in one of its own behind them, the last of them goes on to hide."""
+        left: list[Stretch] = []
+        for stretch in stretches:
+            if stretch.batch is not self:
+                left.append(stretch)
+            elif left:
+                left[-1].count += stretch.count
+                left[-1].bytes += stretch.bytes
+        return left
 
 
 class Batches:
@@ -130,6 +141,15 @@ def scheduled_bytes(queue: Holdings) -> int:
     if not queue.hidden:
         return queue.schedule.bytes
     return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
+
+
+def hidden_records(queue: Holdings) -> list[int]:
+    """Return the records of what a queue hides, 0 where there is none. O(what is in memory)."""
+    if not queue.hidden:
+        return []
+    first = queue.hidden_from
+    there = [*queue.order.in_memory(), *queue.schedule.entries()]
+    return [entry.message.record for entry in there if entry.sequence >= first]
 
 
 # ------------------------------------------------------------------ a commit that failed
@@ -212,6 +232,7 @@ class Kept:
         for stretch in queue.hidden:
             stretch.count = stretch.bytes = 0
         for entry in self._pending:
+            entry.lane = None  # which went with the order
             if entry.place == entry.sequence:
                 queue.order.append(entry)
             else:

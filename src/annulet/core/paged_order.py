@@ -354,15 +354,16 @@ class TargetList(FifoOrder):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, the oldest behind those kept at the front. Returns how many moved.
 
-        Only records below ``durable_record`` can be read back, so the first entry above it ends the page. What cannot
-        be a row for another reason keeps its place among the rows as the object it is.
+        Only records below ``durable_record`` can be read back, so the first entry above it ends the page, and so does
+        one that is hidden. What cannot be a row for another reason keeps its place among the rows as the object it is.
         """
         if not self._split and not self._split_front():
             return fold_back(self, durable_record, limit)
         late = self._pending_cache
+        hidden_from = self._queue.hidden_from
         entries: list[QueueEntry] = []
         kept = bytearray()
-        while late and len(entries) < limit:
+        while late and len(entries) < limit and late[0].sequence < hidden_from:
             entry = late[0]
             if entry.state == REMOVED:
                 late.popleft()

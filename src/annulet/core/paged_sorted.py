@@ -276,8 +276,9 @@ class PagedSorted(Order):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, far ones first, but none of the next. Returns how many moved.
 
-        Only records below ``durable_record`` can be read back. What cannot be a row for another reason stays for good;
-        where only such were found it is their number that is returned, as there may be others before them.
+        Only records below ``durable_record`` can be read back, and a purge leaves what is hidden. What cannot be a row
+        for another reason stays for good; where only such were found it is their number that is returned, as there may
+        be others before them.
         """
         count = self.count - self.pages.rows
         size = self._queue.pending_bytes - self.pages.bytes
@@ -287,6 +288,7 @@ class PagedSorted(Order):
         last = self._last_of_front()
         near = self._near
         heap = near._heap
+        hidden_from = self._queue.hidden_from
         going: list[QueueEntry] = []
         back: list[QueueEntry] = []
         stays: list[QueueEntry] = []
@@ -297,7 +299,10 @@ class PagedSorted(Order):
             elif entry.sequence <= self.pinned or not (may_be_row(entry) or _is_arriving(entry)):
                 stays.append(entry)
             elif (
-                entry.message.record >= durable_record or _is_arriving(entry) or (last is not None and not last < entry)
+                entry.message.record >= durable_record
+                or entry.sequence >= hidden_from
+                or _is_arriving(entry)
+                or (last is not None and not last < entry)
             ):
                 back.append(entry)
             else:
