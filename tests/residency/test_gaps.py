@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.core.queue import Queue
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
 from annulet.residency.pages import StoredQueueArea
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
@@ -156,3 +157,28 @@ def test_whatever_goes_and_comes_back_is_there_by_sequence(seed: int) -> None:
         there |= set(back)
     expected = [(sequence, area.entries[sequence - 1].delivery_count) for sequence in sorted(there)]
     assert area.drained() == expected
+
+
+class Counted(list[Any]):
+    """Counts the elements of the slices that were asked for."""
+
+    looked_at = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        if isinstance(place, slice):
+            self.looked_at += len(found)
+        return found
+
+
+def test_the_origins_of_a_page_are_looked_at_once_for_all_that_come_into_it() -> None:
+    """Each message is of another connection, as where every publisher connects for one message."""
+    area = Area(1000)
+    area.add(range(1, 1001, 2))
+    (page,) = area.pages._pages
+    origins = page._origins = Counted(page._origins)
+    assert len(origins) == 500
+    assert area.add_among(range(2, 1000, 2)) == []
+    assert len(origins) == 999
+    assert origins.looked_at <= 499 * ORIGINS_MAX + 500
+    assert [sequence for sequence, _ in area.drained()] == list(range(1, 1000))

@@ -25,13 +25,14 @@ def put_among(
     refused: list[QueueEntry] = []
     taken: list[QueueEntry] = []
     taken_kept = bytearray()
+    origins: dict[Page, dict[tuple[str, int, int], int]] = {}  # of the last page: it may have thousands
     place = 0
     while place < len(entries):
         sequence = entries[place].sequence
         index = bisect_right(pages, sequence, key=_first_sequence_of) - 1
         if index >= 0 and sequence <= pages[index].last_sequence:
             behind = place + 1
-            if kept[place] or not _insert(area, index, entries[place]):
+            if kept[place] or not _insert(area, index, entries[place], origins):
                 refused.append(entries[place])
                 place = behind
                 continue
@@ -48,7 +49,9 @@ def put_among(
     return refused, (taken, taken_kept)
 
 
-def _insert(area: StoredQueueArea, index: int, entry: QueueEntry) -> bool:
+def _insert(
+    area: StoredQueueArea, index: int, entry: QueueEntry, origins: dict[Page, dict[tuple[str, int, int], int]]
+) -> bool:
     """Make a row of an entry in the middle of a page; say whether that takes it.
 
     Not where it would have to know the row's hot properties, whose columns only grow, or its time and knows none.
@@ -57,7 +60,10 @@ def _insert(area: StoredQueueArea, index: int, entry: QueueEntry) -> bool:
     if page.hot is not None or (page.facts is None and area._expire([entry], bytearray(1))):
         return False
     page = area._own(index)
-    if not insert_row(page, entry):
+    if page not in origins:
+        origins.clear()
+        origins[page] = page.partial_origins()
+    if not insert_row(page, entry, origins[page]):
         return False
     area.items += 1
     area.rows += 1

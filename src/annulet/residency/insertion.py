@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
 
 
-def insert_row(page: Page, entry: QueueEntry) -> bool:
+def insert_row(page: Page, entry: QueueEntry, partial: dict[tuple[str, int, int], int] | None = None) -> bool:
     """Make a row of an entry where its sequence stands; say whether the page takes it.
 
     Not when it is full, knows as many origins, or when sequence or record are below all that the page can have.
+    ``partial``: :meth:`Page.partial_origins` from before the first of several insertions, which are kept up to date.
     """
     message = entry.message
     sequence = entry.sequence - page._base_sequence
@@ -30,7 +31,7 @@ def insert_row(page: Page, entry: QueueEntry) -> bool:
     if page._records.typecode == "I" and column_for(max(sequence, record)) != "I":
         return False
     _forget_taken(page)
-    mark = page._mark_of_row(message.origin) | entry.redelivered | entry.delivery_count << COUNT_SHIFT
+    mark = page._mark_of_row(message.origin, partial) | entry.redelivered | entry.delivery_count << COUNT_SHIFT
     page._widen_for(mark)
     sequences, records, lengths, marks = page._sequences, page._records, page._lengths, page._marks
     place = bisect_right(sequences, sequence)

@@ -242,15 +242,18 @@ class Page(Runs):
             and self._base_record + self._records[-1] + length == record
         )
 
-    def _mark_of_row(self, origin: Origin) -> int:
+    def _mark_of_row(self, origin: Origin, partial: dict[tuple[str, int, int], int] | None = None) -> int:
         for index, known in enumerate(self._origins[:ORIGINS_MAX]):
             if known is origin:
                 return index << 1
-        partial = {
+        return self._mark_of(origin, self.partial_origins() if partial is None else partial)
+
+    def partial_origins(self) -> dict[tuple[str, int, int], int]:
+        """Return the indexes of the origins that are not whole, by what they still have. O(origins)."""
+        return {
             (known.publisher, id(known.view), id(known.connection)): index + ORIGINS_MAX
             for index, known in enumerate(self._origins[ORIGINS_MAX:])
         }
-        return self._mark_of(origin, partial)
 
     def _mark_of(self, origin: Origin, partial: dict[tuple[str, int, int], int]) -> int:
         """Keep the origin, whole while there are few; return its index, shifted by one bit."""
