@@ -285,8 +285,9 @@ def test_everything_is_moved_once_wherever_the_broker_dies(
         [f"{point}-driver" for point in POINTS[:3]],
         [f"{point}-driver" for point in POINTS[3:]],
         [*[f"{point}-broker" for point in POINTS], "reading-worker"],
+        [f"{point}-worker" for point in ("logged", "acquired", "planned", "staged", "committed")],
     ],
-    ids=["driver-before-the-sink", "driver-in-the-sink", "broker-and-worker"],
+    ids=["driver-before-the-sink", "driver-in-the-sink", "broker-and-worker", "source-and-committing-process"],
 )
 def test_a_query_that_dies_at_each_point_moves_everything_once(tmp_path: Path, deaths: list[str]) -> None:
     command = [str(DRIVER), URL, str(tmp_path / "checkpoint"), "persistent"]
