@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.store.columns import Column, extremes, grows_by_one, is_uniform, narrowed, short_numbers
+from annulet.store.columns import Column, extremes, grows_by_one, is_uniform, is_zero, narrowed, short_numbers
 from annulet.store.records import unpack_numbers
 
 
@@ -45,3 +45,4 @@ def test_distances_take_half_the_bytes(distances: list[int], lowest: int) -> Non
 @given(st.lists(st.sampled_from([0, 1, 0xFFFF]), max_size=4))
 def test_a_column_is_uniform_when_all_its_numbers_are_equal(kind: str, numbers: list[int]) -> None:
     assert is_uniform(array(kind, numbers)) == (len(set(numbers)) <= 1)
+    assert is_zero(array(kind, numbers)) == (set(numbers) <= {0})

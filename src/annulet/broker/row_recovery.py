@@ -18,7 +18,7 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import PagedLevels
 from annulet.core.paging import pageable
 from annulet.core.restoring import front_room, restore_rows
-from annulet.store.columns import is_uniform
+from annulet.store.columns import is_uniform, is_zero
 from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _add_to_levels(
 def _times(queue: Queue, rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int, int]]:
     """Return when each was accepted, its priority, and when it ends; nothing where none expires."""
     ends = rows.expires_at[start:end]
-    if not queue.ages and not any(ends[:1]) and is_uniform(ends):
+    if not queue.ages and is_zero(ends):
         return []
     priorities = [DEFAULT_PRIORITY if given == NO_PRIORITY else given for given in rows.priorities[start:end]]
     return list(zip(rows.accepted_at[start:end], priorities, ends, strict=True))

@@ -82,3 +82,8 @@ def short_numbers(data: bytes) -> array[int]:
 def is_uniform(column: array[int]) -> bool:
     """Say whether all numbers of a column are equal, or it has none: without an object for each, as ``count`` makes."""
     return column[1:] == column[:-1]
+
+
+def is_zero(column: array[int]) -> bool:
+    """Say whether a column has no number but 0."""
+    return not any(column[:1]) and is_uniform(column)

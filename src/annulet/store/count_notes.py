@@ -55,12 +55,8 @@ class CountNotes:
 
     def note_none(self, queue_id: int, first: int, last: int) -> None:
         """Note of all messages from one sequence to another that nothing is to be remembered of them."""
-        blocks = self.blocks.setdefault(queue_id, {})
         for number, start, end in _parts(first, last):
-            block = blocks.get(number)
-            if block is None:
-                block = blocks[number] = bytearray(BLOCK_SEQUENCES)
-            block[start:end] = b"\1" * (end - start)
+            self.block_of(queue_id, number)[start:end] = b"\1" * (end - start)
 
     def noted(self, queue_id: int, sequence: int) -> int:
         """Return the count noted of a message, -1 when none was."""

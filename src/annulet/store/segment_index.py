@@ -22,7 +22,7 @@ from typing import Final, overload
 from isal.isal_zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
-from annulet.store.columns import extremes, grows_by_one, is_uniform, narrowed, short_numbers
+from annulet.store.columns import extremes, grows_by_one, is_uniform, is_zero, narrowed, short_numbers
 from annulet.store.files import FileSystem
 from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
@@ -124,7 +124,7 @@ class SegmentIndex:
 
     def _lives(self) -> array[int]:
         """Return how long each lives (milliseconds), plus 1, 0 for ever: mostly all the same, which takes no room."""
-        if is_uniform(self.expires_at) and not any(self.expires_at[:1]):
+        if is_zero(self.expires_at):
             return self.expires_at
         pairs = zip(self.expires_at, self.accepted_at, strict=True)
         return array("Q", [at - accepted_at + 1 if at else 0 for at, accepted_at in pairs])
@@ -142,7 +142,7 @@ class SegmentIndex:
         lives = array("Q")
         _fill_column(lives, blocks.take(), ordinals)
         self.expires_at = lives
-        if any(lives[:1]) or not is_uniform(lives):
+        if not is_zero(lives):
             pairs = zip(lives, self.accepted_at, strict=True)
             self.expires_at = array("Q", [life and accepted_at + life - 1 for life, accepted_at in pairs])
         sequences = array("Q")
