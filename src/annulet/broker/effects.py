@@ -277,21 +277,19 @@ class HostEffects(Effects):
         """As :meth:`entry_changed`, without what pending entries do not need: a million may come back at once."""
         if self.history is None or not queue.queue_id:
             return
-        delayed = queue.settings.redelivery_delay > 0
         counts, queue_id = self._noted().counts, queue.queue_id
         number, block = -1, bytearray()
         for entry in entries:
-            message, count = entry.message, entry.delivery_count
-            if not message.record:
+            if not entry.message.record:
                 continue
-            if delayed or count > COUNT_MOST or message.deliver_at:
+            if not _only_counted(queue, entry):
                 self.entry_changed(queue, entry)
                 continue
             sequence = entry.sequence
             if sequence >> BLOCK_BITS != number:
                 number = sequence >> BLOCK_BITS
                 block = counts.block_of(queue_id, number)
-            block[sequence & BLOCK_MASK] = count + 1
+            block[sequence & BLOCK_MASK] = entry.delivery_count + 1
         self.pipeline.request()
 
     def _forget(self, queue: Queue, entry: QueueEntry) -> None:

@@ -193,8 +193,7 @@ class Pager:
         if not self.budget.exceeded():
             return False
         left = SLICE
-        began = time.thread_time()
-        until = began + max(SLICE_SECONDS, began - self._worked)
+        until = self._slice_end()
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
             while self.budget.exceeded() and self.budget.cost_of(queue) > share and not self._writes(queue):
@@ -208,11 +207,15 @@ class Pager:
                     return self.budget.exceeded()
         return False
 
+    def _slice_end(self) -> float:
+        """Return how many seconds the loop's thread will have computed when a slice that begins now ends."""
+        now = time.thread_time()
+        return now + max(SLICE_SECONDS, now - self._worked)
+
     def _fold(self) -> bool:
         """Make rows of what came back, one slice. Returns whether there is more to do."""
         durable = self._log.written_below
-        began = time.thread_time()
-        until = began + max(SLICE_SECONDS, began - self._worked)
+        until = self._slice_end()
         while self._folding:
             queue = next(iter(self._folding))
             order = self._paged(queue) if self._foldable(queue) else None

@@ -98,7 +98,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
         if not excess or size < FOLD_BYTES_LEAST:
             return 0
     if tail:
-        moved = fold_front(target_list, durable_record, limit) if len(tail) > length_kept(target_list) else 0
+        moved = fold_front(target_list, durable_record, limit)
         if moved:  # it stands behind most of what came back
             return moved
         above = max(above, tail[-1].place)

@@ -267,16 +267,18 @@ class FifoOrder(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
-        self._pin(self._returned.entries())
+        back = self._returned.entries()
+        self._pin(back)
         tail = [entry for entry in self._tail if entry.state == PENDING]
-        if not self._returned.count:
+        if not back:
             return tail
-        return sorted([*(entry for entry in self._returned.entries() if entry.state == PENDING), *tail])
+        return sorted([*(entry for entry in back if entry.state == PENDING), *tail])
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
-        self._pin(self._returned.entries())
-        return {*self._tail, *self._returned.entries()}
+        back = self._returned.entries()
+        self._pin(back)
+        return {*self._tail, *back}
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -356,8 +358,9 @@ class FifoOrder(Order):
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
-        self._pin(self._returned.entries())
-        return [*self._returned.entries(), *self._tail]
+        back = self._returned.entries()
+        self._pin(back)
+        return [*back, *self._tail]
 
     def _pin(self, back: list[QueueEntry]) -> None:
         """Note that the front is handed out for keeps, and of those that came back these."""

@@ -1,8 +1,9 @@
 """What came back to an order of first in, first out: runs of entries that came together, and a heap of the others.
 
-What a session held comes back in slices that ascend. A slice joins the run it stands before, so that a million messages
-of twenty sessions make some twenty runs: a slice is put back by one copy of references, and the first of all is found
-among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in and out.
+What a session held comes back in slices that ascend. A slice joins a run it stands behind or before, so that a million
+messages of twenty sessions make some twenty runs: a slice is put back by one copy of references, and the first of all
+is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in and
+out.
 """
 
 from __future__ import annotations
