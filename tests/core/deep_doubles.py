@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.hidden import HiddenBatch
 from annulet.core.invariants import check_parts
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.paged_levels import PagedLevels, paged_order_of
@@ -78,6 +79,13 @@ class Deep:
             message.origin = self.origin
             self.disk.store(self.queue, message, sequence)
             self.queue.enqueue(message, NOW)
+
+    def publish_hidden(self, count: int) -> HiddenBatch:
+        """Publish as a commit does that is not durable yet."""
+        batch = self.queue.batches.current = HiddenBatch()
+        self.publish(count)
+        self.queue.batches.current = None
+        return batch
 
     def page_out(self, limit: int) -> int:
         order = paged_order_of(self.queue, self.pages)

@@ -353,19 +353,11 @@ def test_why_not_names_it() -> None:
 # ------------------------------------------------------------------ deep queues
 
 
-def deep_batch(deep: Deep, count: int) -> HiddenBatch:
-    batch = HiddenBatch()
-    deep.queue.batches.current = batch
-    deep.publish(count)
-    deep.queue.batches.current = None
-    return batch
-
-
 @pytest.mark.parametrize("levels", [False, True])
 @pytest.mark.parametrize("selector", ["", "three = 1"])
 def test_consumers_of_a_deep_queue(selector: str, *, levels: bool) -> None:
     deep, session = Deep(40, levels=levels), RecordingSession()
-    batch = deep_batch(deep, 10)
+    batch = deep.publish_hidden(10)
     session.consume(deep.queue, selector=selector)
     deep.take_turns()
     assert all(number <= 40 for number in numbers(session))
@@ -379,7 +371,7 @@ def test_consumers_of_a_deep_queue(selector: str, *, levels: bool) -> None:
 
 def test_who_takes_everything_beside_a_selector_waits_behind_rows() -> None:
     deep, selective, plain = Deep(40), RecordingSession(), RecordingSession()
-    batch = deep_batch(deep, 10)
+    batch = deep.publish_hidden(10)
     selective.consume(deep.queue, "selective", selector="three = 5")
     deep.take_turns()
     plain.consume(deep.queue, "plain")
@@ -394,7 +386,7 @@ def test_who_takes_everything_beside_a_selector_waits_behind_rows() -> None:
 @pytest.mark.parametrize("count", [40, 3000])
 def test_a_purge_of_a_deep_queue_leaves_it(count: int, *, levels: bool) -> None:
     deep, session = Deep(count, levels=levels), RecordingSession()
-    batch = deep_batch(deep, 10)
+    batch = deep.publish_hidden(10)
     assert deep.queue.purge(NOW) == count
     check_invariants(deep.queue)
     assert deep.queue.statistics().message_count == 0
@@ -412,7 +404,7 @@ def test_browsers_of_a_deep_queue(browse: str, at_once: int, *, levels: bool) ->
     early, late = RecordingSession(), RecordingSession()
     early.consume(deep.queue, browse=browse)
     deep.take_turns()
-    batch = deep_batch(deep, 10)
+    batch = deep.publish_hidden(10)
     late.consume(deep.queue, browse=browse)
     deep.take_turns()
     deep.publish(300)  # more than a browser notes one by one
@@ -431,7 +423,7 @@ def test_browsers_of_a_deep_queue(browse: str, at_once: int, *, levels: bool) ->
 def test_a_browser_of_a_deep_queue_with_nothing_else_in_it() -> None:
     deep, session = Deep(40), RecordingSession()
     deep.queue.purge(NOW)
-    batch = deep_batch(deep, 10)
+    batch = deep.publish_hidden(10)
     session.consume(deep.queue, browse=BROWSE_FOLLOW)
     deep.take_turns()
     batch.show(NOW)
@@ -442,7 +434,7 @@ def test_a_browser_of_a_deep_queue_with_nothing_else_in_it() -> None:
 @pytest.mark.parametrize("levels", [False, True])
 def test_operators_do_not_meet_it_in_a_deep_queue(*, levels: bool) -> None:
     deep = Deep(40, levels=levels)
-    deep_batch(deep, 10)
+    deep.publish_hidden(10)
     view = DeepView(deep.queue, pages_behind(deep.queue))
     scan = view.by_place(scheduled=True, chosen=None)
     met: list[int] = []

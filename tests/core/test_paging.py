@@ -7,7 +7,6 @@ import pytest
 from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
-from annulet.core.hidden import HiddenBatch
 from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paging import ROW_COUNT_MOST, QueueArea, may_be_row, pageable
@@ -169,18 +168,10 @@ def test_the_interface_holds_nothing():
             call()
 
 
-def hidden_batch(deep: Deep, count: int) -> HiddenBatch:
-    batch = HiddenBatch()
-    deep.queue.batches.current = batch
-    deep.publish(count)
-    deep.queue.batches.current = None
-    return batch
-
-
 @pytest.mark.parametrize("levels", [False, True])
 def test_what_is_hidden_is_on_no_page_that_a_purge_takes(*, levels: bool) -> None:
     deep, session = Deep(40, levels=levels), RecordingSession()
-    batch = hidden_batch(deep, 300)
+    batch = deep.publish_hidden(300)
     deep.page_out(ALL)  # the log has all of it but for the commit
     assert deep.queue.purge(NOW) == 40
     assert deep.queue.statistics().message_count == 0
@@ -195,7 +186,7 @@ def test_what_is_hidden_is_on_no_page_that_a_purge_takes(*, levels: bool) -> Non
 def test_what_is_hidden_is_no_row_behind_what_came_back_either() -> None:
     deep, session = Deep(4), RecordingSession()
     session.consume(deep.queue, messages=2)
-    hidden_batch(deep, 300)
+    deep.publish_hidden(300)
     session.close(NOW)
     for _ in range(2):
         deep.page_out(ALL)
@@ -210,7 +201,7 @@ def test_a_purge_leaves_what_a_selector_has_found_of_it_already(*, levels: bool)
     deep.queue.matchers.lanes_max = 3
     selective.consume(deep.queue, selector="three = 1")
     deep.publish(1)
-    batch = hidden_batch(deep, 29)
+    batch = deep.publish_hidden(29)
     deep.take_turns()
     assert deep.queue.purge(NOW) == 0
     batch.show(NOW)
