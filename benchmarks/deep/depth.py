@@ -6,7 +6,7 @@ import statistics
 
 from benchmarks.deep.client import Client, first_delivery
 from benchmarks.deep.outcome import MIB, Relation
-from benchmarks.deep.run import Run, memory_relation, wait_for
+from benchmarks.deep.run import Run, medians, memory_relation, wait_for
 from benchmarks.deep.site import Site
 
 SHALLOW = 10_000
@@ -35,8 +35,7 @@ def run_depth(run: Run) -> None:
         since = sampler.now()
         began = run.fill(site, DEEP, run.count)
         with run.check("A2", "publish rate at depth over that of a short queue") as outcome:
-            turns = [(turn(run, site, SHORT), run.fill(site, DEEP, SHALLOW)) for _ in range(TURNS)]
-            short, deep = (statistics.median(rates) for rates in zip(*[(one[0], at) for one, at in turns], strict=True))
+            deep, short = medians(lambda: run.fill(site, DEEP, SHALLOW), lambda: turn(run, site, SHORT)[0], TURNS)
             outcome.relations += [
                 Relation(f"ratio, median of {TURNS} turns", deep / short, least=0.9),
                 Relation("rate", deep, "/s"),
@@ -45,8 +44,7 @@ def run_depth(run: Run) -> None:
         with run.check("A4", f"first message of {JOINS} new consumers, page cache dropped") as outcome:
             joins(site, outcome.relations)
         with run.check("A3", "drain rate at depth, page cache dropped, over that of a short queue") as outcome:
-            turns = [(turn(run, site, SHORT), drained_cold(run, site, SHALLOW)) for _ in range(TURNS)]
-            short, deep = (statistics.median(rates) for rates in zip(*[(one[1], at) for one, at in turns], strict=True))
+            deep, short = medians(lambda: drained_cold(run, site, SHALLOW), lambda: turn(run, site, SHORT)[1], TURNS)
             wait_for(lambda: not site.queue_metric(f"{DEEP}0", "messages_delivering"), SETTLED_SECONDS)
             # Who took some was sent more than he waited for. What the turns have published has the same numbers again.
             left = site.queue_metric(f"{DEEP}0", "messages_pending") - TURNS * SHALLOW

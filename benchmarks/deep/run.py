@@ -104,13 +104,19 @@ class Run:
         return float(run_generator(command, "bystander", 120)["recv_rate"])
 
 
-def compared(measured: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS) -> float:
-    """Return one rate over another: of the medians of several rounds, each of both, one right after the other.
+def medians(measured: Callable[[], float], reference: Callable[[], float], rounds: int) -> tuple[float, float]:
+    """Return two rates, the medians of several rounds, each of both, one right after the other.
 
     What the log's upkeep or another program does meanwhile meets one round of either, and both over the whole time.
     """
     pairs = [(reference(), measured()) for _ in range(rounds)]
-    return statistics.median([rate for _, rate in pairs]) / statistics.median([base for base, _ in pairs])
+    return statistics.median([rate for _, rate in pairs]), statistics.median([base for base, _ in pairs])
+
+
+def compared(measured: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS) -> float:
+    """Return one rate over another, of their :func:`medians`."""
+    rate, base = medians(measured, reference, rounds)
+    return rate / base
 
 
 def memory_relation(sampler: Sampler, idle: int, budget: int, since: float = 0.0) -> Relation:
