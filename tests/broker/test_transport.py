@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+import socket
+from typing import cast
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -10,6 +14,7 @@ from annulet.broker.sending import SendingSession
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
+    INPUT_BYTES_MAX,
     NO_SHARE,
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
@@ -17,6 +22,7 @@ from annulet.broker.transport import (
     UNREAD_LIMIT,
     ClientConnection,
     DeliveryShares,
+    bound_transport,
 )
 from annulet.core.consumer import Consumer
 from annulet.core.session import Session
@@ -384,3 +390,38 @@ async def test_who_only_publishes_into_a_full_queue_is_not_read_unless_credit_ho
     session.consumers = {}
     connection.flush()
     assert transport.reading
+
+
+class Reader(asyncio.Protocol):
+    """Notes how much comes at once."""
+
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.limits = (0, 0)
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        whole = cast("asyncio.Transport", transport)
+        bound_transport(whole)
+        self.limits = whole.get_write_buffer_limits()
+
+    def data_received(self, data: bytes) -> None:
+        self.reads.append(len(data))
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self.ended.set_result(error)
+
+
+async def test_no_more_is_read_at_once_than_one_turn_may_handle() -> None:
+    ours, theirs = socket.socketpair()
+    size = 10 * INPUT_BYTES_MAX
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+    loop = asyncio.get_running_loop()
+    sending = loop.run_in_executor(None, theirs.sendall, bytes(size))
+    _, reader = await loop.connect_accepted_socket(Reader, ours)
+    await sending
+    theirs.close()
+    await reader.ended
+    assert sum(reader.reads) == size
+    assert max(reader.reads) == INPUT_BYTES_MAX
+    assert reader.limits[1] == OUTPUT_BYTES_MAX

@@ -13,7 +13,14 @@ from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.scanning import SHARE, TURN_SECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
-from annulet.broker.transport import ANSWER_BYTES_MAX, BROWSER_PART, SHARE_LEAST, TURN_DELIVERIES, UNREAD_LIMIT
+from annulet.broker.transport import (
+    ANSWER_BYTES_MAX,
+    BROWSER_PART,
+    INPUT_BYTES_MAX,
+    SHARE_LEAST,
+    TURN_DELIVERIES,
+    UNREAD_LIMIT,
+)
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -63,6 +70,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
         LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
         LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
+        "input_bytes_per_turn": INPUT_BYTES_MAX,
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,

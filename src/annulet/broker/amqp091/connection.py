@@ -91,7 +91,7 @@ class AmqpConnection(DeclaringHandler):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the hand-shake timer."""
         self._transport = transport
-        transport.set_write_buffer_limits(high=common.OUTPUT_BYTES_MAX)
+        common.bound_transport(transport)
         self.connected_at = self.broker.clock()
         self.broker.connections.add(self)
         seconds = self.login.enter(transport)
