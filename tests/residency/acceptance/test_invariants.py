@@ -1,0 +1,283 @@
+"""V1 to V10, W1 to W6 and R1 to R7 of the design, asked after each event of random histories with consumers.
+
+Which rule is asked where, and what this broker does instead of those that it does not have, stands in ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annulet.core.entry import PENDING
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.residency.budget import MIB
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
+from annulet.residency.residence import residence_of
+from annulet.store.files import OsFile
+from annulet.testing.clock import VirtualClock
+from tests.residency.acceptance.deep import Consumer, Deep, deep_broker, refuse
+
+EVENTS, EVENTS_SOAK = 40, 4000
+ATTEMPTS = 3
+"""Of the queue ``limited``; what came back as often is in ``dead``."""
+
+CONSUMERS = 3
+DRAINED = 300
+SIZES = (700, 700, 700, 60_000)
+
+
+@dataclass
+class Holder:
+    """A consumer and what it has: numbers by delivery tag."""
+
+    consumer: Consumer
+    credit: int
+    held: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        return self.credit - len(self.held)
+
+
+@dataclass
+class Model:
+    """One queue as a list."""
+
+    name: str
+    attempts: int = 0
+    ready: list[int] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)  # how often each came back
+    holders: list[Holder] = field(default_factory=list)
+
+    def come_back(self, numbers: list[int]) -> list[int]:
+        """Take them back; return those that came back too often (R5)."""
+        for number in numbers:
+            self.counts[number] = self.counts.get(number, 0) + 1
+        dead = [number for number in numbers if self.attempts and self.counts[number] >= self.attempts]
+        self.ready = sorted({*self.ready, *numbers} - {*dead})
+        return dead
+
+
+class History:
+    """Random events on three queues; the broker's own timer is stopped, so that a seed repeats a history."""
+
+    def __init__(self, deep: Deep, seed: int, patch: pytest.MonkeyPatch) -> None:
+        self.deep = deep
+        self.random = random.Random(seed)
+        self.where = f"seed {seed}"
+        self.models = [Model("one"), Model("two"), Model("limited", attempts=ATTEMPTS)]
+        self.dead: list[int] = []
+        self.next = 0
+        self.patch = patch
+        self.refusing = False
+        self.stop_timer()
+
+    def stop_timer(self) -> None:
+        timer = self.deep.broker._tick
+        assert timer is not None
+        timer.cancel()
+
+    # ------------------------------------------------------------------ events
+
+    async def publish(self, model: Model) -> None:
+        """V10: whatever memory holds, what is persistent is taken at once."""
+        numbers = range(self.next, self.next + self.random.choice([1, 30, 300, 700]))
+        size = self.random.choice(SIZES)
+        if size > MIB // 100:
+            numbers = numbers[:20]
+        self.next = numbers.stop
+        await self.deep.publish(numbers, model.name, size=size)
+        model.ready += numbers
+
+    async def attach(self, model: Model) -> None:
+        if len(model.holders) < CONSUMERS:
+            credit = self.random.choice([1, 50, 400, 2000])
+            model.holders.append(Holder(await self.deep.consumer(model.name, credit), credit))
+
+    async def leave(self, model: Model) -> None:
+        """R1 to R3: all that was sent comes back to its place, and knows that it was delivered."""
+        if model.holders:
+            holder = model.holders.pop(self.random.randrange(len(model.holders)))
+            await self.given_back(model, list(holder.held.values()), holder.consumer.leave())
+
+    async def acknowledge(self, model: Model) -> None:
+        for holder in model.holders:
+            tags = self.some_of(holder)
+            for tag in tags:
+                del holder.held[tag]
+            await holder.consumer.acknowledge(tags)
+
+    async def give_back(self, model: Model) -> None:
+        for holder in model.holders:
+            tags = self.some_of(holder)
+            await self.given_back(model, [holder.held.pop(tag) for tag in tags], holder.consumer.refuse(tags))
+
+    async def refuse(self, _: Model) -> None:
+        """The disk refuses to read, or does so no more."""
+        self.refusing = not self.refusing
+        if self.refusing:
+            self.patch.setattr(OsFile, "read", refuse)
+        else:
+            self.patch.undo()
+            self.tick()
+
+    def some_of(self, holder: Holder) -> list[int]:
+        tags = list(holder.held)
+        self.random.shuffle(tags)
+        return tags[: self.random.randint(0, len(tags))]
+
+    async def given_back(self, model: Model, numbers: list[int], action: Coroutine[Any, Any, None]) -> None:
+        """R6: a return alone reads nothing."""
+        read = self.deep.paging.loaded
+        self.dead += model.come_back(numbers)
+        await action
+        if not any(holder.free for holder in model.holders):
+            assert self.deep.paging.loaded == read, self.where
+
+    # ------------------------------------------------------------------ what holds after each
+
+    async def settle(self) -> None:
+        """Come to rest, and compare each queue with its model. V1 and V8 are asked on the way."""
+        await self.deep.written()
+        for model in self.models:
+            await self.compare(model)
+        if not self.refusing:
+            await self.tick_finds_nothing()
+        for model in self.models:
+            queue = self.deep.queue(model.name)
+            held = [number for holder in model.holders for number in holder.held.values()]
+            figures = queue.statistics()
+            assert (figures.pending_count, figures.delivering_count) == (len(model.ready), len(held)), self.where
+            if isinstance(queue.order, TargetList):
+                self.check_order(queue.order)
+        dead = self.deep.queue("dead").statistics().pending_count
+        assert dead == len(self.dead) or (self.refusing and dead < len(self.dead)), self.where  # their bodies are read
+
+    async def compare(self, model: Model) -> None:
+        """V6, V9, W6: whoever has credit has been given the next ones, wherever their bodies were. R2, R3: in order.
+
+        While the disk refuses it may be others, and fewer.
+        """
+        free = sum(holder.free for holder in model.holders)
+        came: list[int] = []
+        for holder in model.holders:
+            found = await holder.consumer.take()
+            numbers = [number for number, _, _ in found]
+            for number, tag, redelivered in found:
+                holder.held[tag] = number
+                assert redelivered is (model.counts.get(number, 0) > 0), self.where
+            came += numbers
+            assert holder.free >= 0, self.where
+        if self.refusing:  # what came back and is in memory goes out before what is not
+            assert {*came} <= {*model.ready}, self.where
+        else:
+            assert sorted(came) == model.ready[:free], self.where
+        model.ready = sorted({*model.ready} - {*came})
+
+    async def tick_finds_nothing(self) -> None:
+        """The loader's safety tick has nothing to do: whatever could be delivered has been, whatever could page has."""
+        paging = self.deep.paging
+        before = (paging.loaded, paging.bodies_brought_back)
+        self.tick()
+        await self.deep.written()
+        assert (paging.loaded, paging.bodies_brought_back) == before, self.where
+        for holder in itertools.chain.from_iterable(model.holders for model in self.models):
+            assert await holder.consumer.take() == [], self.where
+
+    def tick(self) -> None:
+        self.deep.broker._on_tick()
+        self.stop_timer()
+
+    def check_order(self, order: TargetList) -> None:
+        """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
+        front = [entry for entry in order._tail if entry.state == PENDING]
+        late = [entry.place for entry in order._pending_cache if entry.state == PENDING]
+        rows = order.pages
+        places = [entry.place for entry in front]
+        assert places == sorted(places), self.where
+        if rows.items:
+            assert not places or places[-1] < rows.first_sequence(), self.where
+            assert not late or rows.last_sequence() < late[0], self.where
+            assert len(front) <= KEEP_MESSAGES + LOAD_MESSAGES, self.where
+            largest = self.deep.largest
+            assert sum(entry.message.size for entry in front) <= KEEP_BYTES + max(LOAD_BYTES, largest) + largest
+        assert late == sorted(late), self.where
+
+    def check_caches(self) -> None:
+        """V2 to V4: while somebody is over his share nothing of him is late that could be a row."""
+        pager = self.deep.broker.pager
+        assert pager is not None
+        for queue in pager.budget.to_page():
+            assert residence_of(queue).late <= max(LOAD_BYTES, self.deep.largest), self.where
+
+    # ------------------------------------------------------------------ running
+
+    async def run(self, events: int) -> None:
+        choices: list[Callable[[Model], Coroutine[Any, Any, None]]] = [
+            self.publish, self.publish, self.publish, self.attach, self.attach, self.acknowledge, self.acknowledge,
+            self.give_back, self.leave, self.refuse,
+        ]  # fmt: skip
+        for number in range(events):
+            event, model = self.random.choice(choices), self.random.choice(self.models)
+            self.where = f"{self.where.split(',')[0]}, event {number}: {event.__name__} {model.name}"
+            await event(model)
+            await self.settle()
+            self.check_caches()
+        if self.refusing:
+            await self.refuse(self.models[0])
+            await self.settle()
+
+    async def end(self) -> None:
+        """Everything comes out of each queue, in order and once."""
+        for model in self.models:
+            while model.holders:
+                await self.leave(model)
+                await self.settle()
+            left, model.ready = model.ready, []
+            assert await self.drained(model.name, len(left)) == left, self.where
+        assert sorted(await self.drained("dead", len(self.dead))) == sorted(self.dead), self.where
+        assert await self.deep.live_records() == 0, self.where
+
+    async def drained(self, name: str, count: int) -> list[int]:
+        """Take so many, which may be on their way back still, and look whether there are more."""
+        consumer = await self.deep.consumer(name, DRAINED)
+        found: list[int] = []
+        while len(found) < count and (some := await consumer.all(min(DRAINED, count - len(found)))):
+            found += some
+            await consumer.acknowledge_all()
+        await self.deep.broker.commit.durable()
+        found += await consumer.numbers()
+        await consumer.leave()
+        return found
+
+
+async def run_history(directory: Path, seed: int, events: int, patch: pytest.MonkeyPatch) -> None:
+    async with deep_broker(directory, budget=MIB, clock=VirtualClock()) as deep:
+        for name in ("one", "two", "dead"):
+            await deep.declare(name)
+        letters = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+        await deep.declare("limited", x_max_delivery_attempts=ATTEMPTS, **letters)
+        history = History(deep, seed, patch)
+        await history.run(events)
+        await history.end()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_rules_of_the_design_hold_after_each_random_event(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run_history(tmp_path / "data", seed, EVENTS, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_the_rules_of_the_design_hold_after_very_many_random_events(
+    tmp_path: Path, moments: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run_history(tmp_path / "data", moments.getrandbits(32), EVENTS_SOAK, monkeypatch)
