@@ -1,22 +1,28 @@
-"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, so it is compiled.
+"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, and looked at one by one
+when some have to leave, so it is compiled.
 
 What becomes of them is the business of :mod:`annulet.residency.bodies`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.bodies import QueueBodies
-from annulet.core.entry import REMOVED
+from annulet.core.bodies import QueueBodies, send_away
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
 from annulet.core.paging import may_be_row
+from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
     from annulet.core.bodies import BodySource
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
     from annulet.core.queue import Queue
+
+Position: TypeAlias = "tuple[Rank, int]"
+"""Where an entry stands in its order: rank (empty on FIFO queues), then place."""
 
 SWEEP_LEAST: Final = 1024
 """Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
@@ -90,6 +96,50 @@ class BodyCandidates(QueueBodies):
         message = entry.message
         return (message.record > 0 and self.queue.queue_id != 0) or 0 <= self.spilled_from <= message.size
 
+    def sift(self, durable_record: int, limit: int, boundary: Position | None) -> tuple[int, list[QueueEntry]]:
+        """Look at the next ``limit`` candidates of the pass and let those go that stand behind ``boundary``.
+
+        Only bodies of records below ``durable_record``, or that were spilled, can be read back. Returns at how many it
+        looked, and what may go when it has been written: about ``CHUNK_BYTES``, which ends the look too.
+        """
+        scanning, front = self.scanning, self.front
+        kept: list[QueueEntry] = []
+        unwritten: list[QueueEntry] = []
+        size = looked = 0
+        while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
+            entry = scanning.pop()
+            looked += 1
+            if entry.state == REMOVED or entry.away:
+                continue
+            if entry.state == PENDING:
+                near = (boundary is not None and position_of(entry) <= boundary) or entry in front
+            else:
+                near = not may_leave(entry)
+            if near:
+                kept.append(entry)
+            elif self._on_disk(entry.message, durable_record):
+                send_away(entry, self)
+            elif self.to_be_spilled(entry):
+                unwritten.append(entry)
+                size += entry.message.size
+            else:
+                kept.append(entry)
+        kept.reverse()
+        self.waiting += kept
+        if not scanning:
+            self.front = set()
+        return looked, unwritten
+
+    def _on_disk(self, message: Message, durable_record: int) -> bool:
+        """Say whether this queue can have the body back: other queues' records may go any time."""
+        if self.queue.queue_id and 0 < message.record < durable_record:
+            return True
+        return message.spill is not None and message.spill.readable
+
+    def to_be_spilled(self, entry: QueueEntry) -> bool:
+        """Say whether a body may go that the log does not hold, once it is written."""
+        raise NotImplementedError
+
     def tidy(self) -> None:
         """Forget candidates that left or were removed, where these are most: what is removed is in no account.
 
@@ -109,3 +159,13 @@ class BodyCandidates(QueueBodies):
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
     """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
     return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
+
+
+def may_leave(entry: QueueEntry) -> bool:
+    """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
+    return entry.state != DELIVERING or entry.consumer is not None
+
+
+def position_of(entry: QueueEntry) -> Position:
+    """Return where an entry stands in its order."""
+    return (entry.rank or (), entry.place)
