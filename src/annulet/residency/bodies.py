@@ -95,7 +95,7 @@ class StoredBodies(BodyCandidates):
             self.adopt()
         self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries
-        self.scanning, self.waiting = self.waiting, []
+        self.begin_pass()
         self._boundary = self._boundary_for(wanted)
         self.freed = 0
         self.grown = 0
@@ -148,14 +148,14 @@ class StoredBodies(BodyCandidates):
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        self.waiting += self.scanning
+        self.wait([*self.waiting, *self.scanning])
         self.scanning = []
         self.front = set()
 
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
         self.adopt(whole=True)
-        self.scanning, self.waiting = self.waiting, []
+        self.begin_pass()
         self.front, self._boundary, self._spills_deliveries = set(), None, True
         while self.scanning:
             self.step(durable_record, SAMPLE)

@@ -25,7 +25,11 @@ Position: TypeAlias = "tuple[Rank, int]"
 """Where an entry stands in its order: rank (empty on FIFO queues), then place."""
 
 SWEEP_LEAST: Final = 1024
-"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
+"""Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond twice
+those that were left of the ones before, of all at as many beyond twice what is in memory."""
+
+SWEEP_MOST: Final = 8192
+"""Of those that came last at so many in any case: 1 ms of the loop."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,7 +48,9 @@ class BodyCandidates(QueueBodies):
         self.waiting: list[QueueEntry] = []  # for the next pass
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
-        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
+        self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
+        self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
+        self._new_from = 0  # where in ``waiting`` those begin that came since the last look
 
     @property
     def in_memory(self) -> int:
@@ -74,11 +80,13 @@ class BodyCandidates(QueueBodies):
     def adopt_from(self, entries: list[QueueEntry]) -> None:
         """Begin anew with those of all entries in memory that are candidates: there may be some hundred thousand."""
         rows = self.rows
-        self.waiting = [
-            entry
-            for entry in entries
-            if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
-        ]
+        self.wait(
+            [
+                entry
+                for entry in entries
+                if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
+            ]
+        )
         self.scanning = []
         self.grown = len(self.waiting)
 
@@ -86,8 +94,14 @@ class BodyCandidates(QueueBodies):
         """Take in a candidate."""
         self.waiting.append(entry)
         self.grown += 1
-        if len(self.waiting) + len(self.scanning) > self._sweep_at:
-            self._sweep()
+        if len(self.waiting) > self._sweep_at:
+            self._sweep_young()
+            self.tidy()
+
+    def begin_pass(self) -> None:
+        """Have all candidates looked at."""
+        self.scanning = self.waiting
+        self.wait([])
 
     def may_have_place(self, entry: QueueEntry) -> bool:
         """Say whether the body is, or could be, anywhere but in memory."""
@@ -125,7 +139,7 @@ class BodyCandidates(QueueBodies):
             else:
                 kept.append(entry)
         kept.reverse()
-        self.waiting += kept
+        self.wait([*self.waiting, *kept] if kept else self.waiting)
         if not scanning:
             self.front = set()
         return looked, unwritten
@@ -146,14 +160,32 @@ class BodyCandidates(QueueBodies):
         Called again and again: a queue that nothing comes to any more would keep all it ever had.
         """
         if len(self.waiting) + len(self.scanning) > 2 * self.in_memory:
-            self._sweep()
+            self.wait(_in_memory_once(self.waiting))
+            self.scanning = _in_memory_once(self.scanning)
+            if not self.scanning:
+                self.front = set()
 
-    def _sweep(self) -> None:
-        self.waiting = _in_memory_once(self.waiting)
-        self.scanning = _in_memory_once(self.scanning)
-        self._sweep_at = 2 * (len(self.waiting) + len(self.scanning)) + SWEEP_LEAST
-        if not self.scanning:
-            self.front = set()
+    def _sweep_young(self) -> None:
+        """Forget those that left or were removed of the ones that came last. Who was there twice is looked at no more.
+
+        So what others hold for long is not looked through again and again for what comes and goes meanwhile; and what
+        goes does not stay here with its body until it is as much as they hold.
+        """
+        waiting = self.waiting
+        young = _in_memory_once(waiting[self._young_from : self._new_from])
+        new = _in_memory_once(waiting[self._new_from :])
+        del waiting[self._young_from :]
+        waiting += young
+        self._young_from = len(waiting)
+        waiting += new
+        self._new_from = len(waiting)
+        self._sweep_at = len(waiting) + min(2 * len(new) + SWEEP_LEAST, SWEEP_MOST)
+
+    def wait(self, entries: list[QueueEntry]) -> None:
+        """Let these be what waits for the next pass, all of them old."""
+        self.waiting = entries
+        self._young_from = self._new_from = len(entries)
+        self._sweep_at = len(entries) + SWEEP_LEAST
 
 
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
