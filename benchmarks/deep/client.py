@@ -99,6 +99,11 @@ class Client:
         answer = self.ask(commands.Queue.Declare(queue=queue, durable=True, arguments=named), commands.Queue.DeclareOk)
         return int(answer.message_count)
 
+    def ready(self, queue: str) -> int:
+        """Return how many messages of a queue are ready. It costs the broker next to nothing, unlike its metrics."""
+        answer = self.ask(commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
+        return int(answer.message_count)
+
     def consume(self, queue: str, prefetch: int, *, channel: int = 1, no_ack: bool = False, **arguments: Any) -> None:
         """Attach a consumer without waiting for the answer."""
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
@@ -114,7 +119,18 @@ class Client:
         self._socket.sendall(b"".join([frame.marshal(commands.Basic.Ack(tag), channel) for tag in tags]))
 
     def close(self) -> None:
-        """Cut the connection; what is not settled comes back to its queue."""
+        """Cut the connection; what is not settled comes back to its queue.
+
+        The broker may not see what was sent last, where deliveries are still on their way: see :meth:`leave`.
+        """
+        self._socket.close()
+
+    def leave(self) -> None:
+        """Close the connection in order: all that was sent before is done; deliveries on their way are passed over.
+
+        A socket that is closed with input unread is reset, and the broker loses what it has not read.
+        """
+        self.ask(commands.Connection.Close(200, "", 0, 0), commands.Connection.CloseOk, 0)
         self._socket.close()
 
     def abort(self) -> None:

@@ -134,10 +134,13 @@ def stall_relations(site: Site, before: Stalls) -> list[Relation]:
     ]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float) -> float:
-    """Return the seconds until something was so, asked as often as answers come. Raises ClientError when time is up."""
+def wait_for(condition: Callable[[], bool], seconds: float, *, pause: float = 0.0) -> float:
+    """Return the seconds until something was so, asked ``pause`` seconds after each answer. Raises ClientError when
+    time is up.
+    """
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
             raise ClientError(f"not so after {seconds:.0f} s")
+        time.sleep(pause)
     return time.monotonic() - began

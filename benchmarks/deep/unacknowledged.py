@@ -16,6 +16,9 @@ PREFETCH = 50_000
 """Of each channel: the field has 16 bits, and 0 would be no limit."""
 
 ROUND_MESSAGES = 20_000
+READY_LOOK_SECONDS = 0.005
+"""Between two looks at how many are back: their answers are work of the broker that is measured."""
+
 OBJECTS_MOST = 5_000
 """Messages that came back and are not rows again: those that are next, and some that are not worth a page."""
 
@@ -43,9 +46,11 @@ def run_unacknowledged(run: Run) -> None:
                 memory_relation(sampler, idle, run.budget),
             ]
         with run.check("A7", f"the holder of {held:,} is killed") as outcome:
+            watcher = Client(site.port)
             before, resident, since = Stalls.of(site.metrics()), site.resident(), sampler.now()
             holder.abort()
-            seconds = wait_for(lambda: site.queue_metric(QUEUE, "messages_delivering") == 0, 120)
+            seconds = wait_for(lambda: watcher.ready(QUEUE) == held, 120, pause=READY_LOOK_SECONDS)
+            watcher.leave()
             grown = (max(sampler.highest_since(since), site.resident()) - resident) / MIB
             outcome.relations += [
                 Relation("all pending after", seconds * 1000, "ms", most=250),
@@ -111,7 +116,7 @@ def take_again(site: Site, count: int) -> list[Relation]:
         client.acknowledge(found[-1].tag, multiple=True)
         if received >= count:
             break
-    client.close()
+    client.leave()
     return [
         exactly("came again", received, count),
         exactly("out of order", out_of_order, 0),

@@ -131,6 +131,28 @@ def test_a_refusal_is_an_error_with_the_brokers_words() -> None:
             next(client.deliveries(1.0))
 
 
+def test_a_client_leaves_in_order_whatever_is_on_its_way() -> None:
+    client, broker = connected()
+    with broker:
+        broker.sendall(deliver(7) + deliver(8) + frame.marshal(commands.Connection.CloseOk(), 0))
+        client.acknowledge(6, multiple=True)
+        client.leave()
+        data = broker.recv(1000)
+        assert broker.recv(1) == b"", "and only then its end"
+    length, _, first = frame.unmarshal(data)
+    _, channel, second = frame.unmarshal(data[length:])
+    assert (first.name, second.name, channel) == ("Basic.Ack", "Connection.Close", 0)
+
+
+def test_how_many_are_ready() -> None:
+    client, broker = connected()
+    with broker, client._socket:
+        broker.sendall(frame.marshal(commands.Queue.DeclareOk("q", 12, 3), 1))
+        assert client.ready("q") == 12
+        _, _, asked = frame.unmarshal(broker.recv(1000))
+    assert (asked.queue, asked.passive) == ("q", True)
+
+
 def test_the_report_names_every_outcome(tmp_path: Path) -> None:
     run = Run(1000, 1 << 20, True, tmp_path, None, Console(file=io.StringIO()), began=time.monotonic())
     with run.check("A9", "restart") as outcome:

@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.bodies import BodySource
 from annulet.core.reasons import RemovalReason
-from annulet.residency.candidates import SWEEP_LEAST, BodyCandidates
+from annulet.residency.candidates import SWEEP_LEAST, SWEEP_MOST, BodyCandidates
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, filled
 
@@ -54,3 +54,51 @@ def test_those_that_are_gone_are_forgotten_when_they_are_many():
     assert len(candidates.waiting) == SWEEP_LEAST
     candidates.add(entries[-1])
     assert candidates.waiting == []
+
+
+def test_what_comes_and_goes_beside_very_many_that_stay_is_forgotten_soon():
+    queue = durable_queue()
+    held = SWEEP_MOST + 2 * SWEEP_LEAST
+    entries = filled(queue, Disk(), held + 6 * SWEEP_LEAST)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    for entry in entries[:held]:
+        candidates.add(entry)
+    assert candidates.waiting == entries[:held]
+    most = 0
+    for entry in entries[held:]:
+        candidates.add(entry)
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        most = max(most, len(candidates.waiting))
+    assert most <= held + SWEEP_MOST
+    assert candidates.waiting[:held] == entries[:held]
+    for entry in entries[:held]:
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+    candidates.tidy()
+    assert candidates.waiting == []
+
+
+@pytest.mark.parametrize("stay", [SWEEP_LEAST, SWEEP_MOST // 4])
+def test_what_stays_for_a_while_is_forgotten_when_it_has_gone(stay: int):
+    queue = durable_queue()
+    held = 4 * SWEEP_MOST
+    entries = filled(queue, Disk(), held + 2 * SWEEP_MOST)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(entries[:held])
+    for number, entry in enumerate(entries[held:], held):
+        candidates.add(entry)
+        if number >= held + stay:
+            queue.remove_pending(entries[number - stay], RemovalReason.PURGED, NOW, 0)
+    there = held + stay
+    assert there <= len(candidates.waiting) <= there + SWEEP_MOST
+    assert candidates.waiting[:held] == entries[:held]
+
+
+def test_a_pass_looks_at_all_of_them():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), SWEEP_LEAST + 10)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    for entry in entries[:-1]:
+        candidates.add(entry)
+    candidates.begin_pass()
+    candidates.add(entries[-1])
+    assert (candidates.scanning, candidates.waiting) == (entries[:-1], entries[-1:])

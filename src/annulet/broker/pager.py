@@ -8,6 +8,7 @@ others, and those in delivery, stay entries whose bodies leave: to where the log
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CHUNK: Final = 2048
-"""Entries that become one page: 1 ms of the loop."""
+"""Entries that become one page, or bodies that are looked at, before it is asked whether a slice's time is up: 1 ms of
+the loop, 2 of bodies that leave."""
 
 SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop where they are cheap."""
@@ -130,7 +132,7 @@ class Pager:
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
-        self._worked = 0.0  # seconds the loop's thread had computed when the last slice ended
+        self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
         self._warnings = StallWarnings()
 
     def note(self, queue: Queue) -> None:
@@ -176,7 +178,7 @@ class Pager:
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         more = self._page() or self._fold()
-        self._worked = time.thread_time()
+        self._worked = time.thread_time() if more else math.inf
         return more or given_back
 
     def _page(self) -> bool:
@@ -208,7 +210,10 @@ class Pager:
         return False
 
     def _slice_end(self) -> float:
-        """Return how many seconds the loop's thread will have computed when a slice that begins now ends."""
+        """Return how many seconds the loop's thread will have computed when a slice that begins now ends.
+
+        What others computed while nothing was to be paged does not make the first slice longer.
+        """
         now = time.thread_time()
         return now + max(SLICE_SECONDS, now - self._worked)
 
@@ -265,7 +270,7 @@ class Pager:
                 return moved
         if not bodies.passing:
             bodies.begin(self.budget.excess(queue), self.budget.share // DELIVERY_SHARE)
-        looked = bodies.step(durable, SLICE)
+        looked = bodies.step(durable, CHUNK)
         if not bodies.freed and self.spilling is not None and self.spilling.refusing:
             bodies.end()  # the next pass begins where this one came to
         if bodies.passing or bodies.freed:

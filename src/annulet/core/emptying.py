@@ -53,7 +53,7 @@ def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
 
 def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     """Remove all that is in delivery: the queue is deleted."""
-    entries = list(queue.delivering)
+    entries = queue.delivering.entries()
     size = queue.delivering_bytes
     for entry in entries:
         queue.unmark_delivering(entry)

@@ -13,7 +13,8 @@ from annulet.core.copies import Copies
 from annulet.core.counters import QueueCounters
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import CompetingDispatch, live_max_of
-from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
+from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.entry_set import EntrySet
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
 from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time
@@ -88,7 +89,7 @@ class Holdings:
         self.gate = Gate()
         self.gate.open = settings.consumers_before_dispatch <= 1
         self.schedule = ScheduleIndex()
-        self.delivering: set[QueueEntry] = set()
+        self.delivering = EntrySet()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.counters = QueueCounters()
         self.events: QueueEvents | None = None  # who listens to what happens to each message
@@ -416,7 +417,7 @@ class Holdings:
 
     def unsettled(self) -> list[QueueEntry]:
         """Return what is in delivery, by sequence."""
-        return sorted(self.delivering, key=sequence_of)
+        return self.delivering.entries()
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
         """Remove everything pending and scheduled that is not hidden, one by one. Returns how many."""

@@ -103,9 +103,8 @@ class Returning(SlicedWork):
         if self not in queue.returns:  # somebody could not wait
             return False
         following = self._batch.take(queue, self._slice_messages)
-        self._holders.update({entry.consumer.session: None for entry in following if entry.consumer is not None})
         if _plain(queue, counted=self._counted):
-            following = _back_plainly(queue, following, counted=self._counted)
+            following = _back_plainly(queue, following, self._holders, counted=self._counted)
         self._take(following, now)
         if self._batch.left(queue) and not queue.deleted:
             return True
@@ -124,6 +123,8 @@ class Returning(SlicedWork):
         queue = self._queue
         back: list[QueueEntry] = []
         for entry in entries:
+            if entry.consumer is not None:
+                self._holders[entry.consumer.session] = None
             if isinstance(entry, DeliveryCopy):
                 queue.release_copy(entry)
             elif entry.state == DELIVERING and _take_back(queue, entry, now, counted=self._counted):
@@ -219,28 +220,25 @@ def _plain(queue: Queue, *, counted: bool) -> bool:
     return not (counted and settings.redelivery_delay > 0)
 
 
-def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> list[QueueEntry]:
+def _back_plainly(
+    queue: Queue, entries: list[QueueEntry], holders: dict[Session, None], *, counted: bool
+) -> list[QueueEntry]:
     """Do what is done for each, for all together where that costs less. Returns those with a time to live, which need
-    more.
+    more. Whose the others were is added to ``holders``.
     """
-    back: list[QueueEntry] = []
-    timed: list[QueueEntry] = []
+    # Each loop is short, so that the processor fetches many entries, then many messages, from memory at a time.
+    there = [entry for entry in entries if entry.state == DELIVERING]
+    timed = [entry for entry in there if entry.message.expires_at]
+    back = [entry for entry in there if not entry.message.expires_at] if timed else there
     holder: Consumer | None = None
     total = pulled = away = away_size = held = held_size = 0
     last, ascending, attempts = -BEHIND_ALL, True, int(counted)
-    for entry in entries:
-        if entry.state != DELIVERING:
-            continue
-        message = entry.message
-        if message.expires_at:
-            timed.append(entry)
-            continue
-        size = message.size
+    for entry in back:
+        size = entry.message.size
         total += size
         consumer = entry.consumer
         if consumer is not holder:
-            if holder is not None:
-                holder.give_back_many(held, held_size)
+            _give_back(holder, held, held_size, holders)
             holder = consumer
             held = held_size = 0
         held += 1
@@ -256,10 +254,8 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
         entry.delivery_count += attempts
         ascending = ascending and entry.place > last
         last = entry.place
-        back.append(entry)
-    if holder is not None:
-        holder.give_back_many(held, held_size)
-    queue.delivering.difference_update(back)
+    _give_back(holder, held, held_size, holders)
+    queue.delivering.discard_all(back)
     queue.delivering_bytes -= total
     queue.pending_bytes += total
     queue.counters.messages_returned += len(back)
@@ -272,6 +268,13 @@ def _back_plainly(queue: Queue, entries: list[QueueEntry], *, counted: bool) -> 
     if counted:
         queue.effects.entries_changed(queue, back)
     return timed
+
+
+def _give_back(holder: Consumer | None, count: int, size: int, holders: dict[Session, None]) -> None:
+    """Count several of a consumer as returned, and note whose they were."""
+    if holder is not None:
+        holder.give_back_many(count, size)
+        holders[holder.session] = None
 
 
 def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:

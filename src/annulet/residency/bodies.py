@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
+from annulet.core.entry import DELIVERING, PENDING, REMOVED
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import pageable
-from annulet.residency.candidates import BodyCandidates
+from annulet.residency.candidates import BodyCandidates, may_leave, position_of
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
 from annulet.residency.row_reading import ATTEMPTS_MAX, SCARCE
-from annulet.residency.spilling import BODY_BYTES_LEAST, CHUNK_BODIES, CHUNK_BYTES
+from annulet.residency.spilling import BODY_BYTES_LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from annulet.core.order import Order
     from annulet.core.queue import Queue
     from annulet.residency.body_store import BodyStore
+    from annulet.residency.candidates import Position
 
 logger = logging.getLogger(__name__)
-
-Position: TypeAlias = "tuple[Rank, int]"
-"""Where an entry stands in its order: rank (empty on FIFO queues), then place."""
 
 SAMPLE: Final = 512
 """Bodies whose places tell which part of a queue is furthest: right to some 5 %, and sorted in a millisecond."""
@@ -97,7 +95,7 @@ class StoredBodies(BodyCandidates):
             self.adopt()
         self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries
-        self.scanning, self.waiting = self.waiting, []
+        self.begin_pass()
         self._boundary = self._boundary_for(wanted)
         self.freed = 0
         self.grown = 0
@@ -109,54 +107,21 @@ class StoredBodies(BodyCandidates):
         Only records below ``durable_record`` can be read back. What no log holds is written, one chunk of it, and goes
         when that is done; ``freed`` counts it already.
         """
-        scanning, kept = self.scanning, []
-        boundary, front = self._boundary, self.front
-        unwritten: list[QueueEntry] = []
-        size = looked = 0
-        while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
-            entry = scanning.pop()
-            looked += 1
-            state = entry.state
-            if state == REMOVED or entry.away:
-                continue
-            if state == PENDING:
-                near = (boundary is not None and position_of(entry) <= boundary) or entry in front
-            else:
-                near = not _may_leave(entry)
-            if near:
-                kept.append(entry)
-            elif self._on_disk(entry, durable_record):
-                self._send_away(entry)
-                self.freed += entry.message.size
-            elif self._to_be_spilled(entry) and (state != DELIVERING or self._spills_deliveries):
-                unwritten.append(entry)
-                size += entry.message.size
-            else:
-                kept.append(entry)
-        kept.reverse()
-        self.waiting += kept
-        if not scanning:
-            self.front = set()
+        away, away_bytes = self.count, self.bytes
+        looked, unwritten = self.sift(durable_record, limit, self._boundary)
+        self.store.figures.bodies_left += self.count - away
+        self.freed += self.bytes - away_bytes
         if unwritten:
             unwritten.reverse()  # oldest first: that is how they will be read
-            self._spill(unwritten, size)
+            self._spill(unwritten, sum([entry.message.size for entry in unwritten]))
         return looked
 
-    def _on_disk(self, entry: QueueEntry, durable_record: int) -> bool:
-        """Say whether this queue can have the body back: other queues' records may go any time."""
-        message = entry.message
-        if self.queue.queue_id and 0 < message.record < durable_record:
-            return True
-        return message.spill is not None and message.spill.readable
-
-    def _to_be_spilled(self, entry: QueueEntry) -> bool:
+    def to_be_spilled(self, entry: QueueEntry) -> bool:
+        """Ask the spill store, for what the log does not hold; what is in delivery is mostly settled soon."""
         message, spilling = entry.message, self.store.spilling
-        logged = message.record and self.queue.queue_id
-        return not logged and spilling is not None and spilling.takes(message)
-
-    def _send_away(self, entry: QueueEntry) -> None:
-        send_away(entry, self)
-        self.store.figures.bodies_left += 1
+        if spilling is None or (message.record and self.queue.queue_id):
+            return False
+        return spilling.takes(message) and (entry.state != DELIVERING or self._spills_deliveries)
 
     def _spill(self, entries: list[QueueEntry], size: int) -> None:
         assert self.store.spilling is not None
@@ -173,8 +138,9 @@ class StoredBodies(BodyCandidates):
             message = entry.message
             if entry.state == REMOVED or entry.away:
                 continue
-            if message.spill is not None and message.spill.readable and _may_leave(entry):
-                self._send_away(entry)
+            if message.spill is not None and message.spill.readable and may_leave(entry):
+                send_away(entry, self)
+                self.store.figures.bodies_left += 1
             else:
                 self.waiting.append(entry)
         if self.store.changed is not None:
@@ -182,14 +148,14 @@ class StoredBodies(BodyCandidates):
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        self.waiting += self.scanning
+        self.wait([*self.waiting, *self.scanning])
         self.scanning = []
         self.front = set()
 
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
         self.adopt(whole=True)
-        self.scanning, self.waiting = self.waiting, []
+        self.begin_pass()
         self.front, self._boundary, self._spills_deliveries = set(), None, True
         while self.scanning:
             self.step(durable_record, SAMPLE)
@@ -214,7 +180,7 @@ class StoredBodies(BodyCandidates):
         for entry in sample:
             if entry.state == PENDING and not entry.away:
                 places.append((position_of(entry), entry.message.size))
-            elif entry.state != REMOVED and not entry.away and _may_leave(entry):
+            elif entry.state != REMOVED and not entry.away and may_leave(entry):
                 message = entry.message
                 if message.record or message.spill is not None or self._spills_deliveries:
                     left -= message.size
@@ -340,13 +306,3 @@ class StoredBodies(BodyCandidates):
             return self.store.read_logged(message)
         except OSError:
             return None
-
-
-def _may_leave(entry: QueueEntry) -> bool:
-    """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
-    return entry.state != DELIVERING or entry.consumer is not None
-
-
-def position_of(entry: QueueEntry) -> Position:
-    """Return where an entry stands in its order."""
-    return (entry.rank or (), entry.place)

@@ -1,25 +1,35 @@
-"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, so it is compiled.
+"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, and looked at one by one
+when some have to leave, so it is compiled.
 
 What becomes of them is the business of :mod:`annulet.residency.bodies`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.bodies import QueueBodies
-from annulet.core.entry import REMOVED
+from annulet.core.bodies import QueueBodies, send_away
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
 from annulet.core.paging import may_be_row
+from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
     from annulet.core.bodies import BodySource
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Message
     from annulet.core.queue import Queue
 
+Position: TypeAlias = "tuple[Rank, int]"
+"""Where an entry stands in its order: rank (empty on FIFO queues), then place."""
+
 SWEEP_LEAST: Final = 1024
-"""Candidates before those are forgotten that cannot leave any more; then at twice what was left."""
+"""Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond twice
+those that were left of the ones before, of all at as many beyond twice what is in memory."""
+
+SWEEP_MOST: Final = 8192
+"""Of those that came last at so many in any case: 1 ms of the loop."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -38,7 +48,9 @@ class BodyCandidates(QueueBodies):
         self.waiting: list[QueueEntry] = []  # for the next pass
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
-        self._sweep_at = SWEEP_LEAST  # candidates before those are forgotten that left meanwhile
+        self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
+        self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
+        self._new_from = 0  # where in ``waiting`` those begin that came since the last look
 
     @property
     def in_memory(self) -> int:
@@ -68,11 +80,13 @@ class BodyCandidates(QueueBodies):
     def adopt_from(self, entries: list[QueueEntry]) -> None:
         """Begin anew with those of all entries in memory that are candidates: there may be some hundred thousand."""
         rows = self.rows
-        self.waiting = [
-            entry
-            for entry in entries
-            if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
-        ]
+        self.wait(
+            [
+                entry
+                for entry in entries
+                if not entry.away and self.may_have_place(entry) and not (rows and may_be_row(entry))
+            ]
+        )
         self.scanning = []
         self.grown = len(self.waiting)
 
@@ -80,8 +94,14 @@ class BodyCandidates(QueueBodies):
         """Take in a candidate."""
         self.waiting.append(entry)
         self.grown += 1
-        if len(self.waiting) + len(self.scanning) > self._sweep_at:
-            self._sweep()
+        if len(self.waiting) > self._sweep_at:
+            self._sweep_young()
+            self.tidy()
+
+    def begin_pass(self) -> None:
+        """Have all candidates looked at."""
+        self.scanning = self.waiting
+        self.wait([])
 
     def may_have_place(self, entry: QueueEntry) -> bool:
         """Say whether the body is, or could be, anywhere but in memory."""
@@ -90,22 +110,94 @@ class BodyCandidates(QueueBodies):
         message = entry.message
         return (message.record > 0 and self.queue.queue_id != 0) or 0 <= self.spilled_from <= message.size
 
+    def sift(self, durable_record: int, limit: int, boundary: Position | None) -> tuple[int, list[QueueEntry]]:
+        """Look at the next ``limit`` candidates of the pass and let those go that stand behind ``boundary``.
+
+        Only bodies of records below ``durable_record``, or that were spilled, can be read back. Returns at how many it
+        looked, and what may go when it has been written: about ``CHUNK_BYTES``, which ends the look too.
+        """
+        scanning, front = self.scanning, self.front
+        kept: list[QueueEntry] = []
+        unwritten: list[QueueEntry] = []
+        size = looked = 0
+        while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
+            entry = scanning.pop()
+            looked += 1
+            if entry.state == REMOVED or entry.away:
+                continue
+            if entry.state == PENDING:
+                near = (boundary is not None and position_of(entry) <= boundary) or entry in front
+            else:
+                near = not may_leave(entry)
+            if near:
+                kept.append(entry)
+            elif self._on_disk(entry.message, durable_record):
+                send_away(entry, self)
+            elif self.to_be_spilled(entry):
+                unwritten.append(entry)
+                size += entry.message.size
+            else:
+                kept.append(entry)
+        kept.reverse()
+        self.wait([*self.waiting, *kept] if kept else self.waiting)
+        if not scanning:
+            self.front = set()
+        return looked, unwritten
+
+    def _on_disk(self, message: Message, durable_record: int) -> bool:
+        """Say whether this queue can have the body back: other queues' records may go any time."""
+        if self.queue.queue_id and 0 < message.record < durable_record:
+            return True
+        return message.spill is not None and message.spill.readable
+
+    def to_be_spilled(self, entry: QueueEntry) -> bool:
+        """Say whether a body may go that the log does not hold, once it is written."""
+        raise NotImplementedError
+
     def tidy(self) -> None:
         """Forget candidates that left or were removed, where these are most: what is removed is in no account.
 
         Called again and again: a queue that nothing comes to any more would keep all it ever had.
         """
         if len(self.waiting) + len(self.scanning) > 2 * self.in_memory:
-            self._sweep()
+            self.wait(_in_memory_once(self.waiting))
+            self.scanning = _in_memory_once(self.scanning)
+            if not self.scanning:
+                self.front = set()
 
-    def _sweep(self) -> None:
-        self.waiting = _in_memory_once(self.waiting)
-        self.scanning = _in_memory_once(self.scanning)
-        self._sweep_at = 2 * (len(self.waiting) + len(self.scanning)) + SWEEP_LEAST
-        if not self.scanning:
-            self.front = set()
+    def _sweep_young(self) -> None:
+        """Forget those that left or were removed of the ones that came last. Who was there twice is looked at no more.
+
+        So what others hold for long is not looked through again and again for what comes and goes meanwhile; and what
+        goes does not stay here with its body until it is as much as they hold.
+        """
+        waiting = self.waiting
+        young = _in_memory_once(waiting[self._young_from : self._new_from])
+        new = _in_memory_once(waiting[self._new_from :])
+        del waiting[self._young_from :]
+        waiting += young
+        self._young_from = len(waiting)
+        waiting += new
+        self._new_from = len(waiting)
+        self._sweep_at = len(waiting) + min(2 * len(new) + SWEEP_LEAST, SWEEP_MOST)
+
+    def wait(self, entries: list[QueueEntry]) -> None:
+        """Let these be what waits for the next pass, all of them old."""
+        self.waiting = entries
+        self._young_from = self._new_from = len(entries)
+        self._sweep_at = len(entries) + SWEEP_LEAST
 
 
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
     """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
     return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
+
+
+def may_leave(entry: QueueEntry) -> bool:
+    """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
+    return entry.state != DELIVERING or entry.consumer is not None
+
+
+def position_of(entry: QueueEntry) -> Position:
+    """Return where an entry stands in its order."""
+    return (entry.rank or (), entry.place)

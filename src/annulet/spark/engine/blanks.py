@@ -17,6 +17,7 @@ from annulet.core.dispatch import CompetingDispatch
 from annulet.core.duplicates import DuplicateCache
 from annulet.core.effects import Effects
 from annulet.core.entry import DeliveryCopy, QueueEntry
+from annulet.core.entry_set import EntrySet
 from annulet.core.eviction import EvictionIndex, KeyEvictionIndex
 from annulet.core.expiry import ExpiryIndex
 from annulet.core.fairness import FairKey, Fairness
@@ -65,6 +66,7 @@ BLANKS: Final = _makers(
     CreditWindow,
     DeliveryBlock,
     DuplicateCache,
+    EntrySet,
     ExpiryIndex,
     FifoOrder,
     FifoRanker,
