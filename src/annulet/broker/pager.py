@@ -295,6 +295,7 @@ class Pager:
         order = self._paged(queue)
         if order is None or isinstance(order, PagedSorted):
             return None
+        self._bodies_of(queue)  # what is delivered of its rows counts from the first on
         self._paging[queue] = None
         return order
 

@@ -60,6 +60,11 @@ class StoredBodies(BodyCandidates):
 
     # ------------------------------------------------------------------ what is in memory
 
+    def grew(self) -> None:
+        """Have the account looked at in a turn of its own; the next tick would be late for a large prefetch."""
+        if self.store.changed is not None:
+            self.store.changed(self.queue)
+
     def came_back(self, size: int) -> None:
         """Bodies that could not leave while somebody had pulled them now can: as many as a load has begin a pass.
 

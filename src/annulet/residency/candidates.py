@@ -32,6 +32,11 @@ SWEEP_MOST: Final = 8192
 """Of those that came last at so many in any case: 1 ms of the loop."""
 
 
+CLAIMED_BYTES: Final = 1 << 20
+"""Body bytes that go into delivery before the account is looked at, 1 MiB as one load: a consumer's prefetch may be
+many times the budget."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BodyCandidates(QueueBodies):
     """Entries of ``queue`` whose bodies may leave, and some that left or were removed meanwhile.
@@ -44,6 +49,7 @@ class BodyCandidates(QueueBodies):
         self.queue = queue
         self.spilled_from = spilled_from
         self.grown = 0  # candidates added since the last pass began
+        self._unmeasured = 0  # bytes that went into delivery since the account was looked at for it
         self.rows = False  # plain entries become rows: only what cannot is a candidate
         self.waiting: list[QueueEntry] = []  # for the next pass
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
@@ -68,6 +74,13 @@ class BodyCandidates(QueueBodies):
         """An entry went into delivery; it may have been one that rows took care of."""
         if self.rows and entry.message.record:
             self.add(entry)
+            self._unmeasured += entry.message.size
+            if self._unmeasured >= CLAIMED_BYTES:
+                self._unmeasured = 0
+                self.grew()
+
+    def grew(self) -> None:
+        """As much as one load has went into delivery, and nobody looked at the account for it."""
 
     def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Some of these became rows; those with a 1 in ``kept`` could not."""

@@ -114,6 +114,23 @@ async def test_v1_what_was_looked_at_before_it_was_written_pages_when_it_is(deep
     assert queue.statistics().messages_paged == paged + 200
 
 
+async def test_v1_a_prefetch_far_beyond_the_budget_leaves_memory_before_the_next_tick(tmp_path: Path) -> None:
+    """What is on its way to a client counts; it is looked at when a load's worth of it is, also after a restart."""
+    held = 4000
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("q")
+        await deep.publish(range(held))
+    for _ in range(2):
+        async with deep_broker(tmp_path / "data") as deep:
+            timer = deep.broker._tick
+            assert timer is not None
+            timer.cancel()
+            consumer = await deep.consumer(prefetch=held)
+            assert await consumer.all(held) == list(range(held))
+            await deep.written()  # asks
+            await consumer.leave()
+
+
 async def test_a_disk_that_refused_rows_that_are_gone_is_asked_for_the_next(deep: Deep) -> None:
     await deep.publish(range(2500))
     deep.queue().purge(deep.broker.clock())
