@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
 from annulet.core.paging import ROW_COUNT_MOST
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page, total_of
 from annulet.residency.row_facts import some_expire
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries
@@ -298,3 +300,8 @@ def test_items_go_from_the_middle(steps, data):
     found = before.read_from(whole[0][0], 100)
     assert list(zip(found.sequences, found.records, strict=True)) == whole, "a copy is not touched"
     assert [found[:2] for found in drain(page, 3)] == left
+
+
+@pytest.mark.parametrize("sizes", [[7], [7, 7, 7], [7, 7, 8], [0, 0], [8, 7]])
+def test_sizes_are_added_up_whether_they_are_equal_or_not(sizes):
+    assert total_of(sizes) == total_of(array("I", sizes)) == sum(sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.residency.runs import NARROW_MAX, Runs, column_for
+from annulet.residency.runs import NARROW_MAX, Runs, column_for, column_of, starts_of_runs
 
 
 def rows(runs: Runs) -> list[tuple[int, int, int]]:
@@ -52,3 +52,27 @@ def test_a_run_is_found_by_a_sequence_in_it_or_behind_it() -> None:
 
 def test_differences_take_four_bytes_while_they_fit() -> None:
     assert (column_for(NARROW_MAX), column_for(NARROW_MAX + 1)) == ("I", "Q")
+
+
+@pytest.mark.parametrize(
+    ("sequences", "records", "marks", "starts"),
+    [
+        ([7], [9], [2], []),
+        ([7, 8, 9], [9, 10, 11], [2, 2, 2], []),
+        ([7, 9, 11], [9, 11, 13], [2, 2, 2], [1, 2]),
+        ([7, 8, 9, 10], [9, 10, 12, 13], [2, 2, 2, 2], [2]),
+        ([7, 8, 10, 11], [9, 10, 11, 12], [2, 2, 2, 2], [2]),
+        ([7, 8, 9, 10], [9, 10, 11, 12], [2, 4, 4, 2], [1, 3]),
+        ([7, 8], [1 << 62, (1 << 62) + 1], [2, 2], []),
+    ],
+)
+def test_a_run_begins_where_a_number_or_the_mark_does_not_go_on(
+    sequences: list[int], records: list[int], marks: list[int], starts: list[int]
+) -> None:
+    assert starts_of_runs(sequences, records, marks) == starts
+
+
+@pytest.mark.parametrize("numbers", [[], [7], [7, 7, 7], [7, 7, 8], [8, 7, 7]])
+def test_a_column_has_the_numbers_it_is_made_of(numbers: list[int]) -> None:
+    column = column_of("H", numbers)
+    assert (column.typecode, column.tolist()) == ("H", numbers)

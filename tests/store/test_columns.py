@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.store.columns import Column, extremes, grows_by_one, is_uniform, is_zero, narrowed, short_numbers
+from annulet.store.columns import (
+    Column,
+    extremes,
+    grows,
+    grows_by_one,
+    is_uniform,
+    is_zero,
+    narrowed,
+    picked,
+    places_by_number,
+    shifted,
+    short_numbers,
+)
 from annulet.store.records import unpack_numbers
 
 
@@ -46,3 +58,22 @@ def test_distances_take_half_the_bytes(distances: list[int], lowest: int) -> Non
 def test_a_column_is_uniform_when_all_its_numbers_are_equal(kind: str, numbers: list[int]) -> None:
     assert is_uniform(array(kind, numbers)) == (len(set(numbers)) <= 1)
     assert is_zero(array(kind, numbers)) == (set(numbers) <= {0})
+
+
+@given(st.lists(st.integers(0, 1 << 62)), st.integers(0, 1 << 62))
+def test_all_numbers_are_shifted(numbers: list[int], by: int) -> None:
+    assert shifted(numbers, by) == array("Q", [number + by for number in numbers])
+    assert picked([*numbers, by], [len(numbers), 0, 0]) == array("Q", [by] + 2 * [*numbers, by][:1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans())))
+def test_places_by_number_are_those_of_the_mask(chosen: list[tuple[int, bool]]) -> None:
+    found = places_by_number([number for number, _ in chosen], bytes([live for _, live in chosen]))
+    expected = [(number, place) for place, (number, live) in enumerate(chosen) if live]
+    assert sorted((number, place) for number, places in found.items() for place in places) == sorted(expected)
+    assert all(places == sorted(places) for places in found.values())
+
+
+@given(st.lists(st.integers(0, 6), max_size=4))
+def test_a_column_grows_where_no_number_is_one_before(numbers: list[int]) -> None:
+    assert grows(array("Q", numbers)) == grows(numbers) == (numbers == sorted(set(numbers)))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from annulet.core.message import Message, Origin
 from annulet.store.errors import StoreError
-from annulet.store.interface import RecoveredRows
+from annulet.store.interface import NO_PRIORITY, RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name
 from annulet.store.segment_index import index_name, index_number
 from tests.store.log_tools import (
     DIRECTORY,
+    ORIGIN,
     every_queue,
     flush,
     message,
@@ -217,3 +221,68 @@ def test_unread_messages_stand_among_the_others_in_their_place() -> None:
                 log.settle(record, queue_id)
         log.close()
         same_as_read(files)
+
+
+OTHER = Origin("elsewhere", "key", "guest@127.0.0.1:2", ORIGIN.view)
+HOLES: dict[str, Callable[[int], bool]] = {
+    "every other": lambda place: place % 2 == 0,
+    "every third is left": lambda place: place % 3 != 0,
+    "every third": lambda place: place % 3 == 1,
+    "stretches": lambda place: place // 7 % 2 == 0,
+    "the first": lambda place: place == 0,
+    "the last": lambda place: place == 89,
+    "all but the first": lambda place: place > 0,
+    "all but the last": lambda place: place < 89,
+    "the front": lambda place: place < 40,
+    "at random": lambda place: random.Random(place).random() < 0.4,
+    "none": lambda place: False,
+}
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["alike", "mixed"])
+@pytest.mark.parametrize("queues", [1, 2, 5])
+@pytest.mark.parametrize("holes", HOLES)
+def test_rows_around_holes_are_what_was_written(holes: str, queues: int, mixed: bool) -> None:
+    """To the last column, whatever was acknowledged, and whose it was."""
+    files = SimulatedFiles()
+    log = opened(files)
+    expected: list[tuple[Any, ...]] = []
+    later = []
+    sequences = dict.fromkeys(range(1, queues + 1), 0)
+    for place in range(90):
+        facts = {"accepted_at": 1000 + place}
+        if mixed:
+            facts |= {"priority": place % 4, "expires_at": 5000 + place % 3 if place % 5 else 0}
+        origin = OTHER if mixed and place % 8 > 5 else ORIGIN
+        written = Message(b"header", bytes(200 + mixed * place), origin, durable=True, **facts)
+        shared = mixed and queues > 1 and place % 6 == 0
+        targets = []
+        for queue_id in sorted({1 + place % queues, 1 + (place + shared) % queues}):
+            sequences[queue_id] += 1 + (mixed and place % 7 == 0)
+            targets.append((queue_id, sequences[queue_id]))
+        record = log.append(written, targets)
+        for queue_id, sequence in targets:
+            if not HOLES[holes](place) or (queue_id != targets[0][0] and place % 4 == 0):
+                given = written.priority if mixed else NO_PRIORITY
+                facts_of_row = (written.size, given, written.accepted_at, written.expires_at, origin.exchange)
+                expected.append((queue_id, record, sequence, *facts_of_row))
+            elif place % 20 < 15:
+                later.append((record, queue_id))
+            else:
+                log.settle(record, queue_id)  # it is never written
+        if place % 10 == 0:
+            flush(log)
+    log.append(message(bytes(4000)), [(99, 1)])
+    flush(log)
+    for record, queue_id in later:
+        log.settle(record, queue_id)
+    log.close()
+    found: list[tuple[Any, ...]] = []
+    for rows in opened(files).restorable(every_queue):
+        assert isinstance(rows, RecoveredRows)
+        assert list(rows.records) == sorted(rows.records)
+        exchanges = [rows.origins[number][0] for number in rows.origin_numbers]
+        columns: list[Sequence[Any]] = [rows.records, rows.sequences, rows.sizes, rows.priorities]
+        columns += [rows.accepted_at, rows.expires_at, exchanges]
+        found += [(rows.queue_id, *row) for row in zip(*columns, strict=True) if rows.queue_id != 99]
+    assert sorted(found) == sorted(expected)

@@ -101,3 +101,14 @@ def test_adopted_records_are_there_and_not_live_yet() -> None:
     assert (one.remaining(3), one.remaining(4)) == ((6,), (7,))
     assert one.settle(0, 5)
     assert list(one.live_ordinals()) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "kept"),
+    [([], 0), ([4096, 5000], 2), ([4096, 0, 5000], 2), ([0, 0], 0), ([4096, 1 << 24, 2 << 24], 3), ([0, 1 << 24], 1)],
+)
+def test_adopted_records_are_those_that_are_somewhere(offsets: list[int], kept: int) -> None:
+    """Also where the bytes of two offsets meet in as many zeros as one has that is nowhere."""
+    one = segment()
+    one.adopt(array("I", offsets), array("H", [0] * len(offsets)), [5])
+    assert one.kept == kept

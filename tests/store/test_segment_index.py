@@ -72,6 +72,9 @@ def test_times_are_made_as_somebody_asks() -> None:
     assert found.accepted_at[4] == times[4]
     assert list(found.accepted_at[5:9]) == times[5:9]
     assert array("Q", found.accepted_at) == index.accepted_at
+    some = found.accepted_at.at([3, 5, 20, 29])
+    assert (len(some), some[2], list(some[1:3])) == (4, times[20], [times[5], times[20]])
+    assert list(some) == [times[3], times[5], times[20], times[29]]
     index.expires_at = array("Q", bytes(8 * 30))
     index.accepted_at = found.accepted_at
     again = decode(index.encode())

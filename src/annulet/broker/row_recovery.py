@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import compress
-from operator import lt
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from annulet.core.grouped_lanes import GroupedLanes
@@ -18,7 +17,7 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import PagedLevels
 from annulet.core.paging import pageable
 from annulet.core.restoring import front_room, restore_rows
-from annulet.store.columns import is_uniform, is_zero
+from annulet.store.columns import grows, is_uniform, is_zero
 from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class RowRestorer:
         return (
             self.may_have_rows(rows.queue_id)
             and sequences[0] >= queue.next_sequence
-            and (isinstance(sequences, range) or all(map(lt, sequences, sequences[1:])))
+            and (isinstance(sequences, range) or grows(sequences))
         )
 
     def _remembered_in(self, rows: RecoveredRows, start: int, end: int) -> list[tuple[int, int]]:

@@ -8,9 +8,7 @@ the log to itself. Entries of which the log does not know everything stay among 
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
-from operator import sub
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED, QueueEntry
@@ -19,7 +17,7 @@ from annulet.core.paging import ROW_COUNT_MOST
 from annulet.core.row_expiry import NEVER
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.rows import Rows
-from annulet.residency.runs import COUNT_SHIFT, NARROW_MAX, ORIGIN_MASK, Runs, column_for
+from annulet.residency.runs import COUNT_SHIFT, NARROW_MAX, ORIGIN_MASK, Runs, column_for, column_of, starts_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,20 +208,15 @@ class Page(Runs):
 
     def _add_runs(self, sequences: Sequence[int], records: Sequence[int], marks: list[int]) -> None:
         """Cut rows into runs."""
-        starts = [
-            place
-            for place in range(1, len(marks))
-            if sequences[place] - sequences[place - 1] != 1
-            or records[place] - records[place - 1] != 1
-            or marks[place] != marks[place - 1]
-        ]
-        lengths = array("H", map(sub, [*starts, len(marks)], [0, *starts]))
-        self._add_run(sequences[0], records[0], lengths[0], marks[0])
-        self._sequences.extend([sequences[place] - self._base_sequence for place in starts])
-        self._records.extend([records[place] - self._base_record for place in starts])
+        numbers, places = list(sequences), list(records)
+        starts = starts_of_runs(numbers, places, marks)
+        ends = [*starts, len(marks)]
+        self._add_run(numbers[0], places[0], ends[0], marks[0])
+        self._sequences.extend([numbers[place] - self._base_sequence for place in starts])
+        self._records.extend([places[place] - self._base_record for place in starts])
         self._widen_for(max(marks))
-        self._marks.extend([marks[place] for place in starts])
-        self._lengths.extend(lengths[1:])
+        self._marks.extend(column_of(self._marks.typecode, [marks[place] for place in starts]))
+        self._lengths.extend(column_of("H", [ends[run + 1] - start for run, start in enumerate(starts)]))
 
     def _add_run(self, sequence: int, record: int, length: int, mark: int) -> None:
         """Add rows that grow by one, to the last run if they belong to it."""
@@ -490,3 +483,8 @@ class Page(Runs):
     def sweep(self) -> None:
         """Let go of removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]
+
+
+def total_of(sizes: Sequence[int]) -> int:
+    """Return the sum of at least one size: at once where all are equal, as a column of them may well be."""
+    return sizes[0] * len(sizes) if sizes[1:] == sizes[:-1] else sum(sizes)

@@ -16,7 +16,7 @@ from annulet.core.row_expiry import NEVER
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.loader import fitting, unread_entries_of
-from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.page import PAGE_ITEMS_MAX, Page, total_of
 from annulet.residency.row_facts import RowFacts, some_expire
 from annulet.residency.row_reading import RowReading
 from annulet.residency.row_times import PAGES_AT_ONCE, RowTimes
@@ -148,7 +148,7 @@ class StoredQueueArea(QueueArea):
                 self._pages[-1].facts = RowFacts() if timed else None
                 continue
             behind = min(behind, start + room)
-            size = sum(sizes[start:behind])
+            size = total_of(sizes[start:behind])
             facts = self._pages[-1].facts
             if facts is not None:
                 for place in range(start, behind):

@@ -11,6 +11,8 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
+from mypy_extensions import i64
+
 NARROW_MAX: Final = 0xFFFFFFFF
 """Largest difference that fits a column of 32 bits."""
 
@@ -95,3 +97,28 @@ class Runs:
 def column_for(span: int) -> str:
     """Return the type of array whose numbers go up to ``span``."""
     return "Q" if span > NARROW_MAX else "I"
+
+
+def starts_of_runs(sequences: list[int], records: list[int], marks: list[int]) -> list[int]:
+    """Return the places, but the first, of rows that do not go on with the one before. Makes no object of a number."""
+    starts: list[int] = []
+    next_sequence: i64 = sequences[0]
+    next_record: i64 = records[0]
+    last_mark: i64 = marks[0]
+    for place in range(len(marks)):
+        sequence: i64 = sequences[place]
+        record: i64 = records[place]
+        mark: i64 = marks[place]
+        if sequence != next_sequence or record != next_record or mark != last_mark:
+            starts.append(place)
+        next_sequence = sequence + 1
+        next_record = record + 1
+        last_mark = mark
+    return starts
+
+
+def column_of(kind: str, numbers: list[int]) -> array[int]:
+    """Return numbers as an array of a type: without a look at each where all are equal, as marks and lengths may be."""
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return array(kind, numbers[:1]) * len(numbers)
+    return array(kind, numbers)

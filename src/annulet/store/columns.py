@@ -7,6 +7,7 @@ interpreter: compiled, nothing here makes an object of a number.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i32_le, write_i64_le
@@ -72,6 +73,48 @@ def narrowed(column: bytes, lowest: i64) -> bytes:
         write_i32_le(writer, i32(read_i64_le(column, at) - lowest))
         at += NUMBER_BYTES
     return writer.getvalue()
+
+
+def shifted(numbers: list[int], by: i64) -> array[int]:
+    """Return each of some numbers plus ``by``, as 64 bits."""
+    writer = BytesWriter()
+    for number in numbers:
+        value: i64 = number
+        write_i64_le(writer, value + by)
+    return swapped_where_big(array("Q", writer.getvalue()))
+
+
+def picked(numbers: list[int], places: list[int]) -> array[int]:
+    """Return the numbers at some places, as 64 bits."""
+    writer = BytesWriter()
+    for place in places:
+        value: i64 = numbers[place]
+        write_i64_le(writer, value)
+    return swapped_where_big(array("Q", writer.getvalue()))
+
+
+def places_by_number(numbers: list[int], mask: bytes) -> dict[int, list[int]]:
+    """Return by number the places at which it stands and ``mask`` has no 0."""
+    found: dict[int, list[int]] = {}
+    for place in range(len(mask)):
+        if mask[place]:
+            number = numbers[place]
+            places = found.get(number)
+            if places is None:
+                places = found[number] = []
+            places.append(place)
+    return found
+
+
+def grows(column: Sequence[int]) -> bool:
+    """Say whether each number of a column is higher than the one before."""
+    last: i64 = -1
+    for number in list(column):
+        value: i64 = number
+        if value <= last:
+            return False
+        last = value
+    return True
 
 
 def short_numbers(data: bytes) -> array[int]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from annulet.store.checkpoint import SegmentPicture
-from annulet.store.columns import is_uniform
+from annulet.store.columns import is_uniform, picked, places_by_number, shifted
 from annulet.store.files import FileSystem
 from annulet.store.interface import RecoveredMessage, RecoveredRows
 from annulet.store.reading import RecordReader
 from annulet.store.records import ORDINAL_BITS, checksum_seed, decode_origin
 from annulet.store.segment import SHARED, Segment
-from annulet.store.segment_index import UNREAD, SegmentIndex
+from annulet.store.segment_index import UNREAD, NearNumbers, SegmentIndex
 from annulet.store.segment_index import load as load_index
 
 logger = logging.getLogger(__name__)
 
 ORDINALS_AT_ONCE: Final = 256
 """Ordinals that are read together where the index does not know them; their messages are in memory at once."""
+
+_FROM_DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def segment_from(index: SegmentIndex, segment: Segment, picture: SegmentPicture | None) -> None:
@@ -88,11 +92,11 @@ def _restorable_of(
     for ordinal, queue_ids in segment.shared.items():
         if not all(map(may_have_rows, queue_ids)):
             index.origin_numbers[ordinal] = UNREAD
-    live = f"{int.from_bytes(segment.live, 'little'):b}"[::-1].ljust(len(index.offsets), "0")
+    live = _byte_for_bit(segment.live, len(index.offsets))
     start = 0
     for first, end in _unread(index, live):
         yield from _rows(index, segment, live, start, first, origins)
-        ordinals = [ordinal for ordinal in range(first, end) if live[ordinal] == "1"]
+        ordinals = [ordinal for ordinal in range(first, end) if live[ordinal]]
         yield from reader.some(segment, ordinals, redelivered=redelivered)
         start = end
     yield from _rows(index, segment, live, start, len(live), origins)
@@ -106,14 +110,14 @@ def _index_of(segment: Segment, files: FileSystem) -> SegmentIndex | None:
         return None
 
 
-def _unread(index: SegmentIndex, live: str) -> Iterator[tuple[int, int]]:
+def _unread(index: SegmentIndex, live: bytes) -> Iterator[tuple[int, int]]:
     """Yield stretches of ordinals, start and end, in which everything that is live has to be read."""
     numbers = index.origin_numbers
     if UNREAD not in (numbers[:1] if is_uniform(numbers) else numbers):
         return
     first = end = 0
-    for ordinal in [ordinal for ordinal, number in enumerate(numbers) if number == UNREAD and live[ordinal] == "1"]:
-        if end != first and ordinal < first + ORDINALS_AT_ONCE and live.find("1", end, ordinal) < 0:
+    for ordinal in [ordinal for ordinal, number in enumerate(numbers) if number == UNREAD and live[ordinal]]:
+        if end != first and ordinal < first + ORDINALS_AT_ONCE and live.find(1, end, ordinal) < 0:
             end = ordinal + 1
             continue
         if end != first:
@@ -126,7 +130,7 @@ def _unread(index: SegmentIndex, live: str) -> Iterator[tuple[int, int]]:
 def _rows(
     index: SegmentIndex,
     segment: Segment,
-    live: str,
+    live: bytes,
     start: int,
     end: int,
     origins: list[tuple[str, str, str, str]],
@@ -135,7 +139,7 @@ def _rows(
     base = index.number << ORDINAL_BITS
     queues = index.queues[start:end]
     alone = start < end and queues[0] != SHARED and is_uniform(queues)
-    if alone and live.find("0", start, end) < 0:
+    if alone and live.find(0, start, end) < 0:
         yield RecoveredRows(
             index.queue_ids[queues[0]],
             range(base + start, base + end),
@@ -149,34 +153,72 @@ def _rows(
             index.expires_at[start:end],
         )
         return
-    by_queue: dict[int, tuple[array[int], array[int]]] = {}  # queue id -> ordinals and sequences
-    for ordinal, queue in enumerate(queues, start):
-        if live[ordinal] == "0":
-            continue
-        if queue != SHARED:
-            _note(by_queue, index.queue_ids[queue], ordinal, index.sequences[ordinal])
-            continue
-        targets = index.shared[ordinal]
-        for queue_id in segment.shared[ordinal]:
-            _note(by_queue, queue_id, ordinal, targets[2 * targets[::2].index(queue_id) + 1])
-    for queue_id, (ordinals, sequences) in by_queue.items():
+    part = slice(start, end)
+    places_of, shared = _by_queue(index, segment, live[part], start)
+    numbers = index.sequences[part] if isinstance(index.sequences, range) else index.sequences[part].tolist()
+    sizes, origin_numbers = _Column(index.sizes[part]), _Column(index.origin_numbers[part])
+    priorities, expires_at = _Column(index.priorities[part]), _Column(index.expires_at[part])
+    times = index.accepted_at[part]
+    for queue_id, places in places_of.items():
+        sequences = shifted(places, numbers.start) if isinstance(numbers, range) else picked(numbers, places)
+        for place, sequence in shared.get(queue_id, ()):
+            sequences[place] = sequence
         yield RecoveredRows(
             queue_id,
-            array("Q", [base + ordinal for ordinal in ordinals]),
+            shifted(places, base + start),
             sequences,
-            array("I", map(index.sizes.__getitem__, ordinals)),
-            array("H", map(index.origin_numbers.__getitem__, ordinals)),
+            sizes.at(places),
+            origin_numbers.at(places),
             origins,
             index.duplicate_ids,
-            array("H", map(index.priorities.__getitem__, ordinals)),
-            array("Q", map(index.accepted_at.__getitem__, ordinals)),
-            array("Q", map(index.expires_at.__getitem__, ordinals)),
+            priorities.at(places),
+            _times_at(times, places),
+            expires_at.at(places),
         )
 
 
-def _note(by_queue: dict[int, tuple[array[int], array[int]]], queue_id: int, ordinal: int, sequence: int) -> None:
-    columns = by_queue.get(queue_id)
-    if columns is None:
-        columns = by_queue[queue_id] = (array("I"), array("Q"))
-    columns[0].append(ordinal)
-    columns[1].append(sequence)
+def _by_queue(
+    index: SegmentIndex, segment: Segment, live: bytes, start: int
+) -> tuple[dict[int, list[int]], Mapping[int, list[tuple[int, int]]]]:
+    """Return by queue id the places of what is live, from ``start`` on; and which of them are shared, and sequences."""
+    queue_ids, queues = index.queue_ids, index.queues[start : start + len(live)].tolist()
+    found = places_by_number(queues, live)
+    if SHARED not in found:
+        return {queue_ids[queue]: places for queue, places in found.items()}, {}
+    places_of: defaultdict[int, list[int]] = defaultdict(list)
+    shared: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for place in compress(range(len(live)), live):
+        queue = queues[place]
+        if queue != SHARED:
+            places_of[queue_ids[queue]].append(place)
+            continue
+        targets = index.shared[start + place]
+        for queue_id in segment.shared[start + place]:
+            places = places_of[queue_id]
+            shared[queue_id].append((len(places), targets[2 * targets[::2].index(queue_id) + 1]))
+            places.append(place)
+    return places_of, shared
+
+
+class _Column:
+    """A column of which some numbers are taken: without a look at each where all are equal."""
+
+    def __init__(self, numbers: array[int]) -> None:
+        self._numbers = numbers
+        self._uniform = is_uniform(numbers)
+
+    def at(self, places: list[int]) -> array[int]:
+        """Return those at some places."""
+        if self._uniform:
+            return self._numbers[: len(places)]
+        return array(self._numbers.typecode, map(self._numbers.__getitem__, places))
+
+
+def _times_at(times: Sequence[int], places: list[int]) -> Sequence[int]:
+    return times.at(places) if isinstance(times, NearNumbers) else array("Q", map(times.__getitem__, places))
+
+
+def _byte_for_bit(bits: bytearray, count: int) -> bytes:
+    """Return a byte, 0 or 1, for each of the first ``count`` bits, of which none behind is set."""
+    digits = f"{int.from_bytes(bits, 'little'):b}"[::-1].ljust(count, "0")
+    return digits.encode().translate(_FROM_DIGITS)

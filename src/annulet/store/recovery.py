@@ -244,9 +244,8 @@ class Recovery:
 
     def _note_headless(self, segment: Segment, data: bytes) -> None:
         """Judge a file without a sound header: never written, or wiped."""
-        content = data.rstrip(b"\0")
-        if content:
-            self._gaps.append((segment.number, Gap(0, len(content), 0), self.batch.number))
+        if data != bytes(len(data)):  # which is looked at in no time, unlike their end
+            self._gaps.append((segment.number, Gap(0, len(data.rstrip(b"\0")), 0), self.batch.number))
 
     @staticmethod
     def _fill(segment: Segment, ordinal: int) -> bool:
@@ -355,11 +354,11 @@ class Recovery:
 
     def _settle(self, packed: bytes) -> None:
         numbers = unpack_numbers(packed)
-        for index in range(0, len(numbers), 2):
-            record = numbers[index + 1]
-            segment = self.segments.get(record >> ORDINAL_BITS)
-            if segment is None or not segment.settle(record & ORDINAL_MASK, numbers[index]):
-                self._settle_missing(record, numbers[index])
+        segment_of = self.segments.get
+        for queue_id, record in zip(numbers[::2], numbers[1::2], strict=True):
+            segment = segment_of(record >> ORDINAL_BITS)
+            if segment is None or not segment.settle(record & ORDINAL_MASK, queue_id):
+                self._settle_missing(record, queue_id)
 
     def _settle_missing(self, record: int, queue_id: int) -> None:
         """Keep the picture of unreadable records current, so that only what is really lost is reported."""
@@ -442,7 +441,7 @@ class Recovery:
                     self.report.damages.append(Damage("missing", number, 0, count))
                     self.report.lost_records += count
                 continue
-            if not segment.offsets.count(0):
+            if segment.kept == len(segment.offsets):
                 continue
             for ordinal in range(min(picture.ordinals, len(picture.live) * 8)):
                 if segment.offsets[ordinal] == 0 and picture.live[ordinal >> 3] & (1 << (ordinal & 7)):

@@ -19,6 +19,9 @@ SHARED: Final = 0xFFFF
 
 SEGMENT_SUFFIX: Final = ".segment"
 
+_NOWHERE: Final = bytes(4)
+"""An offset of 0 as bytes; found as such also where two others meet, but not missed."""
+
 
 def segment_name(number: int) -> str:
     """Return a segment's file name; names sort by number."""
@@ -116,7 +119,7 @@ class Segment:
         self._indexes = {queue_id: index for index, queue_id in enumerate(queue_ids)}
         self.live = bytearray((len(offsets) + 7) >> 3)
         self.live_count = 0
-        self.kept = len(offsets) - offsets.count(0)
+        self.kept = len(offsets) - (offsets.count(0) if _NOWHERE in offsets.tobytes() else 0)
 
     def is_live(self, ordinal: int) -> bool:
         """Say whether some queue still needs the record."""

@@ -22,7 +22,7 @@ from typing import Final, overload
 from isal.isal_zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
-from annulet.store.columns import extremes, grows_by_one, is_uniform, is_zero, narrowed, short_numbers
+from annulet.store.columns import extremes, grows_by_one, is_uniform, is_zero, narrowed, shifted, short_numbers
 from annulet.store.files import FileSystem
 from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
@@ -160,16 +160,20 @@ _COLUMNS_OF_ROWS: Final = 6
 
 
 class NearNumbers(Sequence[int]):
-    """A column as the file has it, made into numbers one by one as somebody asks: a start rarely wants times."""
+    """A column as the file has it, or some of it, made into numbers as somebody asks: a start rarely wants times.
 
-    __slots__ = ("_above", "_lowest")
+    ``places``: where the numbers stand in ``above``; all of it if not given.
+    """
 
-    def __init__(self, lowest: int, above: array[int]) -> None:
+    __slots__ = ("_above", "_lowest", "_places")
+
+    def __init__(self, lowest: int, above: array[int], places: Sequence[int] | None = None) -> None:
         self._lowest = lowest
         self._above = above
+        self._places = range(len(above)) if places is None else places
 
     def __len__(self) -> int:
-        return len(self._above)
+        return len(self._places)
 
     @overload
     def __getitem__(self, place: int) -> int: ...
@@ -177,11 +181,18 @@ class NearNumbers(Sequence[int]):
     def __getitem__(self, place: slice) -> NearNumbers: ...
     def __getitem__(self, place: int | slice) -> int | NearNumbers:
         if isinstance(place, slice):
-            return NearNumbers(self._lowest, self._above[place])
-        return self._lowest + self._above[place]
+            if isinstance(self._places, range):
+                return NearNumbers(self._lowest, self._above[place])
+            return NearNumbers(self._lowest, self._above, self._places[place])
+        return self._lowest + self._above[self._places[place]]
 
     def __iter__(self) -> Iterator[int]:
-        return map(self._lowest.__add__, self._above)
+        return map(self._lowest.__add__, map(self._above.__getitem__, self._places))
+
+    def at(self, places: Sequence[int]) -> NearNumbers:
+        """Return those at some places of a column, or of a slice of it; not of some already."""
+        assert isinstance(self._places, range)
+        return NearNumbers(self._lowest, self._above, places)
 
 
 def decode(data: bytes, *, places_only: bool = False) -> SegmentIndex | None:
@@ -242,9 +253,9 @@ def _column_block(column: array[int]) -> bytes:
 
 def _fill_column(column: array[int], block: bytes, length: int) -> None:
     form = block[:1]
-    if form == _NEAR:
+    if form == _NEAR and column.typecode == "Q":
         lowest, above = _near(block)
-        column.extend(map(lowest.__add__, above))
+        column.extend(shifted(above.tolist(), lowest))
     else:  # bytes are repeated as a whole, an array number by number
         column.frombytes(block[1:] * length if form == _CONSTANT else block[1:])
         swapped_where_big(column)
