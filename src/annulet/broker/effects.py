@@ -265,7 +265,7 @@ class HostEffects(Effects):
         """Remember how often a stored message came back, and until when it waits."""
         if self.history is not None and queue.queue_id:
             notes, count, at = self._noted(), entry.delivery_count, queue.schedule.at(entry)
-            if not at and _only_counted(queue, entry):
+            if not at and _only_counted(entry, delayed=_delays(queue)):
                 notes.counts.note(queue.queue_id, entry.sequence, count)
             else:
                 notes.entries[queue.queue_id, entry.sequence] = EntryState(count, at)
@@ -279,10 +279,11 @@ class HostEffects(Effects):
             return
         counts, queue_id = self._noted().counts, queue.queue_id
         number, block = -1, bytearray()
+        delayed = _delays(queue)
         for entry in entries:
             if not entry.message.record:
                 continue
-            if not _only_counted(queue, entry):
+            if not _only_counted(entry, delayed=delayed):
                 self.entry_changed(queue, entry)
                 continue
             sequence = entry.sequence
@@ -299,7 +300,7 @@ class HostEffects(Effects):
         notes = self._noted()
         if entry.delivery_count:
             notes.counts.note(queue.queue_id, entry.sequence, 0)
-        if not _only_counted(queue, entry):
+        if not _only_counted(entry, delayed=_delays(queue)):
             notes.entries[queue.queue_id, entry.sequence] = None
 
     def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = DUPLICATES_MAX) -> None:
@@ -434,6 +435,10 @@ def ranges_without(first: int, last: int, held: Iterable[int]) -> list[tuple[int
     return ranges
 
 
-def _only_counted(queue: Queue, entry: QueueEntry) -> bool:
-    """Say whether an entry has no time to wait for, and a count that has room in a byte."""
-    return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0 and queue.settings.redelivery_delay <= 0
+def _delays(queue: Queue) -> bool:
+    return queue.settings.redelivery_delay > 0
+
+
+def _only_counted(entry: QueueEntry, *, delayed: bool) -> bool:
+    """Say whether an entry has no time to wait for, its queue's delay neither, and a count that has room in a byte."""
+    return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0 and not delayed

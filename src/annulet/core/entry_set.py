@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_MASK, DeliveryBlock
 
 if TYPE_CHECKING:
@@ -67,6 +69,22 @@ class EntrySet:
             self._spare = self._blocks.pop(number)
 
     def discard_all(self, entries: list[QueueEntry]) -> None:
-        """Take out those of these that are there."""
+        """Take out those of these that are there. A block is looked up once for neighbours."""
+        blocks = self._blocks
+        block: DeliveryBlock | None = None
+        number: i64 = -1
+        removed: i64 = 0
         for entry in entries:
-            self.discard(entry)
+            sequence: i64 = entry.sequence
+            if sequence >> BLOCK_BITS != number:
+                if block is not None and not block.held:
+                    self._spare = blocks.pop(number)
+                number = sequence >> BLOCK_BITS
+                block = blocks.get(number)
+            if block is not None and block.entries[sequence & BLOCK_MASK] is entry:
+                block.entries[sequence & BLOCK_MASK] = None
+                block.held -= 1
+                removed += 1
+        if block is not None and not block.held:
+            self._spare = blocks.pop(number)
+        self._count -= removed
