@@ -33,7 +33,7 @@ def run_unacknowledged(run: Run) -> None:
         channels = max(1, min(HELD_MOST, run.count // 2) // PREFETCH)
         each = min(PREFETCH, run.count // 2)
         held, others = channels * each, (ROUNDS + 1) * ROUND_MESSAGES
-        run.fill(site, ALONE, others)
+        run.fill(site, ALONE, held + others)  # as deep: what the two drains differ in is who holds some
         run.fill(site, "held-", held + others)
         with run.check("A14", f"another consumer's rate while one holds {held:,}") as outcome:
             holder = hold(site, channels, each)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from annulet.core.bodies import BodySource
 from annulet.core.reasons import RemovalReason
-from annulet.residency.candidates import SWEEP_LEAST, SWEEP_MOST, BodyCandidates
+from annulet.residency.candidates import FREED_MOST, SWEEP_LEAST, SWEEP_MOST, BodyCandidates
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, filled
 
@@ -102,3 +104,20 @@ def test_a_pass_looks_at_all_of_them():
     candidates.begin_pass()
     candidates.add(entries[-1])
     assert (candidates.scanning, candidates.waiting) == (entries[:-1], entries[-1:])
+
+
+@pytest.mark.parametrize(("count", "turns"), [(FREED_MOST, 1), (FREED_MOST + 1, 2)])
+def test_what_is_forgotten_is_freed_a_part_each_turn(count: int, turns: int):
+    queue = durable_queue()
+    entries = filled(queue, Disk(), count)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(list(entries))
+    queue.remove_all(RemovalReason.PURGED, NOW)
+    candidates.tidy()
+    assert candidates.waiting == []
+    references = [sys.getrefcount(entries[0])]  # the first is let go of last
+    for _ in range(turns):
+        candidates.tidy()
+        references.append(sys.getrefcount(entries[0]))
+    known = references[0]
+    assert references == [known] * turns + [known - 1]

@@ -28,6 +28,9 @@ SWEEP_LEAST: Final = 1024
 """Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond twice
 those that were left of the ones before, of all at as many beyond twice what is in memory."""
 
+FREED_MOST: Final = 16_384
+"""Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
+
 SWEEP_MOST: Final = 8192
 """Of those that came last at so many in any case: 1 ms of the loop."""
 
@@ -55,6 +58,7 @@ class BodyCandidates(QueueBodies):
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
         self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
+        self._gone: list[QueueEntry] = []  # forgotten, and some that are not: to free very many in one turn takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
         self._new_from = 0  # where in ``waiting`` those begin that came since the last look
 
@@ -172,7 +176,10 @@ class BodyCandidates(QueueBodies):
 
         Called again and again: a queue that nothing comes to any more would keep all it ever had.
         """
+        del self._gone[-FREED_MOST:]
         if len(self.waiting) + len(self.scanning) > 2 * self.in_memory:
+            self._gone += self.waiting
+            self._gone += self.scanning
             self.wait(_in_memory_once(self.waiting))
             self.scanning = _in_memory_once(self.scanning)
             if not self.scanning:
