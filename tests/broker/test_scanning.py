@@ -6,7 +6,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from annulet.broker.scanning import IDLE_SECONDS, LOOK_SECONDS, SHARE, TURN_SECONDS, Scanning
+from annulet.broker.scanning import BROWSER_SHARE, IDLE_SECONDS, LOOK_SECONDS, SHARE, TURN_SECONDS, Scanning
 from annulet.core.match_classes import LOOK_MESSAGES
 
 
@@ -165,3 +165,45 @@ def test_a_defect_that_meets_one_queue_does_not_end_the_turns_of_others() -> Non
     assert world.log == [other] * 3
     assert [(line["log_level"], line["queue"]) for line in logs] == [("error", "broken")]
     assert world.scanning.figures() == (2, 0, 0), "nothing is left of what is broken"
+
+
+def browsed(world: World, sending: float, others: float) -> float:
+    """Have a browser look once, and send what it was shown; return how long its next turn waits behind these."""
+    world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
+    world.step()
+    world.others += sending + others
+    world.scanning.charge(sending)
+    world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
+    return world.step()
+
+
+def test_what_is_sent_to_browsers_is_no_work_of_others() -> None:
+    world = World()
+    assert browsed(world, 5.0, 0.0) == 0.0
+    assert (len(world.log), world.scanning.figures()[2]) == (2, 0)
+    assert browsed(world, 5.0, 2 * IDLE_SECONDS) == 0.0
+    assert (len(world.log), world.scanning.figures()[2]) == (3, 1), "put off"
+
+
+def test_browsers_get_their_share_of_the_time_with_what_is_sent_to_them() -> None:
+    world = World()
+    browsed(world, 0.0, 2 * IDLE_SECONDS)
+    looked = world.seconds
+    rest = world.step()
+    assert abs(looked / (looked + rest) - BROWSER_SHARE) < 0.01
+    world = World()
+    browsed(world, 0.5, 2 * IDLE_SECONDS)
+    looked = world.seconds
+    rest = world.step()
+    assert abs((looked + 0.5) / (looked + 0.5 + rest) - BROWSER_SHARE) < 0.01
+
+
+def test_it_is_known_whether_the_last_turn_was_for_browsers() -> None:
+    world = World()
+    world.scanning.ask(Looker(world, 100))  # type: ignore[arg-type]
+    world.step()
+    assert not world.scanning.browsing
+    world = World()
+    world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
+    world.step()
+    assert world.scanning.browsing

@@ -425,3 +425,27 @@ async def test_no_more_is_read_at_once_than_one_turn_may_handle() -> None:
     assert sum(reader.reads) == size
     assert max(reader.reads) == INPUT_BYTES_MAX
     assert reader.limits[1] == OUTPUT_BYTES_MAX
+
+
+async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_browsers(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = disk_broker
+    assert broker.pager is not None
+    connections = {browse: connected(broker)[0].open() for browse in (BROWSE_FOLLOW, BROWSE_OFF)}
+    for browse, connection in connections.items():
+        session = EchoSession(connection)
+        session.consumers["c"] = Consumer(session, queue_of(), "c", settings=ConsumerSettings(browse=browse))
+        connection.channels[0] = session
+    scanning, charged = broker.pager.scanning, []
+    monkeypatch.setattr(scanning, "charge", charged.append)
+    for browsing, browse, times in (
+        (False, BROWSE_FOLLOW, 0),
+        (True, BROWSE_OFF, 0),
+        (True, BROWSE_FOLLOW, 1),
+    ):
+        scanning.browsing = browsing
+        connections[browse].output_added()
+        broker._flush()
+        assert len(charged) == times
+    assert charged[0] > 0

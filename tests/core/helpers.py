@@ -151,6 +151,9 @@ class RecordingEffects(Effects):
         self.settled.append((queue.name, entry.message.record))
         self.calls.append(("settle", entry.message.body))
 
+    def settle_records(self, queue: Queue, records: list[int]) -> None:
+        self.settled += [(queue.name, record) for record in records]
+
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         self.losses.append((queue.name, entry.message.body.decode(), reason))
 

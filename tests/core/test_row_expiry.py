@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from annulet.core.entry import QueueEntry
+from annulet.core.events import QueueEvents
 from annulet.core.invariants import check_invariants
+from annulet.core.ledger import LossLedger
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
@@ -58,6 +60,16 @@ class Aging:
     def rest(self) -> list[int]:
         check_invariants(self.queue)
         return [entry.sequence for entry in self.order.entries()]
+
+
+class Removals(QueueEvents):
+    """Notes what is removed."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+        self.told.append(entry.sequence)
 
 
 def test_the_shorter_life_counts_and_the_longer_minimum():
@@ -217,6 +229,49 @@ def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
     assert [int(body) for body in session.received] == [3 * SLICE_MESSAGES + 1]
     assert aging.queue.ledger.total == 3 * SLICE_MESSAGES
     check_invariants(aging.queue)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_rows_of_which_the_ledger_keeps_nothing_go_together_and_count(
+    levels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    effects = SlicingEffects()
+    aging = Aging(effects=effects, **{"max_priority": 9} if levels else {})
+    queue = aging.queue
+    queue.ledger = LossLedger(250)
+    gone = aging.put([0] * (SLICE_MESSAGES + 1500))
+    aging.put([1] * 3)
+    aging.order.page_out(ALL, ALL)  # in pages of 100
+    assert queue.tick(NOW + LIFE) == SLICE_MESSAGES
+    assert effects.turns(NOW + LIFE) == 13, "12 pages, as three behind them hold what the ledger keeps, then their rows"
+    assert (queue.counters.removed[EXPIRED], queue.ledger.total) == (len(gone), len(gone))
+    assert queue.counters.bytes_removed == 10 * len(gone)
+    assert [record.sequence for record in queue.ledger.query()] == [entry.sequence for entry in gone[-250:]]
+    assert sorted(record for _, record in effects.settled) == sorted(entry.message.record for entry in gone)
+    assert (aging.disk.reads, queue.pending_bytes, drift_of(queue)) == ([], 30, 0)
+    assert len(aging.rest()) == 3
+
+
+@pytest.mark.parametrize("sent_on", [False, True])
+def test_rows_of_each_of_which_somebody_wants_to_know_go_one_by_one(
+    sent_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    effects = SlicingEffects()
+    aging = Aging(effects=effects)
+    queue = aging.queue
+    queue.ledger = LossLedger(0)
+    forwarder = ModelForwarder({"expired": "elsewhere"} if sent_on else {})
+    events = None if sent_on else Removals()
+    queue.forwarder, queue.events = forwarder, events
+    forwarder.flush = lambda now: None
+    aging.put([0] * (SLICE_MESSAGES + 300))
+    aging.order.page_out(ALL, ALL)  # in pages of 100
+    queue.tick(NOW + LIFE)
+    effects.turns(NOW + LIFE)
+    told = [entry.sequence for _, entry, _ in forwarder.added] if events is None else events.told
+    assert told == list(range(1, SLICE_MESSAGES + 301))
 
 
 def test_a_slice_ends_when_it_had_to_put_very_many_rows_in_order(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,6 +11,7 @@ from annulet.core.entry import REMOVED
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
 from annulet.residency.row_reading import ATTEMPTS_MAX
+from annulet.store.interface import LoggedMessage
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -251,3 +253,54 @@ def test_rows_without_times_share_a_page_with_those_that_have_some_but_not_the_o
     assert len(pages._pages) == 4
     assert pages._pages[-1].facts.of(9) == (9, 20, 5, 11)
     assert pages.first_expiry(50) == (11, 9)
+
+
+def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 2000)
+    origin = entries[0].message.origin
+    monkeypatch.setattr(origin.view, "verbatim_texts", True)
+    for entry in entries:
+        entry.message.origin = origin
+    match = entries[1499].message.record
+    disk.stored[match] = disk.stored[match]._replace(header=b"red")
+    pages.add(entries, bytearray(2000))
+    whole, asked = disk.read, []
+
+    def read(records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+        asked.append((records[0], len(records)))
+        return [] if needles and match not in records else whole(records)
+
+    monkeypatch.setattr(disk, "read", read)
+    disk.failing = True
+    assert (pages.look(1400, [[b"red"]], 256), pages.stalled) == (None, True)
+    disk.failing = False
+    pages.retry()
+    asked.clear()
+    seen, found, sequence = [], [], 1
+    while sequence <= 2000:
+        some = pages.look(sequence, [[b"red"]], 256)
+        assert some is not None
+        found += [entry.sequence for entry in some]
+        sequence = pages.looked_upto
+        seen.append(sequence)
+    assert found == [1500]
+    assert seen == [1025, 1281, 1537, 1793, 2001]
+    assert [count for _, count in asked] == [1024, 976, 256, 720, 256, 256, 208]
+    assert pages._figures.scanned == 2000
+
+
+def test_what_was_kept_among_the_rows_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 20)
+    origin = entries[0].message.origin
+    monkeypatch.setattr(origin.view, "verbatim_texts", True)
+    for entry in entries:
+        entry.message.origin = origin
+    pages.add(entries, bytearray([number == 7 for number in range(20)]))
+    monkeypatch.setattr(
+        disk, "read", lambda records, needles=(): [] if needles else [disk.stored[it] for it in records]
+    )
+    found = pages.look(1, [[b"red"]], 256)
+    assert found is not None
+    assert entries[7] in found

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from annulet.core.row_expiry import NEVER, time_of
 from annulet.core.settings import QueueSettings
 from annulet.residency.page import Page
-from annulet.residency.row_facts import NO_LIFE, Column, Earliest, RowFacts
+from annulet.residency.row_facts import NO_LIFE, Bounds, Column, RowFacts
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 START = 1_700_000_000_000
@@ -107,13 +107,25 @@ def test_numbers_that_are_all_the_same_are_kept_once() -> None:
 
 
 def test_nothing_has_no_earliest_time() -> None:
-    earliest = Earliest()
-    assert earliest.empty
-    assert earliest.bound(QueueSettings(message_ttl=5)) == 0
-    earliest.note(20, 0)
-    earliest.note(10, 0)
-    assert not earliest.empty
-    assert (earliest.bound(QueueSettings(message_ttl=5)), earliest.bound(QueueSettings())) == (15, 0)
+    bounds = Bounds()
+    assert bounds.empty
+    assert bounds.bound(QueueSettings(message_ttl=5)) == bounds.upper_bound(QueueSettings(message_ttl=5)) == 0
+    bounds.note(20, 0)
+    bounds.note(10, 0)
+    assert not bounds.empty
+    assert (bounds.bound(QueueSettings(message_ttl=5)), bounds.bound(QueueSettings())) == (15, 0)
+    assert (bounds.upper_bound(QueueSettings(message_ttl=5)), bounds.upper_bound(QueueSettings())) == (25, 0)
+
+
+def test_all_have_ended_by_the_last_end_and_by_none_where_one_has_none() -> None:
+    facts = RowFacts()
+    facts.note(1, 30, 1024, 4, 40)
+    facts.note(2, 20, 1024, 4, 90)
+    assert (facts.bound(QueueSettings()), facts.upper_bound(QueueSettings())) == (40, 90)
+    assert facts.upper_bound(QueueSettings(max_ttl=15)) == 45
+    facts.note(3, 50, 1024, 4, 0)
+    assert (facts.bound(QueueSettings()), facts.upper_bound(QueueSettings())) == (40, 0)
+    assert facts.copy().upper_bound(QueueSettings(max_ttl=15)) == 65
 
 
 def test_a_copy_is_one_of_its_own() -> None:

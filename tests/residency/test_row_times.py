@@ -56,7 +56,7 @@ def test_rows_are_taken_before_a_time_and_sequence_and_what_is_kept_stays():
 def test_rows_with_times_of_their_own_go_from_anywhere_by_time_and_sequence():
     ends = [300, 0, 100, 200, 100, 0, 2000]
     pages, disk, _entries = timed([10] * 7, [0] * 7, ends, max_ttl=-1)
-    assert pages.first_expiry(99) == (100, 0)
+    assert pages.first_expiry(99) == (100, 1)
     assert expired(pages, 100, 5) == [3]
     assert expired(pages, 300) == [5, 4]
     assert expired(pages, 1 << 50) == [1, 7]
@@ -167,7 +167,7 @@ def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
     pages._pages.extend(made := pages._made_of([short, stays], bytearray([0, 1])))
     pages._times.note(made[0], pages._pages)
     pages.take_out([short])
-    assert pages.first_expiry(200) == (500, 0)
+    assert pages.first_expiry(200) == (500, 1)
     (late,) = stored_entries(pages._queue, disk, 1)
     late.message.expires_at = 300
     pages.add([late], bytearray(1))
@@ -197,3 +197,35 @@ def test_what_a_row_costs_that_expires_hardly_depends_on_how_many_there_are(monk
         assert pages.rows == 0
         costs.append(calls.count / count)
     assert costs[1] < 1.5 * costs[0]
+
+
+def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    pages, disk, entries = timed([50] * 50, [0] * 50, [100] * 30 + [200] * 20, max_ttl=-1)
+    assert (pages.take_ended(99, 0), pages.take_ended(100, 21)) == (None, None)
+    taken = pages.take_ended(100, 20)
+    assert taken == ([entry.message.record for entry in entries[:10]], 100)
+    assert (pages.items, pages.rows, pages.bytes, pages.first_sequence()) == (40, 40, 400, 11)
+    assert pages.take_ended(100, 20) is None
+    assert pages.take_ended(100, 10) is not None
+    assert pages.take_ended(100, 0) is not None
+    assert (pages.take_ended(199, 0), pages.first_expiry(199)) == (None, (200, 31))
+    assert pages.take_ended(200, 10) is not None
+    assert (pages.rows, expired(pages, 201), disk.reads) == (10, list(range(41, 51)), [])
+
+
+def test_a_page_goes_together_with_its_like_only_if_nothing_is_to_be_known_of_each(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    kept, later, endless, back = ([place == number for place in range(50)] for number in (3, 13, 23, 33))
+    queue, disk = durable_queue(max_ttl=-1), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 50)
+    for place, entry in enumerate(entries):
+        entry.message.expires_at = 0 if endless[place] else 300 if later[place] else 100
+        entry.delivery_count = int(back[place])
+    pages.add(entries, bytearray(kept))
+    left = []
+    for _ in range(4):
+        assert pages.take_ended(100, 0) is None
+        left += expired(pages, 101, limit=10 - (len(left) < 27))
+    assert pages.take_ended(100, 0) is not None
+    assert (pages.rows, len(left), disk.reads) == (2, 37, [])

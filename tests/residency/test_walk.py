@@ -97,3 +97,26 @@ def test_only_the_rows_that_were_chosen_are_read() -> None:
     assert isinstance(part, PageWalk)
     assert walked(part) == [2, 5000]
     assert (disk.reads, part.passed, part.damaged) == ([3], 4, [6])
+
+
+@pytest.mark.parametrize("size", [1, 7, 256])
+def test_what_was_in_memory_comes_between_the_rows_it_stood_between(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In slices that are full however the pages lie between each other."""
+    monkeypatch.setattr(walk, "WALK_MESSAGES", size)
+    monkeypatch.setattr(walk, "PAGE_ITEMS_MAX", 9)
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, 400)
+    before, rows, behind = entries[:20], entries[20:380], entries[380:]
+    held = [entry for entry in rows if entry.sequence % 7 < 2 or 100 <= entry.sequence < 140]
+    pages.add([entry for entry in rows if entry not in held], bytearray(len(rows) - len(held)))
+    view = pages.snapshot([])
+    view.note(before[::2] + held[::2] + behind)
+    view.note(before[1::2] + held[1::2])
+    found = view.walk(0)
+    assert isinstance(found, PageWalk)
+    assert walked(found) == list(range(1, 401))
+    assert disk.reads == [size] * (400 // size) + [400 % size] * (400 % size > 0)
+    chosen = view.walk(0, -1, list(range(1, 500, 3)))
+    assert isinstance(chosen, PageWalk)
+    assert walked(chosen) == list(range(1, 401, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.message import Message
-from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, stand_in_order
+from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
 
@@ -64,3 +64,26 @@ def test_places_of_records_in_one_read() -> None:
     assert not stand_in_order([5, 0, 9])
     assert not stand_in_order([0])
     assert not stand_in_order([5, 9, 8])
+
+
+def test_only_headers_are_searched() -> None:
+    parts = [record(b"red header", [(3, 1)], 0), record(b"blue", [(3, 2)], 1), record(b"", [(3, 3)], 2)]
+    data, places = b"".join(parts), [7, 7 + len(parts[0]), 7 + len(parts[0] + parts[1])]
+    assert headers_lack(data, places, [[b"red"], [b"blue"], [b"headers"], [b"header", b"red"]])
+    assert not headers_lack(data, places, [[b"red"], [b"der", b"head"]])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record(b"two queues", [(3, 4), (4, 1)], 1),
+        encode_control(2, bytes(100), 1, 0, SEED),
+        record(b"cut off", [(3, 9)], 1)[:-1],
+        bytes(FIXED_BYTES - 1),
+        bytes(FIXED_BYTES),
+    ],
+)
+def test_nothing_is_told_of_records_that_are_anything_else(other: bytes) -> None:
+    first = record(b"one", [(3, 1)], 0)
+    assert headers_lack(first, [0], [[b"nowhere"]])
+    assert not headers_lack(first + other, [0, len(first)], [[b"nowhere"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -41,7 +42,7 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
-from annulet.broker.transport import DeliveryShares
+from annulet.broker.transport import DeliveryShares, only_browse
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
@@ -362,12 +363,17 @@ class Broker:
     def _flush(self) -> None:
         self._flush_scheduled = False
         dirty, self._dirty = self._dirty, []
+        scanning = None if self.pager is None else self.pager.scanning
+        browsing = scanning is not None and scanning.browsing
         for connection in dirty:
+            began = time.thread_time() if browsing and only_browse(connection.channels.values()) else 0.0
             try:
                 connection.flush()
             except Exception:  # a defect that meets one connection must not silence all others
                 logger.exception("defect while writing to a connection", peer=connection.name)
                 connection.abort()
+            if began and scanning is not None:
+                scanning.charge(time.thread_time() - began)
         self.shares.turn_ended()
 
     def accepts_durable(self, size: int, now: int) -> bool:

@@ -133,6 +133,12 @@ class HostEffects(Effects):
                 self._forget(queue, entry)
             self.pipeline.request()
 
+    def settle_records(self, queue: Queue, records: list[int]) -> None:
+        """Append the settlements; what has become a row was written."""
+        for record in records:
+            self.log.settle(record, queue.queue_id, self._transaction)
+        self.pipeline.request()
+
     def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
 

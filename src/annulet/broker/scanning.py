@@ -1,8 +1,8 @@
 """Turns of the event loop for those who look at a deep backlog: consumers with selectors, and browsers.
 
 A queue that has something to look at asks for a turn. Turns last 5 ms, queues take them one after the other, and
-between two of them everybody else is served. While others have work the scans take 20 % of the time at most; on an idle
-broker they take all of it.
+between two of them everybody else is served. While others have work the scans take 20 % of the time at most, those for
+browsers 12.5 % with what is sent to these; on an idle broker they take all of it.
 
 Between two turns the loop goes round once for everybody else: what is ready when a turn ends runs behind it, and before
 that it cannot be told whether others have work.
@@ -36,6 +36,10 @@ SHARE: Final = 0.2
 """Of the loop's time that scans take while others have work: with what lanes cost beside a plain order, consumers that
 take everything keep more than 70 % of their rate (design A5)."""
 
+BROWSER_SHARE: Final = 0.125
+"""The same for what browsers are shown, with what it takes to send it: those who take messages from the same queue are
+to keep 80 % of their rate (design A8), and a browser's client takes from them too where it runs beside them."""
+
 IDLE_SECONDS: Final = 0.0003
 """Work others may have between two turns for the loop to count as idle: a heartbeat, a settled handful."""
 
@@ -61,6 +65,7 @@ class Scanning:
         self._worked_then = 0.0
         self._owed = 0.0  # seconds that belong to others after the last turn, if they have work
         self._messages = LOOK_MESSAGES  # of the next look
+        self.browsing = False  # the last turn was for browsers: what they were shown is being sent
         self.turns = 0
         self.turns_cut = 0  # of these, those that ended with something left to look at
         self.turns_put_off = 0  # times the next turn had to wait because others had work
@@ -75,6 +80,11 @@ class Scanning:
         self._asking[queue] = None
         if self._handle is None:
             self._handle = self._loop.call_soon(self._next)
+
+    def charge(self, seconds: float) -> None:
+        """Count what was computed for somebody who only browses as time of the scans, not as work of others."""
+        self._worked_then += seconds
+        self._owed += seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
 
     def close(self) -> None:
         """Give no more turns."""
@@ -123,7 +133,9 @@ class Scanning:
             self._asking[queue] = None
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()
-        self._owed = (self._turn_ended - start) * (1 - SHARE) / SHARE
+        self.browsing = not more  # nothing is left for selectors
+        share = BROWSER_SHARE if self.browsing else SHARE
+        self._owed = (self._turn_ended - start) * (1 - share) / share
 
     def _suit(self, took: float) -> None:
         """Have the next look take the time of one, by the ``took`` seconds of the last."""

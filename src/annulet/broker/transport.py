@@ -100,11 +100,11 @@ class DeliveryShares:
     def after(self, delivered: int, sessions: Iterable[Session]) -> int:
         """Return the share of a connection with these sessions after its first delivery, or after all of its share."""
         if delivered == 1:
-            return self.share // BROWSER_PART if _only_browse(sessions) else self.share
+            return self.share // BROWSER_PART if only_browse(sessions) else self.share
         if any(session.outranks for session in sessions):
             return NO_SHARE
         self.used_up += 1
-        self.used_up_by_browsers += _only_browse(sessions)
+        self.used_up_by_browsers += only_browse(sessions)
         return delivered
 
     def turn_ended(self) -> None:
@@ -113,7 +113,7 @@ class DeliveryShares:
         self.served = 0
 
 
-def _only_browse(sessions: Iterable[Session]) -> bool:
+def only_browse(sessions: Iterable[Session]) -> bool:
     """Say whether there are consumers, and none of them takes anything; as a rule the first one does."""
     browses = False
     for session in sessions:

@@ -147,20 +147,23 @@ class BrowseOrder(Order):
         """Return the next entry. ``None`` when there is none, and when the next is a row that has to be read first."""
         self._drop_settled()
         self._look_again()
+        head = self._head()
+        if head is None and not self._waiting and self.next_sequence():
+            self._pages.ask_turn()
+        return head
+
+    def _head(self) -> QueueEntry | None:
+        """Return the next entry, of those that are objects now."""
         entries, sequence = self._entries, self.next_sequence()
         while entries and entries[0].state == REMOVED:
             heappop(entries)
         if entries and (not sequence or position_of(entries[0]) < self._next_position()):
             return entries[0]
-        if self._read:
-            return self._read[0]
-        if sequence and not self._waiting:
-            self._pages.ask_turn()
-        return None
+        return self._read[0] if self._read else None
 
     def take_first(self) -> QueueEntry | None:
-        """Remove and return the next entry."""
-        entry = self.first()
+        """Remove and return what :meth:`first` has returned just now."""
+        entry = self._head()
         if entry is None:
             return None
         if self._read and self._read[0] is entry:

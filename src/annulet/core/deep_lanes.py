@@ -402,6 +402,12 @@ class DeepLanes(Lanes):
         self.recount()
         return found
 
+    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+        """Take from the stock."""
+        ended = None if self.stock is None else self.stock.take_ended(now, least)
+        self.recount()
+        return ended
+
     def page_parts(self) -> list[QueueArea]:
         """Ask the stock."""
         return [] if self.stock is None else self.stock.page_parts()

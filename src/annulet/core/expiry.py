@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_expiry import NEVER, expire, next_expiry, time_of
+from annulet.core.row_expiry import NEVER, expire, expire_ended, next_expiry, time_of
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Expiring(SlicedWork):
         """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
         queue, index = self._queue, self._queue.expiry
         if self._counting and not self.unrecorded and index is not None:
-            due = index.live_due(now) - len(queue.delivering)  # rows are not counted: they are recorded one by one
+            due = index.live_due(now) - len(queue.delivering)  # rows that are left are recorded one by one
             self.unrecorded = max(0, due - queue.ledger.records_max)
             self._counting = self.unrecorded > 0
 
@@ -201,6 +201,8 @@ class Expiring(SlicedWork):
         if queue.expiring is not self:  # somebody could not wait
             return False
         if not queue.deleted:
+            if expire_ended(queue, now):
+                return True
             self._count(now)
             expire_some(queue, now, SLICE_MESSAGES)
             if has_expired(queue, now):

@@ -108,6 +108,11 @@ class Order:
         del before, limit, read
         return []
 
+    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+        """Take out rows that have all expired; see :meth:`QueueArea.take_ended`."""
+        del now, least
+        return None
+
     def reading_refusal(self) -> str:
         """Say why not all of it can be in memory at once; empty when it can, or is."""
         return ""

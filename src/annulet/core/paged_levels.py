@@ -257,6 +257,12 @@ class PagedLevels(LevelledOrder):
         self.recount()
         return found
 
+    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+        """Take from the least important level that has some."""
+        ended = next((found for level in self.levels if (found := level.take_ended(now, least)) is not None), None)
+        self.recount()
+        return ended
+
     def reading_refusal(self) -> str:
         """Compare what the rows of all levels would take with the memory that is left."""
         return refusal_for(self.paged_count(), self.paged_bytes(), self.pages.room())

@@ -154,8 +154,7 @@ class TargetList(FifoOrder):
 
     def leading(self, count: int) -> list[QueueEntry]:
         """Return the front, made so long or ``LEADING_BYTES`` heavy, and the first that came back before the rows."""
-        room = self.leading_bytes - sum([entry.message.size for entry in self._tail])
-        least = self.pages.bytes - room  # of the rows' bytes, those that stay there
+        least = self.pages.bytes + sum([entry.message.size for entry in self._tail]) - self.leading_bytes  # stay there
         while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
@@ -316,6 +315,13 @@ class TargetList(FifoOrder):
         self.count -= len(expired)
         self._note_lost()
         return expired
+
+    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+        """Take them out of the pages."""
+        ended = self.pages.take_ended(now, least)
+        self.count -= 0 if ended is None else len(ended[0])
+        self._note_lost()
+        return ended
 
     # ------------------------------------------------------------------ figures
 

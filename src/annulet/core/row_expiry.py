@@ -72,6 +72,25 @@ def expire(queue: Queue, index: ExpiryIndex, now: int, most: int) -> None:
                 queue.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
 
 
+def expire_ended(queue: Queue, now: int) -> bool:
+    """Remove some thousand rows together that have all expired, if the ledger would keep nothing of them.
+
+    Nor may anybody else want to know of each. Returns whether there were such rows.
+    """
+    if queue.events is not None or queue.forwarder.takes(queue, RemovalReason.EXPIRED):
+        return False
+    ended = queue.order.take_ended(now, queue.ledger.records_max)
+    if ended is None:
+        return False
+    records, size = ended
+    queue.pending_bytes -= size
+    queue.counters.removed[RemovalReason.EXPIRED] += len(records)
+    queue.counters.bytes_removed += size
+    queue.ledger.skip(len(records), len(records))  # what is on disk is durable
+    queue.effects.settle_records(queue, records)
+    return True
+
+
 def _expire_rows(queue: Queue, before: tuple[int, int], limit: int, now: int) -> None:
     """Remove some rows whose time and sequence are lower than ``before``."""
     read = queue.forwarder.takes(queue, RemovalReason.EXPIRED)

@@ -85,13 +85,15 @@ class Column:
         return made
 
 
-class Earliest:
-    """Of some rows when the first was accepted, the earliest end a sender gave (0: none), and whether one has none."""
+class Bounds:
+    """Of some rows when the first and the last were accepted, the first and the last end that senders gave (0: none),
+    and whether one has none."""
 
-    __slots__ = ("accepted_at", "endless", "expires_at")
+    __slots__ = ("accepted_at", "endless", "expires_at", "last_accepted_at", "last_expires_at")
 
     def __init__(self) -> None:
         self.accepted_at = self.expires_at = 0
+        self.last_accepted_at = self.last_expires_at = 0
         self.endless = False
 
     @property
@@ -102,8 +104,10 @@ class Earliest:
     def note(self, accepted_at: int, expires_at: int) -> None:
         """Take in a row."""
         self.accepted_at = accepted_at if self.empty else min(self.accepted_at, accepted_at)
+        self.last_accepted_at = max(self.last_accepted_at, accepted_at)
         if expires_at:
             self.expires_at = min(self.expires_at or expires_at, expires_at)
+            self.last_expires_at = max(self.last_expires_at, expires_at)
         else:
             self.endless = True
 
@@ -112,15 +116,25 @@ class Earliest:
 
         What the settings make of a time never decreases with it.
         """
-        ends = [time_of(settings, self.accepted_at, self.expires_at)] if self.expires_at else []
-        if self.endless:
-            ends.append(time_of(settings, self.accepted_at, 0))
-        return min([end for end in ends if end], default=0)
+        return min([end for end in self._ends(settings, self.accepted_at, self.expires_at) if end], default=0)
 
-    def copy(self) -> Earliest:
+    def upper_bound(self, settings: QueueSettings) -> int:
+        """Return a time by which all of them have expired; 0 when one of them may never."""
+        ends = self._ends(settings, self.last_accepted_at, self.last_expires_at)
+        return max(ends) if ends and all(ends) else 0
+
+    def _ends(self, settings: QueueSettings, accepted_at: int, expires_at: int) -> list[int]:
+        """Return when rows of these times end: one with an end of its own, and one without, where there are such."""
+        ends = [time_of(settings, accepted_at, expires_at)] if expires_at else []
+        if self.endless:
+            ends.append(time_of(settings, accepted_at, 0))
+        return ends
+
+    def copy(self) -> Bounds:
         """Return one like it."""
-        made = Earliest()
+        made = Bounds()
         made.accepted_at, made.expires_at, made.endless = self.accepted_at, self.expires_at, self.endless
+        made.last_accepted_at, made.last_expires_at = self.last_accepted_at, self.last_expires_at
         return made
 
 
@@ -150,8 +164,8 @@ class RowFacts:
         self._lives = Column("q")
         self._sizes = Column("Q")
         self._priorities = Column("B")
-        self._all = Earliest()
-        self._new = Earliest()
+        self._all = Bounds()
+        self._new = Bounds()
         self._turns: Sequence[int] = ()  # places in the order of expiry
         self._next = 0  # index into them: no place before it has rows that are left
         self._settings: QueueSettings | None = None  # those the order is for; None: not known
@@ -235,10 +249,14 @@ class RowFacts:
         """Return a time before which no row expires; 0 when none ever does."""
         return self._all.bound(settings)
 
+    def upper_bound(self, settings: QueueSettings) -> int:
+        """Return a time by which all rows have expired; 0 when one of them may never."""
+        return self._all.upper_bound(settings)
+
     def bound_of_new(self, settings: QueueSettings) -> int:
         """Return a time before which no row expires that was taken in since this was asked last; 0 for never."""
         at = self._new.bound(settings)
-        self._new = Earliest()
+        self._new = Bounds()
         return at
 
     def note_all(self) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import PENDING
 from annulet.residency.loader import entries_of, plain_entries_of, read_singly, with_needles
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
+from annulet.residency.runs import ORIGIN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,3 +120,16 @@ class RowReading:
 
 def _all_removed(rows: Rows) -> bool:
     return not any(rows.records) and all(kept is None or kept.state != PENDING for kept in rows.kept)
+
+
+def run_from(page: Page, sequence: int, limit: int) -> tuple[int, range, Origin | None]:
+    """Return the first sequence and the records of up to ``limit`` rows of one run, from ``sequence`` on, and their
+    origin; ``None`` where that is not whole, nothing is left, or something was kept in the page."""
+    run, start = page._row_from(sequence)
+    if run == len(page._lengths) or page.items > page.rows:
+        return 0, range(0), None
+    origin = (page._marks[run] & ORIGIN_MASK) >> 1
+    record = page._base_record + page._records[run] + start
+    records = range(record, record + min(page._lengths[run] - start, limit))
+    first = page._base_sequence + page._sequences[run] + start
+    return first, records, page._origins[origin] if origin < ORIGINS_MAX else None

@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from annulet.core.queue import Queue
+    from annulet.core.settings import QueueSettings
     from annulet.residency.page import Page
 
 COMPACTION_MINIMUM: Final = 64
 """Items of pages that are gone or stand here with another time, before the heap is made anew."""
-
-PAGES_AT_ONCE: Final = 16
-"""Pages of which expired rows are taken together: each may have to be put in order before, 1 ms of the loop."""
 
 
 class RowTimes:
@@ -37,8 +35,8 @@ class RowTimes:
         if page.facts is None or not page.rows:
             return
         at = page.facts.bound_of_new(self._queue.settings)
-        if at and (at, 0) < page.due:
-            page.due = at, 0
+        if at and (at, page.first_sequence) < page.due:
+            page.due = at, page.first_sequence
             heappush(self._heap, self._item(page))
         if len(self._heap) > 2 * len(pages) + COMPACTION_MINIMUM:
             self._compact(pages)
@@ -65,7 +63,7 @@ class RowTimes:
             page.due = NEVER
             at = page.facts.bound(self._queue.settings) if page.facts is not None and page.rows else 0
             if at:
-                page.due = at, 0
+                page.due = at, page.first_sequence
                 self._heap.append(self._item(page))
         heapify(self._heap)
 
@@ -92,6 +90,24 @@ class RowTimes:
                 return page
             self._set(page, exact)
         return None
+
+    def ended(self, now: int, least: int) -> Page | None:
+        """Return the page whose first row is the next to expire, if all of it has by ``now`` and so have ``least`` rows
+        of other pages; not one that keeps more than rows, or whose rows came back."""
+        heap, settings = self._heap, self._queue.settings
+        while heap and heap[0][3].due != heap[0][:2]:
+            heappop(heap)
+        page = heap[0][3] if heap and heap[0][0] <= now else None
+        if page is None or not _has_ended(page, settings, now) or page.items > page.rows or page.counted_ranges():
+            return None
+        behind = {page}
+        for _, _, _, other in heap:
+            if least <= 0:
+                break
+            if other not in behind and _has_ended(other, settings, now):
+                behind.add(other)
+                least -= other.rows
+        return page if least <= 0 else None
 
     def second(self) -> tuple[int, int]:
         """Return a time and sequence below which no row of any page but that of :meth:`page` expires."""
@@ -129,3 +145,8 @@ class RowTimes:
     def clear(self) -> None:
         """Forget all pages."""
         self._heap = []
+
+
+def _has_ended(page: Page, settings: QueueSettings, now: int) -> bool:
+    """Say that all rows a page has left have expired, without a look at each."""
+    return page.rows > 0 and page.facts is not None and 0 < page.facts.upper_bound(settings) <= now

@@ -96,6 +96,19 @@ class Rows:
         rows.plain, rows.came_back, rows.counted = self.plain, self.came_back, self.counted
         return rows
 
+    def chosen(self, places: list[int]) -> Rows:
+        """Return the items at some places, ascending."""
+        rows = Rows()
+        rows.sequences = [self.sequences[place] for place in places]
+        rows.records = [self.records[place] for place in places]
+        rows.kept = [self.kept[place] for place in places]
+        rows.origins = [self.origins[place] for place in places]
+        rows.partial = [self.partial[place] for place in places]
+        rows.redelivered = [self.redelivered[place] for place in places]
+        rows.counts = [self.counts[place] for place in places]
+        rows.plain, rows.came_back, rows.counted = self.plain, self.came_back, self.counted
+        return rows
+
     def extend(self, other: Rows, count: int) -> None:
         """Take in the first ``count`` of some that follow."""
         self.sequences += other.sequences[:count]

@@ -5,7 +5,7 @@ Only what nearly all records are is decoded here: of one queue, whole, and what 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
 from librt.strings import read_i64_le
@@ -17,6 +17,9 @@ from annulet.store.records import HEADER, MAGIC, MESSAGE_FIXED, ORDINAL_MASK, PR
 PREFIX_BYTES: Final = PREFIX.size
 HEADER_BYTES: Final = HEADER.size  # of any record, the prefix included
 FIXED_BYTES: Final = HEADER.size + MESSAGE_FIXED.size + TARGET.size  # before the origin, where there is one target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LOW: Final = 0xFFFFFFFF
 _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority left out, type
@@ -39,6 +42,36 @@ def stand_in_order(places: list[int]) -> bool:
         if place < last:
             return False
         last = place
+    return True
+
+
+def headers_lack(data: bytes, places: list[int], needles: Sequence[list[bytes]]) -> bool:
+    """Say that no message has all octets of one of these lists in its header, of the records at ``places``.
+
+    ``data`` begins at the first. Only headers are looked at, whatever the bodies are; checksums are not. ``False`` also
+    where a record is anything but one whole message of one queue: nothing is known of it then.
+    """
+    size: i64 = len(data)
+    first: i64 = places[0]
+    for index in range(len(places)):
+        at: i64 = places[index]
+        start: i64 = at - first
+        fixed: i64 = start + FIXED_BYTES
+        if fixed > size:
+            return False
+        magic: i64 = read_i64_le(data, start)  # and the checksum
+        length: i64 = read_i64_le(data, start + 8)  # and the ordinal
+        kind: i64 = read_i64_le(data, start + 32)  # and priority, number of targets, half of the time
+        origin_bytes: i64 = read_i64_le(data, start + 52)  # and those of the header
+        header: i64 = fixed + (origin_bytes & _LOW)
+        body: i64 = header + (origin_bytes >> 32 & _LOW)
+        end: i64 = start + HEADER_BYTES + (length & _LOW)
+        if magic & _LOW != MAGIC or kind & 0xFFFF00FF != _SINGLE_MESSAGE or not body <= end <= size:
+            return False
+        found = data[header:body]
+        for demanded in needles:
+            if all(found.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
+                return False
     return True
 
 

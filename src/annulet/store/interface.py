@@ -219,7 +219,7 @@ class Log(ABC):
     def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         """Return the messages of these records below ``written_below``, in their order; ``None`` for damaged ones.
 
-        Perhaps an empty list where none of them has all octets of one of the ``needles``, if any are given.
+        Perhaps an empty list where no header has all octets of one of the ``needles``, if any are given.
 
         ``targets`` are all that the record was written for. A damaged record counts in ``report.lost_records``.
         Raises ``OSError`` when a file cannot be read now; nothing is counted then.

@@ -171,8 +171,9 @@ class MessageLog(Log):
         return self._reader.read(records, needles)
 
     def holds(self, record: int, queue_id: int) -> bool:
-        """See the reader."""
-        return record >= self._window_first or self._reader.holds(record, queue_id)
+        """Look at the live bit, and at the queues of a record that several share."""
+        segment = self._segments.get(record >> ORDINAL_BITS)
+        return record >= self._window_first or (segment is not None and segment.holds(record & ORDINAL_MASK, queue_id))
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]

@@ -15,7 +15,7 @@ from typing import Final
 from isal.isal_zlib import crc32
 
 from annulet.core.message import Message, Origin, logged_message
-from annulet.store.decoding import decode_run, grow_by_one, stand_in_order
+from annulet.store.decoding import decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
@@ -74,8 +74,8 @@ class RecordReader:
     def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
         """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
 
-        With ``needles`` nothing at all where none of them has all octets of one of these lists, as far as that is told
-        from a search of all their bytes at once: it takes a fraction of the time that making messages of them does.
+        With ``needles`` nothing at all where none of them has all octets of one of these lists in its header, as far as
+        one read tells: to search the headers takes a fraction of the time that making messages does.
 
         Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
         """
@@ -91,8 +91,7 @@ class RecordReader:
         together = self._together(records)
         if together is None:
             return False
-        data = self._bytes_of(together[0], together[2])
-        return not any(all(needle in data for needle in demanded) for demanded in needles)
+        return headers_lack(self._bytes_of(together[0], together[2]), together[2], needles)
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
@@ -119,12 +118,6 @@ class RecordReader:
                 elif (queue_id, sequences[index]) in logged.targets:
                     found[index] = _message_of(logged, records[index], origins[index])
         return found
-
-    def holds(self, record: int, queue_id: int) -> bool:
-        """Look at the live bit, and at the queues of a record that several share."""
-        segment = self._segments.get(record >> ORDINAL_BITS)
-        ordinal = record & ORDINAL_MASK
-        return segment is not None and segment.is_live(ordinal) and queue_id in segment.remaining(ordinal)
 
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
         """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
@@ -251,7 +244,7 @@ class RecordReader:
             return None
         segment = self._segments.get(records[0] >> ORDINAL_BITS)
         start = records[0] & ORDINAL_MASK
-        if segment is None or not grow_by_one(list(records)):
+        if segment is None or not (isinstance(records, range) or grow_by_one(list(records))):
             return None
         offsets = segment.offsets[start : start + len(records)].tolist()
         if len(offsets) < len(records) or offsets[-1] - offsets[0] > READ_BYTES_MAX - TAIL_BYTES:

@@ -126,6 +126,10 @@ class Segment:
         byte = ordinal >> 3
         return byte < len(self.live) and bool(self.live[byte] & (1 << (ordinal & 7)))
 
+    def holds(self, ordinal: int, queue_id: int) -> bool:
+        """Say whether a queue still needs the record."""
+        return self.is_live(ordinal) and queue_id in self.remaining(ordinal)
+
     def settle(self, ordinal: int, queue_id: int) -> bool:
         """Let one queue be done with a record; ``False`` when it was already, or never had it."""
         byte = ordinal >> 3

@@ -1,0 +1,28 @@
+"""Slices of which consumers have taken all are passed over, so many in one turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.residency import walk
+from annulet.residency.row_walk import SLICES_PASSED_MAX
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+
+@pytest.mark.parametrize("settled", [SLICES_PASSED_MAX - 1, SLICES_PASSED_MAX])
+def test_what_has_left_is_passed_over_until_a_turn_is_used_up(settled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WALK_MESSAGES", 10)
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 10 * settled + 20)
+    pages.add(entries, bytearray(len(entries)))
+    disk.settled.update(entry.message.record for entry in entries[: 10 * settled])
+    found = pages.snapshot([]).walk(0)
+    first = found.following()
+    assert first is not None
+    assert found.settled == list(range(1, 10 * settled + 1))
+    if settled == SLICES_PASSED_MAX:
+        assert (first, found.passed, disk.reads) == ([], 10 * settled, [])
+        first = found.following()
+        assert first is not None
+    assert [entry.sequence for entry in first] == list(range(10 * settled + 1, 10 * settled + 11))
+    assert (found.passed, found.sequence) == (10 * settled + 10, 10 * settled + 11)
