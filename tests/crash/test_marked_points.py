@@ -92,24 +92,32 @@ def round_of(
     plan: tuple[str, ...] = ROUND,
     must_die: bool = True,
     promises: Promises | None = None,
+    restart: Fault | None = None,
 ) -> Promises:
     """Let a broker live and meet the fault, start another one on what is left, and check what it finds.
 
-    ``promises`` of rounds before on the same directory hold too.
+    ``promises`` of rounds before on the same directory hold too. A broker between the two that has nothing to do but to
+    recover meets ``restart``; ``points`` are its own then.
     """
     promises = promises or Promises()
     data.parent.mkdir(exist_ok=True)
     order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.deep)
     code = brokers.live(order, promises)
+    codes, faults = [code], [fault]
+    if restart is not None:
+        promises.points.clear()
+        codes.append(brokers.live(order._replace(first=promises.next_number, steps=0, fault=list(restart)), promises))
+        faults.append(restart)
     log = data.with_name(f"{data.name}.log")
-    assert code != DEFECT, log.read_text()
-    assert code in (0, KILLED)
+    assert DEFECT not in codes, log.read_text()
+    assert set(codes) <= {0, KILLED}
+    disk_refused = any(fault.kind != KILL for fault in faults)
     found = inspect(data, int(time.time() * 1000))
     wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
     look_at_backups(promises)
     if ["ready"] in promises.ended or promises.next_number:
-        assert fault.kind != KILL or not wrong, wrong
-        asyncio.run(look(data, promises, refused=promises.refusals > 0 or fault.kind != KILL))
+        assert disk_refused or not wrong, wrong
+        asyncio.run(look(data, promises, refused=promises.refusals > 0 or disk_refused))
     else:  # it never came so far as to take anything
         asyncio.run(look_at_nothing(data))
     if fault.kind == KILL and fault.point and must_die:
@@ -130,7 +138,7 @@ def look_at_backups(promises: Promises) -> None:
                 check_format(directory)
         elif directory.exists():
             assert not any(directory.iterdir()) or check_format(directory) is not None
-    promises.backups = {}
+    promises.backups, promises.instants = {}, {}
 
 
 async def look(data: Path, promises: Promises, *, refused: bool) -> None:
