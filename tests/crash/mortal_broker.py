@@ -264,7 +264,7 @@ class Clients:
         Clients.files_to_copy = threading.Semaphore(0)
         self.tell("try", "backup", str(target))
         self.backup_begun = backup = await self.here.broker.backups.start(target)
-        while backup.state == STAGING:
+        while backup.state == STAGING:  # noqa: ASYNC110 - nothing tells its end
             await asyncio.sleep(0.001)
 
     async def backup_end(self) -> None:
@@ -319,14 +319,14 @@ def mark(files: VolatileFiles, owner: type, name: str, point: str, error: type[E
 
 
 def copy_when_told() -> None:
-    """Let backups wait for clients between two files: they last as long as the steps in the middle of which they are."""
-    copy = BackupCopy._copy  # noqa: SLF001 - a marked point
+    """Let backups wait for clients between two files, so that they last as long as the steps after their begin."""
+    copy = BackupCopy._copy
 
     def wait_and_copy(*arguments: Any) -> None:
         Clients.files_to_copy.acquire()
         copy(*arguments)
 
-    BackupCopy._copy = wait_and_copy  # type: ignore[method-assign] # noqa: SLF001
+    BackupCopy._copy = wait_and_copy  # type: ignore[method-assign]
 
 
 def live(order: Order, reports: int) -> None:

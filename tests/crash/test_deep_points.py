@@ -12,7 +12,7 @@ import pytest
 
 from tests.crash.deep_clients import DEEP_ROUND
 from tests.crash.deep_promises import DeepPromises
-from tests.crash.test_marked_points import DATABASE_POINTS, OPERATIONS, MortalBrokers, round_of
+from tests.crash.test_marked_points import MortalBrokers, points_for, round_of
 from tests.crash.volatile_files import KILL, Fault
 
 STEPS = 2 * len(DEEP_ROUND)
@@ -92,7 +92,7 @@ def test_deep_queues_when_the_disk_refuses(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     points = deep_round(brokers, tmp_path / "census", Fault(), 7).points
-    for point in [point for point in points if point.split()[0] in OPERATIONS or point in DATABASE_POINTS]:
+    for point in points_for(points, kind):
         occurrence, seed = moments.randint(1, 12), moments.getrandbits(32)
         print(f"{point} {occurrence} seed {seed}")
         data = tmp_path / point.replace(" ", "-")

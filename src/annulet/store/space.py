@@ -142,8 +142,8 @@ class LogSpace:
     def roll(self, size: int) -> Segment:
         """Close the tail and go on in a new one that takes ``size`` bytes.
 
-        Raises :class:`DiskFullError` when there is no spare. A spare was a promise of room, on which a queue may have let
-        others go for the message that wants it: when the disk does not put it in place the log has failed
+        Raises :class:`DiskFullError` when there is no spare. A spare was a promise of room, on which a queue may have
+        let others go for the message that wants it: when the disk does not put it in place the log has failed
         (:class:`LogFailedError`), so that this is not written.
         """
         if not self.spare_fits(size) and not self.make_spare(size):
