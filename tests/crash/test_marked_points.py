@@ -137,10 +137,11 @@ def round_of(
     disk_refused = any(fault.kind != KILL for fault in faults)
     found = inspect(data, int(time.time() * 1000))
     wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
-    look_at_backups(promises)
+    refused = promises.refusals > 0 or disk_refused
+    look_at_backups(promises, refused=refused)
     if ["ready"] in promises.ended or promises.next_number:
         assert disk_refused or not wrong, wrong
-        asyncio.run(look(data, promises, refused=promises.refusals > 0 or disk_refused))
+        asyncio.run(look(data, promises, refused=refused))
     else:  # it never came so far as to take anything
         asyncio.run(look_at_nothing(data))
     for each, code in zip(faults, codes, strict=True):
@@ -149,14 +150,14 @@ def round_of(
     return promises
 
 
-def look_at_backups(promises: Promises) -> None:
+def look_at_backups(promises: Promises, *, refused: bool) -> None:
     """A finished backup keeps what was promised when it was taken; one that died is refused, or is whole."""
     for name, promised in promises.backups.items():
         directory = Path(name)
         if promised is not None:
             found = inspect(directory, int(time.time() * 1000))
             assert found.sound, found.findings
-            asyncio.run(look(directory, promised, refused=promises.refusals > 0))
+            asyncio.run(look(directory, promised, refused=refused))
         elif (directory / UNFINISHED_BACKUP).exists():
             with pytest.raises(FormatError, match="not finished"):
                 check_format(directory)
