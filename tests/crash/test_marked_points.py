@@ -52,7 +52,7 @@ TWIN_OF_RECOVERY = (
 
 TWIN_OF_BACKUP = (
     Fault("sync segment", 20, KILL),
-    Fault("rename segment", 3, "EIO", for_ever=True),
+    Fault("rename segment", 1, "EIO", for_ever=True),
     Fault("backup copied", 3, "ENOSPC"),
 )
 """What a broker of the ordinary suite meets while a backup is copied."""
@@ -270,7 +270,7 @@ def test_every_promise_is_kept_when_it_goes_wrong_during_a_backup(
 ) -> None:
     seed = moments.getrandbits(32)
     promises = round_of(brokers, tmp_path / "data", fault, seed, STEPS_OF_TWIN, plan=BACKUP_ROUND)
-    assert fault.kind == KILL or promises.refusals or promises.failures, "it was not met"
+    assert fault.point in promises.points, "it was not met"
 
 
 @pytest.mark.soak
