@@ -100,3 +100,16 @@ def test_what_stood_behind_an_expired_message_is_served_whatever_becomes_of_the_
     queue.enqueue(make_message(**arrival), NOW + 10)
     assert session.received == ["123456", "123"]
     check_invariants(queue)
+
+
+def test_what_stood_behind_an_arrival_that_expires_at_once_is_served():
+    """It takes the place of what stood in front and is as large, so that nobody gets anything while it is there."""
+    queue, session = queue_of(sort_key="s", last_value_key="k"), RecordingSession()
+    session.consume(queue, octets=10)
+    queue.enqueue(make_message("123456", s=1, k="a"), NOW)
+    queue.enqueue(make_message("12345678", s=2, k="b"), NOW)  # too large for what is left of the window
+    queue.enqueue(make_message("123", s=3, k="c"), NOW)
+    queue.enqueue(make_message("87654321", expires_at=NOW, s=2, k="b"), NOW)
+    assert session.received == ["123456", "123"]
+    assert removed(queue, RemovalReason.EXPIRED) == 1
+    check_invariants(queue)

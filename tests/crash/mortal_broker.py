@@ -15,6 +15,7 @@ import os
 import random
 import sqlite3
 import sys
+import threading
 import traceback
 import uuid
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from annulet.broker import recovery
+from annulet.broker.backup import STAGING, Backup
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import BulkError
@@ -65,6 +67,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "leased": {},
 }
 KEYS = 3
+FILES_MAX = 10_000  # many times what a backup copies
 ROUND = (
     "publish",
     "lease",
@@ -121,6 +124,7 @@ class Clients:
     """What clients do to one broker. Each step says what it tries, does it, waits for the promise and says so."""
 
     copies = 1  # of the padding, in each body
+    files_to_copy = threading.Semaphore(0)  # of a backup: it takes no more of them than it is given
 
     def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
         self.here = here
@@ -132,6 +136,7 @@ class Clients:
         self.position = -1  # of the lease; -1: not opened in this run
         self.acknowledged = 0
         self.generation = 0
+        self.backup_begun: Backup | None = None
 
     def take(self, count: int) -> list[int]:
         return list(itertools.islice(self.numbers, count))
@@ -155,7 +160,8 @@ class Clients:
         return message
 
     async def step(self, name: str) -> None:
-        """Do one step; what the broker refuses is told."""
+        """Do one step, while a backup copies one more file; what the broker refuses is told."""
+        self.files_to_copy.release()
         try:
             await getattr(self, name)()
         except (StoreError, CoreError, BulkError, OSError) as error:
@@ -252,15 +258,28 @@ class Clients:
         self.tell("done", "acknowledge", self.position)
         self.position = end
 
-    async def backup(self) -> None:
+    async def backup_begin(self) -> None:
+        """Choose the instant of a backup; its files are copied while the next steps are done."""
         target = Path(self.data).with_name(f"backup-{next(self.numbers)}")
+        Clients.files_to_copy = threading.Semaphore(0)
         self.tell("try", "backup", str(target))
-        backups = self.here.broker.backups
-        backup = await backups.start(target)
-        await backups.wait()
+        self.backup_begun = backup = await self.here.broker.backups.start(target)
+        while backup.state == STAGING:  # noqa: ASYNC110 - nothing tells its end
+            await asyncio.sleep(0.001)
+
+    async def backup_end(self) -> None:
+        backup, self.backup_begun = self.backup_begun, None
+        if backup is None:
+            return
+        self.files_to_copy.release(FILES_MAX)
+        await self.here.broker.backups.wait()
         if backup.error:
             raise BackupError(backup.error)
-        self.tell("done", "backup", str(target))
+        self.tell("done", "backup", backup.directory)
+
+    async def backup(self) -> None:
+        await self.backup_begin()
+        await self.backup_end()
 
 
 async def run(order: Order, tell: Callable[..., None]) -> None:
@@ -274,12 +293,15 @@ async def run(order: Order, tell: Callable[..., None]) -> None:
                 here.declare(name, arguments=arguments)
         tell("ready")
         clients = (deep_clients.DeepClients if order.deep else Clients)(here, order, tell)
-        for number in range(order.steps):
-            await clients.step(order.plan[number % len(order.plan)])
-            if here.broker.commit.failed:
-                tell("failed")
-                return
-            await here.broker.commit.maintain(checkpoint=number % STEPS_BY_TIME == 0)
+        try:
+            for number in range(order.steps):
+                await clients.step(order.plan[number % len(order.plan)])
+                if here.broker.commit.failed:
+                    tell("failed")
+                    return
+                await here.broker.commit.maintain(checkpoint=number % STEPS_BY_TIME == 0)
+        finally:
+            Clients.files_to_copy.release(FILES_MAX)  # a stopping broker waits for the thread that copies
     tell("stopped")
 
 
@@ -294,6 +316,17 @@ def mark(files: VolatileFiles, owner: type, name: str, point: str, error: type[E
             return original(*arguments, **options)
 
     setattr(owner, name, marked)
+
+
+def copy_when_told() -> None:
+    """Let backups wait for clients between two files, so that they last as long as the steps after their begin."""
+    copy = BackupCopy._copy
+
+    def wait_and_copy(*arguments: Any) -> None:
+        Clients.files_to_copy.acquire()
+        copy(*arguments)
+
+    BackupCopy._copy = wait_and_copy  # type: ignore[method-assign]
 
 
 def live(order: Order, reports: int) -> None:
@@ -326,7 +359,11 @@ def live(order: Order, reports: int) -> None:
     mark(files, Catalogue, "_change", "catalogue change", CatalogueError)
     mark(files, History, "write", "history write", sqlite3.OperationalError)
     mark(files, Staging, "link_log", "backup linked")
+    mark(files, Staging, "link_stages", "backup stages linked")
+    mark(files, Catalogue, "copy_to", "backup catalogue", BackupError)
+    mark(files, History, "copy_to", "backup history", BackupError)
     mark(files, BackupCopy, "_copy", "backup copied")
+    copy_when_told()
     mark(files, StageStore, "write", "stage written")
     mark(files, StageStore, "drop", "stage dropped")
     try:

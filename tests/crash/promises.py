@@ -43,6 +43,7 @@ class Promises:
         self.points: list[str] = []
         self.ended: list[Any] = []
         self.backups: dict[str, Promises | None] = {}  # by directory; None: it was not said to be finished
+        self.instants: dict[str, Promises] = {}  # by directory of a backup under way: what was promised when it began
 
     def hear(self, line: list[Any]) -> None:
         """Take in one line."""
@@ -103,10 +104,13 @@ class Promises:
             self.stages[batch] = (name, numbers, True)
 
     def _backup(self, directory: str, *, promised: bool) -> None:
-        """Nothing else was under way: what a finished backup has to keep is what was promised until then."""
-        self.backups[directory] = None
+        """Nothing was under way at its instant: what a finished backup has to keep is what was promised until then."""
         if promised:
-            self.backups[directory] = copy.deepcopy(self)
+            self.backups[directory] = self.instants.pop(directory)
+            return
+        self.backups[directory] = None
+        instant = self.instants[directory] = copy.deepcopy(self)
+        instant.backups, instant.instants = {}, {}
 
     def _lease(self, facts: list[Any], *, promised: bool) -> None:
         if promised:

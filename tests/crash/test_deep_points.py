@@ -12,11 +12,12 @@ import pytest
 
 from tests.crash.deep_clients import DEEP_ROUND
 from tests.crash.deep_promises import DeepPromises
-from tests.crash.test_marked_points import DATABASE_POINTS, OPERATIONS, MortalBrokers, round_of
+from tests.crash.test_marked_points import MortalBrokers, kinds, points_for, round_of
 from tests.crash.volatile_files import KILL, Fault
 
 STEPS = 2 * len(DEEP_ROUND)
 DEATHS = 40
+DEEP_BACKUP_ROUND = (*DEEP_ROUND[:8], "backup_begin", *DEEP_ROUND[8:], "backup_end")
 TWIN = (("read segment", 9), ("sync segment", 30))
 """Points the ordinary suite dies at, and at which occurrence: while rows are read, and late in a round."""
 
@@ -30,11 +31,11 @@ def brokers() -> Iterator[MortalBrokers]:
 
 def deep_round(
     brokers: MortalBrokers, data: Path, fault: Fault, seed: int, *, steps: int = STEPS, must_die: bool = False,
-    promises: DeepPromises | None = None,
+    promises: DeepPromises | None = None, plan: tuple[str, ...] = DEEP_ROUND, restart: Fault | None = None,
 ) -> DeepPromises:  # fmt: skip
     """Let a broker with deep queues live and meet the fault; hold the one that follows to what was promised."""
     promises = promises or DeepPromises()
-    round_of(brokers, data, fault, seed, steps, plan=DEEP_ROUND, must_die=must_die, promises=promises)
+    round_of(brokers, data, fault, seed, steps, plan=plan, must_die=must_die, promises=promises, restart=restart)
     return promises
 
 
@@ -92,8 +93,34 @@ def test_deep_queues_when_the_disk_refuses(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     points = deep_round(brokers, tmp_path / "census", Fault(), 7).points
-    for point in [point for point in points if point.split()[0] in OPERATIONS or point in DATABASE_POINTS]:
+    for point in points_for(points, kind):
         occurrence, seed = moments.randint(1, 12), moments.getrandbits(32)
         print(f"{point} {occurrence} seed {seed}")
         data = tmp_path / point.replace(" ", "-")
         deep_round(brokers, data, Fault(point, occurrence, kind, for_ever), seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@kinds
+def test_deep_queues_when_a_recovery_goes_wrong(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
+) -> None:
+    death = Fault("sync segment", 30)
+    for point in points_for(deep_round(brokers, tmp_path / "census", death, 7, restart=Fault()).points, kind):
+        fault, seed = Fault(point, moments.randint(1, 6), kind, for_ever), moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        deep_round(brokers, tmp_path / point.replace(" ", "-"), death, seed, restart=fault)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@kinds
+def test_deep_queues_during_a_backup(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
+) -> None:
+    census = deep_round(brokers, tmp_path / "census" / "data", Fault(), 7, plan=DEEP_BACKUP_ROUND)
+    for point in points_for(census.points, kind):
+        fault, seed = Fault(point, moments.randint(1, 20), kind, for_ever), moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        deep_round(brokers, tmp_path / point.replace(" ", "-") / "data", fault, seed, plan=DEEP_BACKUP_ROUND)

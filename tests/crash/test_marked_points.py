@@ -42,6 +42,30 @@ TWIN = (
 )
 """Points the ordinary suite dies at, and at which occurrence."""
 
+TWIN_OF_RECOVERY = (
+    Fault("read checkpoint", 1, KILL),
+    Fault("read segment", 1, "EIO"),
+    Fault("sync unfinished checkpoint", 1, "EIO", for_ever=True),
+    Fault("allocate segment", 1, "ENOSPC", for_ever=True),
+)
+"""What recoveries of the ordinary suite meet."""
+
+TWIN_OF_BACKUP = (
+    Fault("sync segment", 20, KILL),
+    Fault("rename segment", 1, "EIO", for_ever=True),
+    Fault("backup copied", 3, "ENOSPC"),
+)
+"""What a broker of the ordinary suite meets while a backup is copied."""
+
+KINDS = ((KILL, False), ("EIO", False), ("EIO", True), ("ENOSPC", False), ("ENOSPC", True))
+"""What can happen at a point, and whether it goes on."""
+
+kinds = pytest.mark.parametrize(
+    ("kind", "for_ever"), KINDS, ids=["death", "EIO-once", "EIO-for-ever", "ENOSPC-once", "ENOSPC-for-ever"]
+)
+BACKUP_ROUND = (*ROUND[:3], "backup_begin", *ROUND[3:], "backup_end")
+"""A backup is copied during all of the round but its begin."""
+
 
 class MortalBrokers:
     """Runs brokers, one at a time, and hears what they promise."""
@@ -92,45 +116,54 @@ def round_of(
     plan: tuple[str, ...] = ROUND,
     must_die: bool = True,
     promises: Promises | None = None,
+    restart: Fault | None = None,
 ) -> Promises:
     """Let a broker live and meet the fault, start another one on what is left, and check what it finds.
 
-    ``promises`` of rounds before on the same directory hold too.
+    ``promises`` of rounds before on the same directory hold too. A broker between the two that has nothing to do but to
+    recover meets ``restart``; ``points`` are its own then.
     """
     promises = promises or Promises()
     data.parent.mkdir(exist_ok=True)
     order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.deep)
-    code = brokers.live(order, promises)
+    codes, faults = [brokers.live(order, promises)], [fault]
+    if restart is not None:
+        promises.points.clear()
+        codes.append(brokers.live(order._replace(first=promises.next_number, steps=0, fault=list(restart)), promises))
+        faults.append(restart)
     log = data.with_name(f"{data.name}.log")
-    assert code != DEFECT, log.read_text()
-    assert code in (0, KILLED)
+    assert DEFECT not in codes, log.read_text()
+    assert set(codes) <= {0, KILLED}
+    disk_refused = any(fault.kind != KILL for fault in faults)
     found = inspect(data, int(time.time() * 1000))
     wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
-    look_at_backups(promises)
+    refused = promises.refusals > 0 or disk_refused
+    look_at_backups(promises, refused=refused)
     if ["ready"] in promises.ended or promises.next_number:
-        assert fault.kind != KILL or not wrong, wrong
-        asyncio.run(look(data, promises, refused=promises.refusals > 0 or fault.kind != KILL))
+        assert disk_refused or not wrong, wrong
+        asyncio.run(look(data, promises, refused=refused))
     else:  # it never came so far as to take anything
         asyncio.run(look_at_nothing(data))
-    if fault.kind == KILL and fault.point and must_die:
-        assert code == KILLED, f"{fault} was not met"
+    for each, code in zip(faults, codes, strict=True):
+        if each.kind == KILL and each.point and must_die:
+            assert code == KILLED, f"{each} was not met"
     return promises
 
 
-def look_at_backups(promises: Promises) -> None:
+def look_at_backups(promises: Promises, *, refused: bool) -> None:
     """A finished backup keeps what was promised when it was taken; one that died is refused, or is whole."""
     for name, promised in promises.backups.items():
         directory = Path(name)
         if promised is not None:
             found = inspect(directory, int(time.time() * 1000))
             assert found.sound, found.findings
-            asyncio.run(look(directory, promised, refused=promises.refusals > 0))
+            asyncio.run(look(directory, promised, refused=refused))
         elif (directory / UNFINISHED_BACKUP).exists():
             with pytest.raises(FormatError, match="not finished"):
                 check_format(directory)
         elif directory.exists():
             assert not any(directory.iterdir()) or check_format(directory) is not None
-    promises.backups = {}
+    promises.backups, promises.instants = {}, {}
 
 
 async def look(data: Path, promises: Promises, *, refused: bool) -> None:
@@ -177,7 +210,7 @@ def test_every_promise_is_kept_when_the_disk_refuses(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     census = round_of(brokers, tmp_path / "census", Fault(), 7)
-    operations = [point for point in census.points if point.split()[0] in OPERATIONS or point in DATABASE_POINTS]
+    operations = points_for(census.points, kind)
     assert len(operations) > 20, operations
     for point in operations:
         for occurrence in (1, moments.randint(2, 12)):
@@ -200,7 +233,12 @@ def test_many_deaths_of_one_directory(brokers: MortalBrokers, tmp_path: Path, mo
 
 
 DATABASE_POINTS = {"catalogue change", "publish mark", "lease range", "history write", "stage written", "stage dropped"}
-OPERATIONS = {"create", "open", "read", "write", "sync", "allocate", "truncate", "rename", "remove", "list"}
+OPERATIONS = {"create", "open", "read", "write", "sync", "allocate", "truncate", "rename", "remove", "list", "backup"}
+
+
+def points_for(points: list[str], kind: str) -> list[str]:
+    """Return where a disk can refuse: a broker dies anywhere, but no operation of its own begins or ends a window."""
+    return [point for point in points if kind == KILL or point.split()[0] in OPERATIONS or point in DATABASE_POINTS]
 
 
 def test_a_broker_that_dies_while_it_copies_itself(
@@ -224,6 +262,59 @@ def test_backups_under_death_and_refusal(brokers: MortalBrokers, tmp_path: Path,
         seed = moments.getrandbits(32)
         print(f"{fault} seed {seed}")
         round_of(brokers, tmp_path / str(number) / "data", fault, seed, plan=plan, must_die=False)
+
+
+@pytest.mark.parametrize("fault", TWIN_OF_BACKUP, ids=lambda fault: fault.point.replace(" ", "-"))
+def test_every_promise_is_kept_when_it_goes_wrong_during_a_backup(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, fault: Fault
+) -> None:
+    seed = moments.getrandbits(32)
+    promises = round_of(brokers, tmp_path / "data", fault, seed, STEPS_OF_TWIN, plan=BACKUP_ROUND)
+    assert fault.point in promises.points, "it was not met"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@kinds
+def test_every_marked_point_during_a_backup(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
+) -> None:
+    census = round_of(brokers, tmp_path / "census" / "data", Fault(), 7, plan=BACKUP_ROUND)
+    assert len(list((tmp_path / "census").glob(f"backup-*/{BACKUP_FILE}"))) > 2
+    for point in points_for(census.points, kind):
+        fault, seed = Fault(point, moments.randint(1, 12), kind, for_ever), moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        data = tmp_path / point.replace(" ", "-") / "data"
+        round_of(brokers, data, fault, seed, plan=BACKUP_ROUND, must_die=False)
+
+
+@pytest.mark.parametrize("fault", TWIN_OF_RECOVERY, ids=lambda fault: fault.point.replace(" ", "-"))
+def test_every_promise_is_kept_when_a_recovery_goes_wrong(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, fault: Fault
+) -> None:
+    death = Fault("sync segment", 12)
+    promises = round_of(brokers, tmp_path / "data", death, moments.getrandbits(32), STEPS_OF_TWIN, restart=fault)
+    assert fault.point in promises.points, "it was not met"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@kinds
+def test_every_marked_point_of_a_recovery(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
+) -> None:
+    """A recovery leaves what the next one can go on from, whatever it died of."""
+    deaths = (Fault("sync segment", 25), Fault("remove segment", 2), Fault("rename checkpoint", 3))
+    points: dict[str, Fault] = {}
+    for number, death in enumerate(deaths):
+        census = round_of(brokers, tmp_path / f"census-{number}", death, 7, restart=Fault(), must_die=False)
+        points |= {point: death for point in census.points if point not in points or moments.random() < 0.5}
+    assert len(points) > 25, points
+    for point in points_for(list(points), kind):
+        death, fault = points[point], Fault(point, moments.randint(1, 3), kind, for_ever)
+        seed = moments.getrandbits(32)
+        print(f"{death} {fault} seed {seed}")
+        round_of(brokers, tmp_path / point.replace(" ", "-"), death, seed, restart=fault, must_die=False)
 
 
 def test_every_promise_is_kept_when_a_sync_fails(

@@ -9,7 +9,7 @@ from annulet.store import checkpoint as checkpoint_module
 from annulet.store.checkpoint import checkpoint_name, checkpoint_number
 from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name
-from tests.store.log_tools import SEGMENT, flush, live, message, opened, upkeep
+from tests.store.log_tools import DIRECTORY, SEGMENT, flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 
@@ -227,9 +227,33 @@ def test_a_torn_tail_is_cut_and_the_log_goes_on() -> None:
     assert last.report.damages == []
 
 
+def test_a_segment_whose_header_was_torn_is_emptied_for_good() -> None:
+    """A later start has a checkpoint that lies behind it, and would take what is left of it for damage."""
+    files = SimulatedFiles()
+    log = opened(files)
+    log.append(message(b"whole"), [(1, 1)])
+    flush(log)
+    upkeep(log)
+    for number in range(20):
+        log.append(message(b"torn" * 250), [(1, 2 + number)])
+    batch = log.take_batch()
+    assert batch is not None
+    _, rolled = batch.parts
+    rolled.file.write([bytes(64), b"".join(rolled.buffers)[64:900]], 0)  # without its first sector
+    rolled.file.sync()
+    files.sync_directory(DIRECTORY)
+    image = files.crashed(random.Random(1))
+    again = opened(image)
+    assert (again.report.torn_tails, again.report.corrupt_records) == (1, 0)
+    again.close()
+    for later in (image.copied(), image.crashed(random.Random(2))):
+        last = opened(later)
+        assert set(live(last)) == {b"whole"}
+        assert last.report.damages == []
+
+
 def test_progress_is_told_after_each_segment() -> None:
     from annulet.store.log import MessageLog
-    from tests.store.log_tools import DIRECTORY
 
     files = SimulatedFiles()
     filled(files)

@@ -119,6 +119,29 @@ def test_each_file_operation_fails_once(kind: int) -> None:
     assert {"write", "sync", "allocate", "rename", "sync_directory", "remove", "open", "truncate"} <= operations
 
 
+def test_a_spare_that_cannot_be_put_in_place_fails_the_log() -> None:
+    """A ring lets its oldest go before the record of the newest asks for room: neither may reach the disk then."""
+    files = SimulatedFiles()
+    log = opened(files)
+    record = log.append(message(b"confirmed"), [(1, 1)])
+    flush(log)
+    assert "SpareTask" in upkeep(log)
+    log.settle(record, 1)
+    with pytest.raises(LogFailedError, match="restart"):  # noqa: PT012 - which of them it is does not matter
+        for number in range(40):
+            assert log.has_room(1000, 0)
+            files.fail_at = files.operations + 1
+            log.append(message(bytes(1000)), [(1, 2 + number)])
+    assert files.failed_operation == "rename"
+    assert log.statistics().failed
+    assert not log.has_room(1, 0)
+    with pytest.raises(LogFailedError, match="put segment"):
+        log.take_batch()
+    assert log.maintenance() is None
+    log.close()
+    assert set(live(opened(files.copied()))) == {b"confirmed"}
+
+
 @pytest.mark.parametrize("operation", ["write", "sync"])
 def test_a_failed_write_is_never_tried_again(operation: str) -> None:
     files = SimulatedFiles()

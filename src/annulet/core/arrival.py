@@ -83,6 +83,7 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
     if entry.state == PENDING and expires_at:
         if expires_at <= now:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            queue.dispatch(now)  # it may have stood first and been too large for a consumer, what follows it not
         else:
             queue.index_expiry(entry)
     _enforce_ring(queue, entry, before, now, due=due)

@@ -70,7 +70,6 @@ class MessageLog(Log):
         self._origins = OriginCodes()
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
-        self._failed = ""
         self._appended = self._cancelled = self._settled = 0
         self._closed = False
         self._space = LogSpace(directory, files, segment_bytes)
@@ -193,7 +192,7 @@ class MessageLog(Log):
         """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
         opened = self._transaction(transaction) if transaction else None
         size = message_size(message, self._origins.of(message.origin), len(targets))
-        if size > self._free or not targets or self._failed or not 0 <= message.priority <= 255:
+        if size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
             check_message(message, targets, size)
             self._claim(size)
         else:
@@ -345,14 +344,14 @@ class MessageLog(Log):
 
     def has_room(self, size: int, now: int) -> bool:
         """Look at reserved space first; ask the disk only when that is used up."""
-        if self._failed:
+        if self._space.failed:
             return False
         needed = size + ROOM_OVERHEAD
         return needed <= self._free or self._space.reserve_room(needed, now)
 
     def retry(self) -> bool:
         """Ask the disk for a spare segment now."""
-        return not self._failed and (self._space.has_spare or self._space.make_spare())
+        return not self._space.failed and (self._space.has_spare or self._space.make_spare())
 
     def _claim(self, size: int, *, may_use_reserve: bool = False) -> None:
         """Set ``size`` bytes of the tail aside, going to the next segment when it is full."""
@@ -373,8 +372,8 @@ class MessageLog(Log):
     def _refuse_when_failed(self) -> None:
         if self._closed:
             raise StoreError("the message log is closed")
-        if self._failed:
-            raise LogFailedError(f"the message log failed and takes nothing more: {self._failed}; restart the broker")
+        if failed := self._space.failed:
+            raise LogFailedError(f"the message log failed and takes nothing more: {failed}; restart the broker")
 
     # ------------------------------------------------------------------ batches
 
@@ -398,15 +397,15 @@ class MessageLog(Log):
     def write(self, batch: Batch) -> None:
         """Write and sync every part. After an error nothing is ever written again."""
         assert isinstance(batch, LogBatch)
-        if self._failed:
-            raise LogFailedError(f"batch {batch.number} was not written, an earlier write failed: {self._failed}")
+        if failed := self._space.failed:
+            raise LogFailedError(f"batch {batch.number} was not written, an earlier write failed: {failed}")
         try:
             for part in batch.parts:
                 part.write()
             if batch.sync_directory:
                 self._files.sync_directory(self.directory)
         except OSError as error:
-            self._failed = str(error)  # the one attribute the disk thread sets; the loop only reads it
+            self._space.failed = str(error)  # the one attribute that the disk thread sets too
             for part in batch.parts:
                 part.withdraw()
             raise LogFailedError(
@@ -434,7 +433,7 @@ class MessageLog(Log):
 
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
         """Choose by need: checkpoint, removal, spare segment, sweep, compaction."""
-        if self._failed or self._closed:
+        if self._space.failed or self._closed:
             return None
         window_empty = not self._part.messages and not self._part.controls and len(self._parts) == 1
         return self._maintenance.next_task(
@@ -473,7 +472,7 @@ class MessageLog(Log):
             lost_records=self.report.lost_records,
             **self._maintenance.quarantine_figures(),
             disk_full=self._space.disk_full,
-            failed=bool(self._failed),
+            failed=bool(self._space.failed),
         )
 
     def close(self) -> None:
@@ -484,7 +483,7 @@ class MessageLog(Log):
         if self._closed:
             return
         try:
-            if not self._failed:
+            if not self._space.failed:
                 self._flush()
                 self._maintenance.close(self._next_transaction, self.outcomes)
                 self._files.remove(self.directory / OPEN_MARKER)

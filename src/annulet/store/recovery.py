@@ -458,7 +458,7 @@ class Recovery:
             kind = "torn" if at_end or gap.batch in self._voided else "corrupt"
             if kind == "torn":
                 self.report.torn_tails += 1
-                if at_end and gap.offset > 0:
+                if at_end:
                     self._cut(number, gap.offset)
             else:
                 self.report.corrupt_records += 1

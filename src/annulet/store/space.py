@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
-from annulet.store.errors import DiskFullError
+from annulet.store.errors import DiskFullError, LogFailedError
 from annulet.store.files import File, FileSystem
 from annulet.store.records import ORDINAL_MASK, RECORD_BYTES_MAX, SEGMENT_HEADER_SIZE, checksum_seed
 from annulet.store.segment import Segment, segment_name
@@ -49,6 +49,7 @@ class LogSpace:
         self.retired: list[Segment] = []  # closed since the last batch
         self.disk_full = False
         self.directory_changed = False  # a segment was created that no batch made durable yet
+        self.failed = ""  # why nothing may be written any more; the thread that writes batches sets it too
         self.tail: Segment
         self._spare: File | None = None
         self._spare_path = directory
@@ -139,7 +140,12 @@ class LogSpace:
         self.disk_full = False
 
     def roll(self, size: int) -> Segment:
-        """Close the tail and go on in a new one that takes ``size`` bytes. Raises :class:`DiskFullError`."""
+        """Close the tail and go on in a new one that takes ``size`` bytes.
+
+        Raises :class:`DiskFullError` when there is no spare. A spare was a promise of room, on which a queue may have
+        let others go for the message that wants it: when the disk does not put it in place the log has failed
+        (:class:`LogFailedError`), so that this is not written.
+        """
         if not self.spare_fits(size) and not self.make_spare(size):
             raise DiskFullError(
                 f"no disk space for a record of {size} bytes in {self.directory}; free space, or let consumers catch up"
@@ -149,7 +155,8 @@ class LogSpace:
         try:
             self.files.rename(self._spare_path, path)
         except OSError as error:
-            raise DiskFullError(f"cannot put segment {path} in place: {error}; repair the disk") from error
+            self.failed = f"cannot put segment {path} in place: {error}"
+            raise LogFailedError(f"{self.failed}; repair the disk, restart the broker") from error
         self.tail.closed = True
         self.retired.append(self.tail)
         file, self._spare = self._spare, None
