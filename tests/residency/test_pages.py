@@ -290,6 +290,29 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
     assert pages._figures.scanned == 2000
 
 
+def test_runs_that_are_shorter_than_a_look_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 2000)
+    origin = entries[0].message.origin
+    monkeypatch.setattr(origin.view, "verbatim_texts", True)
+    for entry in entries:
+        entry.message.origin = origin
+    some = entries[::2]
+    pages.add(some, bytearray(1000))
+    asked = []
+
+    def read(records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+        asked.append(len(records))
+        return [] if needles else [disk.stored[record] for record in records]
+
+    monkeypatch.setattr(disk, "read", read)
+    sequence = some[0].sequence
+    while sequence <= some[-1].sequence:
+        assert pages.look(sequence, [[b"red"]], 256) == []
+        sequence = pages.looked_upto
+    assert asked == [256, 256, 256, 232]
+
+
 def test_what_was_kept_among_the_rows_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     queue, disk = durable_queue(), Disk()
     pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 20)
