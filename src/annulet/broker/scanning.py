@@ -40,6 +40,10 @@ BROWSER_SHARE: Final = 0.125
 """The same for what browsers are shown, with what it takes to send it: those who take messages from the same queue are
 to keep 80 % of their rate (design A8), and a browser's client takes from them too where it runs beside them."""
 
+CHARGED_MAX: Final = 0.2
+"""Seconds after a turn that what browsers are sent may keep the next one away: more than any one turn shows them takes.
+A browser that follows is sent arrivals without a turn; all day long that would add up to hours."""
+
 IDLE_SECONDS: Final = 0.0003
 """Work others may have between two turns for the loop to count as idle: a heartbeat, a settled handful."""
 
@@ -84,7 +88,8 @@ class Scanning:
     def charge(self, seconds: float) -> None:
         """Count what was computed for somebody who only browses as time of the scans, not as work of others."""
         self._worked_then += seconds
-        self._owed += seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
+        owed = self._owed + seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
+        self._owed = max(self._owed, min(owed, CHARGED_MAX))
 
     def close(self) -> None:
         """Give no more turns."""
