@@ -214,6 +214,15 @@ def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch:
     assert (pages.rows, expired(pages, 201), disk.reads) == (10, list(range(41, 51)), [])
 
 
+def test_pages_that_are_gone_do_not_count_as_others_that_have_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    pages, _, entries = timed([50] * 40, [0] * 40, [100] * 40, max_ttl=-1)
+    pages.snapshot([])
+    pages.take_out([entries[15], entries[25]])  # of copies: those who walk have the pages themselves
+    assert pages.take_ended(100, 29) is None
+    assert pages.take_ended(100, 28) is not None
+
+
 def test_a_page_goes_together_with_its_like_only_if_nothing_is_to_be_known_of_each(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
     kept, later, endless, back = ([place == number for place in range(50)] for number in (3, 13, 23, 33))

@@ -104,7 +104,7 @@ class RowTimes:
         for _, _, _, other in heap:
             if least <= 0:
                 break
-            if other not in behind and _has_ended(other, settings, now):
+            if other.due != NEVER and other not in behind and _has_ended(other, settings, now):  # NEVER: it is gone
                 behind.add(other)
                 least -= other.rows
         return page if least <= 0 else None
