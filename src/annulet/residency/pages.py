@@ -350,7 +350,7 @@ class StoredQueueArea(QueueArea):
             return False
         records = records[: self._reader.fitting(records, LOAD_BYTES)]
         try:
-            if self._reader.read(records, needles):
+            if not self._reader.lack(records, needles):
                 return False
         except OSError:  # the look at each that follows counts it
             return False
