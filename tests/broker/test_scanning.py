@@ -240,4 +240,7 @@ def test_it_is_known_whether_the_last_turn_was_for_browsers() -> None:
     world = World()
     world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
     world.step()
+    world.seconds += CHARGED_MAX - 1e-6
     assert world.scanning.browsing
+    world.seconds += 2e-6
+    assert not world.scanning.browsing, "what is sent from then on was shown to them by no turn"

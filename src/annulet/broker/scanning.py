@@ -69,7 +69,7 @@ class Scanning:
         self._worked_then = 0.0
         self._owed = 0.0  # seconds that belong to others after the last turn, if they have work
         self._messages = LOOK_MESSAGES  # of the next look
-        self.browsing = False  # the last turn was for browsers: what they were shown is being sent
+        self._browsed = False  # the last turn was for browsers
         self.turns = 0
         self.turns_cut = 0  # of these, those that ended with something left to look at
         self.turns_put_off = 0  # times the next turn had to wait because others had work
@@ -84,6 +84,11 @@ class Scanning:
         self._asking[queue] = None
         if self._handle is None:
             self._handle = self._loop.call_soon(self._next)
+
+    @property
+    def browsing(self) -> bool:
+        """Say whether the last turn was for browsers, and so short a time ago that what they are sent is charged."""
+        return self._browsed and self._seconds() < self._turn_ended + CHARGED_MAX
 
     def charge(self, seconds: float) -> None:
         """Count what was computed for somebody who only browses as time of the scans, not as work of others."""
@@ -138,8 +143,8 @@ class Scanning:
             self._asking[queue] = None
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()
-        self.browsing = not more  # nothing is left for selectors
-        share = BROWSER_SHARE if self.browsing else SHARE
+        self._browsed = not more  # nothing is left for selectors
+        share = BROWSER_SHARE if self._browsed else SHARE
         self._owed = (self._turn_ended - start) * (1 - share) / share
 
     def _suit(self, took: float) -> None:
