@@ -161,9 +161,7 @@ class Copies:
         queue = self._queue
         unseen = consumer.unseen
         assert unseen is not None
-        while True:
-            if not consumer.ready:
-                return
+        while consumer.ready:
             entry = unseen.first()
             if entry is None or entry.sequence >= queue.hidden_from:
                 return
