@@ -6,7 +6,15 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from annulet.broker.scanning import BROWSER_SHARE, IDLE_SECONDS, LOOK_SECONDS, SHARE, TURN_SECONDS, Scanning
+from annulet.broker.scanning import (
+    BROWSER_SHARE,
+    CHARGED_MAX,
+    IDLE_SECONDS,
+    LOOK_SECONDS,
+    SHARE,
+    TURN_SECONDS,
+    Scanning,
+)
 from annulet.core.match_classes import LOOK_MESSAGES
 
 
@@ -192,10 +200,36 @@ def test_browsers_get_their_share_of_the_time_with_what_is_sent_to_them() -> Non
     rest = world.step()
     assert abs(looked / (looked + rest) - BROWSER_SHARE) < 0.01
     world = World()
-    browsed(world, 0.5, 2 * IDLE_SECONDS)
+    browsed(world, 0.02, 2 * IDLE_SECONDS)
     looked = world.seconds
     rest = world.step()
-    assert abs((looked + 0.5) / (looked + 0.5 + rest) - BROWSER_SHARE) < 0.01
+    assert abs((looked + 0.02) / (looked + 0.02 + rest) - BROWSER_SHARE) < 0.01
+
+
+def test_what_browsers_are_sent_without_turns_does_not_add_up() -> None:
+    world = World()
+    world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
+    world.step()
+    for _ in range(1000):  # arrivals, to a browser that follows
+        world.seconds += 0.003
+        world.others += 0.001
+        world.scanning.charge(0.001)
+    selecting = Looker(world, 10)
+    world.scanning.ask(selecting)  # type: ignore[arg-type]
+    assert world.step() == 0.0
+    assert world.log[-1] is selecting, "it is not put off"
+
+
+def test_however_much_browsers_are_sent_others_wait_so_long_at_most() -> None:
+    world = World()
+    browsed(world, 5.0, 2 * IDLE_SECONDS)
+    world.others += 5.0
+    world.scanning.charge(5.0)
+    waited = 0.0
+    while len(world.log) < 2:
+        world.others += 2 * IDLE_SECONDS
+        waited += world.step()
+    assert abs(waited - CHARGED_MAX) < 1e-9
 
 
 def test_it_is_known_whether_the_last_turn_was_for_browsers() -> None:
@@ -206,4 +240,7 @@ def test_it_is_known_whether_the_last_turn_was_for_browsers() -> None:
     world = World()
     world.scanning.ask(Looker(world, 1))  # type: ignore[arg-type]
     world.step()
+    world.seconds += CHARGED_MAX - 1e-6
     assert world.scanning.browsing
+    world.seconds += 2e-6
+    assert not world.scanning.browsing, "what is sent from then on was shown to them by no turn"

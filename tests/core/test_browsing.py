@@ -16,7 +16,7 @@ from annulet.core.revision import revise_delivering
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.core.sliced import AT_ONCE_MAX
 from tests.core.deep_doubles import ALL, Deep, numbers
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, removed
 from tests.core.test_emptying import LogEffects
 from tests.core.test_level_walks import due_one, in_order_with, send
 from tests.residency.doubles import bodies_of
@@ -409,3 +409,18 @@ def test_answers_to_a_browser_are_forgotten_behind_the_lanes_too() -> None:
     deep.page_out(ALL)
     deep.queue.tick(NOW + RETIRED_MILLISECONDS)
     assert {entry.blocked for entry in deep.queue.order.in_memory()} == {0}
+
+
+@pytest.mark.parametrize("kind", [BROWSE_SNAPSHOT, BROWSE_FOLLOW])
+def test_what_stands_behind_a_message_that_has_expired_is_shown(kind: str) -> None:
+    """A turn may come before the tick that removes it."""
+    deep, session = deep_queue(10), RecordingSession()
+    for expires_at in (NOW + 50, 0, 0):
+        body = b"%10d" % deep.queue.next_sequence
+        deep.queue.enqueue(make_message(body, expires_at=expires_at), NOW)
+    session.consume(deep.queue, browse=kind)
+    while deep.asking:
+        deep.asking = False
+        deep.queue.scan(NOW + 100)
+    assert numbers(session) == [*range(1, 11), 12, 13]
+    assert deep.queue.counters.removed[RemovalReason.EXPIRED] == 1

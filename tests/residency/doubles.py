@@ -45,7 +45,12 @@ class Disk:
             [(queue.queue_id, sequence)],
         )
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        if self.failing:
+            raise OSError(self.error, os.strerror(self.error))
+        return False
+
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         if self.failing:
             raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))

@@ -11,7 +11,6 @@ from annulet.core.entry import REMOVED
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
 from annulet.residency.row_reading import ATTEMPTS_MAX
-from annulet.store.interface import LoggedMessage
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -265,13 +264,13 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
     match = entries[1499].message.record
     disk.stored[match] = disk.stored[match]._replace(header=b"red")
     pages.add(entries, bytearray(2000))
-    whole, asked = disk.read, []
+    fails_or_not, asked = disk.lack, []
 
-    def read(records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def lack(records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
         asked.append((records[0], len(records)))
-        return [] if needles and match not in records else whole(records)
+        return fails_or_not(records, needles) or match not in records
 
-    monkeypatch.setattr(disk, "read", read)
+    monkeypatch.setattr(disk, "lack", lack)
     disk.failing = True
     assert (pages.look(1400, [[b"red"]], 256), pages.stalled) == (None, True)
     disk.failing = False
@@ -287,7 +286,31 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
     assert found == [1500]
     assert seen == [1025, 1281, 1537, 1793, 2001]
     assert [count for _, count in asked] == [1024, 976, 256, 720, 256, 256, 208]
+    assert disk.reads == [256], "messages are made where one may match"
     assert pages._figures.scanned == 2000
+
+
+def test_runs_that_are_shorter_than_a_look_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 2000)
+    origin = entries[0].message.origin
+    monkeypatch.setattr(origin.view, "verbatim_texts", True)
+    for entry in entries:
+        entry.message.origin = origin
+    some = entries[::2]
+    pages.add(some, bytearray(1000))
+    asked = []
+
+    def lack(records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        asked.append(len(records))
+        return True
+
+    monkeypatch.setattr(disk, "lack", lack)
+    sequence = some[0].sequence
+    while sequence <= some[-1].sequence:
+        assert pages.look(sequence, [[b"red"]], 256) == []
+        sequence = pages.looked_upto
+    assert asked == [256, 256, 256, 232]
 
 
 def test_what_was_kept_among_the_rows_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,9 +321,7 @@ def test_what_was_kept_among_the_rows_is_not_passed_over(monkeypatch: pytest.Mon
     for entry in entries:
         entry.message.origin = origin
     pages.add(entries, bytearray([number == 7 for number in range(20)]))
-    monkeypatch.setattr(
-        disk, "read", lambda records, needles=(): [] if needles else [disk.stored[it] for it in records]
-    )
+    monkeypatch.setattr(disk, "lack", lambda records, needles: True)
     found = pages.look(1, [[b"red"]], 256)
     assert found is not None
     assert entries[7] in found

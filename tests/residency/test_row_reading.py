@@ -11,7 +11,6 @@ from annulet.core.entry import REMOVED
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import Page
 from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading
-from annulet.store.interface import LoggedMessage
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
@@ -108,17 +107,17 @@ def test_needles_are_searched_for_in_the_log_where_texts_stand_there_as_they_are
     rows = page.peek(COUNT)
     asked = []
 
-    def read(records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def lack(records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
         asked.append(list(needles))
-        return [] if needles else [disk.stored[record] for record in records]
+        return True
 
-    monkeypatch.setattr(disk, "read", read)
+    monkeypatch.setattr(disk, "lack", lack)
     for origin in rows.origins:
         assert origin is not None
         monkeypatch.setattr(origin.view, "verbatim_texts", verbatim)
     found = rows_of.look(rows, rows.records, [[b"red"]])
     assert found is not None
-    assert asked == [[[b"red"]] if verbatim else []]
+    assert (asked, len(disk.reads)) == (([[[b"red"]]], 0) if verbatim else ([], 1))
     assert (len(found[0]), len(found[1])) == ((0, 0) if verbatim else (COUNT, COUNT))
 
 

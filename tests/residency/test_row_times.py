@@ -10,6 +10,7 @@ from annulet.core.row_expiry import NEVER
 from annulet.core.settings import QueueSettings
 from annulet.residency import page as page_module
 from annulet.residency import pages as pages_module
+from annulet.residency import row_times
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
 from annulet.residency.row_times import COMPACTION_MINIMUM
 from tests.core.helpers import NOW
@@ -212,6 +213,32 @@ def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch:
     assert (pages.take_ended(199, 0), pages.first_expiry(199)) == (None, (200, 31))
     assert pages.take_ended(200, 10) is not None
     assert (pages.rows, expired(pages, 201), disk.reads) == (10, list(range(41, 51)), [])
+
+
+def test_pages_that_are_gone_do_not_count_as_others_that_have_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    pages, _, entries = timed([50] * 40, [0] * 40, [100] * 40, max_ttl=-1)
+    pages.snapshot([])
+    pages.take_out([entries[15], entries[25]])  # of copies: those who walk have the pages themselves
+    assert pages.take_ended(100, 29) is None
+    assert pages.take_ended(100, 28) is not None
+
+
+def test_of_thousands_of_pages_those_only_are_looked_at_that_are_due(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 1)
+    looked_at = []
+
+    def ended(page, settings, now):
+        looked_at.append(page)
+        return has_ended(page, settings, now)
+
+    has_ended = row_times._has_ended
+    monkeypatch.setattr(row_times, "_has_ended", ended)
+    pages, _, entries = timed([50] * 100, [0] * 100, list(range(100, 200)), max_ttl=-1)
+    assert pages.take_ended(109, 10) is None
+    assert len(looked_at) == 10
+    taken = pages.take_ended(109, 9)
+    assert taken == ([entries[0].message.record], 10)
 
 
 def test_a_page_goes_together_with_its_like_only_if_nothing_is_to_be_known_of_each(monkeypatch: pytest.MonkeyPatch):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from annulet.residency import walk
+from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.row_walk import SLICES_PASSED_MAX
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -26,3 +29,17 @@ def test_what_has_left_is_passed_over_until_a_turn_is_used_up(settled: int, monk
         assert first is not None
     assert [entry.sequence for entry in first] == list(range(10 * settled + 1, 10 * settled + 11))
     assert (found.passed, found.sequence) == (10 * settled + 10, 10 * settled + 11)
+
+
+def test_pages_that_were_passed_are_let_go_of() -> None:
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    for _ in range(3):
+        pages.add(stored_entries(queue, disk, PAGE_ITEMS_MAX), bytearray(PAGE_ITEMS_MAX))
+    page = pages._pages[0]
+    known = sys.getrefcount(page)
+    found = pages.snapshot([]).walk(0)
+    assert sys.getrefcount(page) > known
+    while found.sequence <= PAGE_ITEMS_MAX + 1:
+        assert found.following()
+    assert sys.getrefcount(page) == known

@@ -73,12 +73,18 @@ def test_only_headers_are_searched() -> None:
     assert not headers_lack(data, places, [[b"red"], [b"der", b"head"]])
 
 
+def test_headers_of_messages_of_several_queues_are_searched_too() -> None:
+    data = record(b"red", [(3, 4), (4, 1), (5, 9)], 1)
+    assert headers_lack(data, [0], [[b"red"], [b"heade", b"reader"]])
+    assert not headers_lack(data, [0], [[b"red"], [b"head", b"er"]])
+
+
 @pytest.mark.parametrize(
     "other",
     [
-        record(b"two queues", [(3, 4), (4, 1)], 1),
         encode_control(2, bytes(100), 1, 0, SEED),
         record(b"cut off", [(3, 9)], 1)[:-1],
+        record(b"cut off", [(3, 4), (4, 1)], 1)[:-1],
         bytes(FIXED_BYTES - 1),
         bytes(FIXED_BYTES),
     ],

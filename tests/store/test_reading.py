@@ -328,11 +328,11 @@ def test_a_log_in_memory_has_nothing_to_read() -> None:
         log.prefetch([1])
 
 
-def test_neighbours_without_the_octets_are_not_made_into_messages() -> None:
+def test_of_neighbours_it_is_known_that_no_header_has_the_octets() -> None:
     log, records = filled(SimulatedFiles(), 20)
-    assert log.read(records[:6], [[b"nowhere"]]) == []
-    assert log.read(records[:6], [[b"header", b"nowhere"], [b"nor here"]]) == []
-    assert log.read(records[:6], [[b"header", b"000003"]]) == [], "it stands in a body"
-    assert len(log.read(records[:6], [[b"nowhere"], [b"head", b"der"]])) == 6
-    assert len(log.read([records[5], records[2]], [[b"nowhere"]])) == 2, "no neighbours: nothing is told of them"
+    assert log.lack(records[:6], [[b"nowhere"]])
+    assert log.lack(records[:6], [[b"header", b"nowhere"], [b"nor here"]])
+    assert log.lack(records[:6], [[b"header", b"000003"]]), "it stands in a body"
+    assert not log.lack(records[:6], [[b"nowhere"], [b"head", b"der"]])
+    assert not log.lack([records[5], records[2]], [[b"nowhere"]]), "no neighbours: nothing is told of them"
     log.close()

@@ -40,6 +40,10 @@ BROWSER_SHARE: Final = 0.125
 """The same for what browsers are shown, with what it takes to send it: those who take messages from the same queue are
 to keep 80 % of their rate (design A8), and a browser's client takes from them too where it runs beside them."""
 
+CHARGED_MAX: Final = 0.2
+"""Seconds after a turn that what browsers are sent may keep the next one away: more than any one turn shows them takes.
+A browser that follows is sent arrivals without a turn; all day long that would add up to hours."""
+
 IDLE_SECONDS: Final = 0.0003
 """Work others may have between two turns for the loop to count as idle: a heartbeat, a settled handful."""
 
@@ -65,7 +69,7 @@ class Scanning:
         self._worked_then = 0.0
         self._owed = 0.0  # seconds that belong to others after the last turn, if they have work
         self._messages = LOOK_MESSAGES  # of the next look
-        self.browsing = False  # the last turn was for browsers: what they were shown is being sent
+        self._browsed = False  # the last turn was for browsers
         self.turns = 0
         self.turns_cut = 0  # of these, those that ended with something left to look at
         self.turns_put_off = 0  # times the next turn had to wait because others had work
@@ -81,10 +85,16 @@ class Scanning:
         if self._handle is None:
             self._handle = self._loop.call_soon(self._next)
 
+    @property
+    def browsing(self) -> bool:
+        """Say whether the last turn was for browsers, and so short a time ago that what they are sent is charged."""
+        return self._browsed and self._seconds() < self._turn_ended + CHARGED_MAX
+
     def charge(self, seconds: float) -> None:
         """Count what was computed for somebody who only browses as time of the scans, not as work of others."""
         self._worked_then += seconds
-        self._owed += seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
+        owed = self._owed + seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
+        self._owed = max(self._owed, min(owed, CHARGED_MAX))
 
     def close(self) -> None:
         """Give no more turns."""
@@ -133,8 +143,8 @@ class Scanning:
             self._asking[queue] = None
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()
-        self.browsing = not more  # nothing is left for selectors
-        share = BROWSER_SHARE if self.browsing else SHARE
+        self._browsed = not more  # nothing is left for selectors
+        share = BROWSER_SHARE if self._browsed else SHARE
         self._owed = (self._turn_ended - start) * (1 - share) / share
 
     def _suit(self, took: float) -> None:

@@ -161,13 +161,13 @@ class Copies:
         queue = self._queue
         unseen = consumer.unseen
         assert unseen is not None
-        while True:
-            if not consumer.ready:
-                return
+        while consumer.ready:
             entry = unseen.first()
             if entry is None or entry.sequence >= queue.hidden_from:
                 return
             expired = entry.state == PENDING and self._expires(entry, unseen, now)
+            if expired and entry.state == REMOVED:  # a browser's list drops it; in others it is met once more
+                continue
             if expired or entry.state not in (PENDING, DELIVERING) or not self._admits(consumer, unseen, entry):
                 unseen.take_first()
                 if entry.state == SCHEDULED:

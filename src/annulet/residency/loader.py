@@ -49,11 +49,11 @@ class StoredMessage(Protocol):
 class MessageReader(Protocol):
     """Reads records. :class:`annulet.store.interface.Log` is one."""
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> Sequence[StoredMessage | None]:
-        """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``.
+    def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
+        """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""
 
-        Perhaps an empty list where none of them has all octets of one of the ``needles``, if any are given.
-        """
+    def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        """Say, if it is known, that no header has all octets of one of the ``needles``. Raises ``OSError``."""
 
     def holds(self, record: int, queue_id: int) -> bool:
         """Say whether a queue is not done with a record yet."""

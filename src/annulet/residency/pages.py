@@ -340,13 +340,17 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def _pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int) -> bool:
-        """Look at a run of rows together, without a list of each; say whether none can match, so that this was all."""
+        """Look at a run of rows together, without a list of each; say whether none can match, so that this was all.
+
+        Not at a run that is shorter than a look: many of those come with one.
+        """
         first, records, origin = run_from(page, sequence, page.items_of(PASSED_TIMES * messages, PASSED_BYTES))
-        if origin is None or not origin.view.verbatim_texts:
+        short = len(records) < page.items_of(messages, PASSED_BYTES)
+        if short or origin is None or not origin.view.verbatim_texts:
             return False
         records = records[: self._reader.fitting(records, LOAD_BYTES)]
         try:
-            if self._reader.read(records, needles):
+            if not self._reader.lack(records, needles):
                 return False
         except OSError:  # the look at each that follows counts it
             return False

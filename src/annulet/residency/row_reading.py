@@ -107,12 +107,12 @@ class RowReading:
             origin is not None and origin.view.verbatim_texts for origin in dict.fromkeys(rows.origins)
         )
         try:
-            stored = self._reader.read(records, needles if verbatim else ())
+            if needles and verbatim and self._reader.lack(records, needles):
+                return type(rows)(), []
+            stored = self._reader.read(records)
         except OSError:
             read = self.read(rows, records, insist=False)  # counts the attempts, and gives up after many
             return None if read is None else (rows, read[0])
-        if records and not stored:
-            return type(rows)(), []
         if needles:
             rows, stored = with_needles(rows, stored, needles)
         return rows, entries_of(self._queue, rows, stored)[0]

@@ -101,12 +101,15 @@ class RowTimes:
         if page is None or not _has_ended(page, settings, now) or page.items > page.rows or page.counted_ranges():
             return None
         behind = {page}
-        for _, _, _, other in heap:
-            if least <= 0:
-                break
-            if other not in behind and _has_ended(other, settings, now):
-                behind.add(other)
-                least -= other.rows
+        left = [0]  # places in the heap: of what stands below one that is not due nothing is
+        while left and least > 0:
+            place = left.pop()
+            if place < len(heap) and heap[place][0] <= now:
+                left += 2 * place + 2, 2 * place + 1
+                other = heap[place][3]
+                if other.due != NEVER and other not in behind and _has_ended(other, settings, now):  # NEVER: it is gone
+                    behind.add(other)
+                    least -= other.rows
         return page if least <= 0 else None
 
     def second(self) -> tuple[int, int]:

@@ -102,9 +102,13 @@ class PageWalk(RowWalk):
 
 
 def rows_of(stretches: list[Stretch], size: int) -> Iterator[Rows]:
-    """Yield the rows of some pages by ascending sequence, so many at once; pages that were passed are let go of."""
+    """Yield the rows of some pages by ascending sequence, so many at once.
+
+    Pages that were passed are let go of, and ``stretches`` is emptied for that.
+    """
     found = Rows()
     left = [(first, number, page, last) for number, (page, first, last) in enumerate(stretches)]
+    stretches.clear()
     heapify(left)
     while left:
         sequence, number, page, last = heappop(left)

@@ -16,7 +16,9 @@ from annulet.store.records import HEADER, MAGIC, MESSAGE_FIXED, ORDINAL_MASK, PR
 
 PREFIX_BYTES: Final = PREFIX.size
 HEADER_BYTES: Final = HEADER.size  # of any record, the prefix included
-FIXED_BYTES: Final = HEADER.size + MESSAGE_FIXED.size + TARGET.size  # before the origin, where there is one target
+TARGET_BYTES: Final = TARGET.size
+UNTARGETED_BYTES: Final = HEADER.size + MESSAGE_FIXED.size  # before the targets
+FIXED_BYTES: Final = UNTARGETED_BYTES + TARGET_BYTES  # before the origin, where there is one target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,24 +51,24 @@ def headers_lack(data: bytes, places: list[int], needles: Sequence[list[bytes]])
     """Say that no message has all octets of one of these lists in its header, of the records at ``places``.
 
     ``data`` begins at the first. Only headers are looked at, whatever the bodies are; checksums are not. ``False`` also
-    where a record is anything but one whole message of one queue: nothing is known of it then.
+    where a record is anything but one whole message: nothing is known of it then.
     """
     size: i64 = len(data)
     first: i64 = places[0]
     for index in range(len(places)):
         at: i64 = places[index]
         start: i64 = at - first
-        fixed: i64 = start + FIXED_BYTES
-        if fixed > size:
+        if start + FIXED_BYTES > size:
             return False
         magic: i64 = read_i64_le(data, start)  # and the checksum
         length: i64 = read_i64_le(data, start + 8)  # and the ordinal
         kind: i64 = read_i64_le(data, start + 32)  # and priority, number of targets, half of the time
         origin_bytes: i64 = read_i64_le(data, start + 52)  # and those of the header
-        header: i64 = fixed + (origin_bytes & _LOW)
+        targets: i64 = kind >> 16 & 0xFFFF
+        header: i64 = start + UNTARGETED_BYTES + targets * TARGET_BYTES + (origin_bytes & _LOW)
         body: i64 = header + (origin_bytes >> 32 & _LOW)
         end: i64 = start + HEADER_BYTES + (length & _LOW)
-        if magic & _LOW != MAGIC or kind & 0xFFFF00FF != _SINGLE_MESSAGE or not body <= end <= size:
+        if magic & _LOW != MAGIC or kind & 0xFF != TYPE_MESSAGE or not body <= end <= size:
             return False
         found = data[header:body]
         for demanded in needles:

@@ -216,15 +216,21 @@ class Log(ABC):
         """
         return 0
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """Return the messages of these records below ``written_below``, in their order; ``None`` for damaged ones.
-
-        Perhaps an empty list where no header has all octets of one of the ``needles``, if any are given.
 
         ``targets`` are all that the record was written for. A damaged record counts in ``report.lost_records``.
         Raises ``OSError`` when a file cannot be read now; nothing is counted then.
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
+
+    def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        """Say, if it is known, that no header of these records has all octets of one of the ``needles``.
+
+        Makes no messages. Raises ``OSError`` when a file cannot be read now.
+        """
+        del records, needles
+        return False
 
     def holds(self, record: int, queue_id: int) -> bool:
         """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""

@@ -162,12 +162,15 @@ class MessageLog(Log):
     @property
     def written_below(self) -> int:
         """Return the bound of the last complete batch, or the first record of an open transaction below it."""
-        firsts = [opened.records[0] for opened in self._transactions.values() if opened.records]
-        return min([self._written_below, *firsts])
+        return min([self._written_below, *[some.records[0] for some in self._transactions.values() if some.records]])
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """See the reader."""
-        return self._reader.read(records, needles)
+        return self._reader.read(records)
+
+    def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        """See the reader."""
+        return self._reader.lack(records, needles)
 
     def holds(self, record: int, queue_id: int) -> bool:
         """Look at the live bit, and at the queues of a record that several share."""
@@ -249,8 +252,7 @@ class MessageLog(Log):
         size = part.drop(entry)
         self._cancelled += 1
         self._window_bytes -= size
-        if part is self._part:
-            self._free += size
+        self._free += size if part is self._part else 0
 
     def written_ends(self) -> dict[int, int]:
         """Return up to which byte each segment that still takes records is sealed, by number. All others are final."""
@@ -346,8 +348,7 @@ class MessageLog(Log):
         """Look at reserved space first; ask the disk only when that is used up."""
         if self._space.failed:
             return False
-        needed = size + ROOM_OVERHEAD
-        return needed <= self._free or self._space.reserve_room(needed, now)
+        return size + ROOM_OVERHEAD <= self._free or self._space.reserve_room(size + ROOM_OVERHEAD, now)
 
     def retry(self) -> bool:
         """Ask the disk for a spare segment now."""
@@ -435,9 +436,8 @@ class MessageLog(Log):
         """Choose by need: checkpoint, removal, spare segment, sweep, compaction."""
         if self._space.failed or self._closed:
             return None
-        window_empty = not self._part.messages and not self._part.controls and len(self._parts) == 1
         return self._maintenance.next_task(
-            window_empty=window_empty,
+            window_empty=not self._part.messages and not self._part.controls and len(self._parts) == 1,
             next_transaction=self._next_transaction,
             outcomes=self.outcomes,
             wanted=checkpoint,

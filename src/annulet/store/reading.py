@@ -71,23 +71,21 @@ class RecordReader:
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
-
-        With ``needles`` nothing at all where none of them has all octets of one of these lists in its header, as far as
-        one read tells: to search the headers takes a fraction of the time that making messages does.
 
         Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
         """
         found: list[LoggedMessage | None] = []
-        if needles and self._none_has(records, needles):
-            return found
         for segment, start, offsets in self._spans(records):
             self._read_span(segment, records[start : start + len(offsets)], offsets, found)
         return found
 
-    def _none_has(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
-        """Say that none of some neighbours has all octets of one of these lists; of others nothing is known."""
+    def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
+        """Say that no header of some neighbours, which one read brings, has all octets of one of these lists.
+
+        Of others nothing is known. It takes a fraction of the time that making messages does. Raises ``OSError``.
+        """
         together = self._together(records)
         if together is None:
             return False

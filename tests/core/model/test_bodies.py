@@ -51,7 +51,7 @@ class ModelDisk:
         message.record = len(self.stored) + 1
         self.stored[message.record] = LoggedMessage(message.header, message.body, ("", "q", "", ""), 4, 0, 0, [])
 
-    def read(self, records: Sequence[int], needles: Sequence[list[bytes]] = ()) -> list[LoggedMessage | None]:
+    def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
         self.reads += len(records)
         return [self.stored.get(record) for record in records]
 
