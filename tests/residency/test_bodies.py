@@ -15,6 +15,7 @@ from annulet.residency import body_store
 from annulet.residency.bodies import SAMPLE
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import drift_of
+from annulet.residency.candidates import SWEEP_MOST
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
 from annulet.residency.row_reading import ATTEMPTS_MAX
@@ -326,6 +327,21 @@ def test_a_drained_queue_holds_nothing_that_is_gone():
     queue.remove_all(RemovalReason.PURGED, NOW)
     bodies.tidy()
     assert (bodies.waiting, bodies.scanning, bodies.front) == ([], [], set())
+
+
+def test_ticks_between_which_little_comes_and_goes_do_not_keep_it_beside_much_that_stays():
+    queue, disk, entries, bodies = priority_queue(4 * SWEEP_MOST)
+    waiting = bodies.waiting
+    most = 0
+    for _ in range(SWEEP_MOST // 100):
+        for entry in filled(queue, disk, 200):
+            bodies.add(entry)
+            queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        bodies.end()
+        bodies.tidy()
+        most = max(most, len(bodies.waiting))
+    assert most <= len(entries) + SWEEP_MOST
+    assert bodies.waiting is waiting, "a copy of a million each tick holds the loop"
 
 
 def test_a_pass_that_is_ended_begins_anew():

@@ -153,8 +153,10 @@ class StoredBodies(BodyCandidates):
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        self.wait([*self.waiting, *self.scanning])
-        self.scanning = []
+        if self.scanning:  # else what waits stays as it is, and which of that is young: each tick asks
+            self.waiting += self.scanning
+            self.wait(self.waiting)
+            self.scanning = []
         self.front = set()
 
     def let_all_go(self, durable_record: int) -> None:

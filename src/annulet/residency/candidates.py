@@ -156,7 +156,8 @@ class BodyCandidates(QueueBodies):
             else:
                 kept.append(entry)
         kept.reverse()
-        self.wait([*self.waiting, *kept] if kept else self.waiting)
+        self.waiting += kept
+        self.wait(self.waiting)
         if not scanning:
             self.front = set()
         return looked, unwritten
