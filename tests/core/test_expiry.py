@@ -41,10 +41,28 @@ def test_removed_entries_are_not_due_and_do_not_pile_up():
     index, entries = indexed(*range(1, 1001))
     for entry in entries[:-1]:
         entry.state = REMOVED
-        index.note_removed()
+        index.forget(entry)
     assert len(index._heap) <= COMPACTION_MINIMUM + 2
     assert index.due(2000) == [entries[-1]]
     assert index.next_at() == 0
+
+
+def test_what_left_before_its_time_holds_no_message():
+    index, entries = indexed(*range(1, 1001))
+    for entry in entries[:400]:
+        index.forget(entry)
+    assert len(index._heap) == len(entries)
+    assert list(index._entries.values()) == entries[400:]
+
+
+def test_the_time_of_one_that_left_is_none_for_who_stands_there_now():
+    index, (former,) = indexed(10)
+    index.forget(former)
+    present = QueueEntry(former.queue, make_message(expires_at=30), former.sequence)
+    index.add(30, present)
+    assert index.due(20) == []
+    assert index.due(30) == [present]
+    assert index.due(40) == []
 
 
 def test_very_many_that_expire_at_once_go_in_slices_and_nothing_is_dispatched_meanwhile():

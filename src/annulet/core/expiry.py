@@ -47,29 +47,39 @@ def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
 
 
 class ExpiryIndex:
-    """A heap of (time, entry). Entries that leave early stay until they outnumber the live ones."""
+    """A heap of times and sequences, and the entries of these that are there.
 
-    __slots__ = ("_heap", "_removed", "ordered")
+    What leaves early leaves a time and a sequence until these outnumber the live ones, and no message: there may be as
+    many as the body budget has room for.
+    """
+
+    __slots__ = ("_entries", "_heap", "_removed", "ordered")
 
     def __init__(self) -> None:
         self.ordered = 0  # changes among rows that were put in the order of expiry so far: work, too, of a slice
-        self._heap: list[tuple[int, int, QueueEntry]] = []
+        self._heap: list[tuple[int, int]] = []
+        self._entries: dict[int, QueueEntry] = {}  # by sequence
         self._removed = 0
 
     def add(self, at: int, entry: QueueEntry) -> None:
         """Note that ``entry`` expires at ``at`` (milliseconds since 1970)."""
         entry.indexed = True
-        heappush(self._heap, (at, entry.sequence, entry))
+        self._entries[entry.sequence] = entry
+        heappush(self._heap, (at, entry.sequence))
 
-    def note_removed(self) -> None:
-        """An indexed entry left the queue before its time."""
+    def forget(self, entry: QueueEntry) -> None:
+        """An indexed entry left the queue before its time, or became a row."""
+        entry.indexed = False
+        if self._entries.get(entry.sequence) is entry:
+            del self._entries[entry.sequence]
         self._removed += 1
         if self._removed * 2 > len(self._heap) + COMPACTION_MINIMUM:
             self.sweep()
 
     def sweep(self) -> None:
-        """Let go of the entries that left the queue. O(n)."""
-        self._heap = [item for item in self._heap if item[2].indexed and item[2].state != REMOVED]
+        """Let go of the times of entries that left the queue. O(n)."""
+        self._entries = {number: entry for number, entry in self._entries.items() if entry.state != REMOVED}
+        self._heap = [*{item for item in self._heap if item[1] in self._entries}]
         heapify(self._heap)
         self._removed = 0
 
@@ -80,14 +90,19 @@ class ExpiryIndex:
         """
         entries: list[QueueEntry] = []
         heap = self._heap
-        while heap and heap[0][0] <= now and len(entries) != most and heap[0][:2] <= before:
-            entry = heappop(heap)[2]
-            gone = entry.state == REMOVED or not entry.indexed  # not indexed any more: it became a row
-            entry.indexed = False
-            if gone:
+        while heap and heap[0][0] <= now and len(entries) != most and heap[0] <= before:
+            at, sequence = heappop(heap)
+            entry = self._entries.get(sequence)
+            if entry is None or entry.state == REMOVED:
                 self._removed = max(0, self._removed - 1)  # one that was indexed again is met twice
-            else:
-                entries.append(entry)
+                continue
+            later = entry.queue.expires_at(entry)
+            if later > max(at, now):  # that was the time of one that stood here before
+                heappush(heap, (later, sequence))
+                continue
+            del self._entries[sequence]
+            entry.indexed = False
+            entries.append(entry)
         return entries
 
     def live_due(self, now: int) -> int:
@@ -100,7 +115,7 @@ class ExpiryIndex:
 
     def first(self) -> tuple[int, int]:
         """Return the time and sequence of the next entry that may expire, ``NEVER`` when nothing is indexed."""
-        return self._heap[0][:2] if self._heap else NEVER
+        return self._heap[0] if self._heap else NEVER
 
 
 def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
@@ -111,11 +126,10 @@ def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
             queue.index_expiry(entry)
 
 
-def leave_index(queue: Queue, entry: QueueEntry) -> None:
-    """Take an entry that became a row out of the index."""
-    entry.indexed = False
-    if queue.expiry is not None:
-        queue.expiry.note_removed()
+def leave_index(index: ExpiryIndex | None, entry: QueueEntry) -> None:
+    """Take an entry that left before its time, or became a row, out of the index, if it is there."""
+    if entry.indexed and index is not None:
+        index.forget(entry)
 
 
 def expire_due(queue: Queue, now: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
 from annulet.core.entry import PENDING, REMOVED, SCHEDULED
+from annulet.core.expiry import leave_index
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
@@ -197,8 +198,7 @@ def _take_back(entry: QueueEntry, now: int) -> None:
     elif entry.state == SCHEDULED:
         queue.schedule.cancel(entry)
         entry.state = REMOVED
-        if entry.indexed and queue.expiry is not None:
-            queue.expiry.note_removed()
+        leave_index(queue.expiry, entry)
         if queue.accounts is not None:
             queue.accounts.released(entry.message)
         let_go(entry)

@@ -17,7 +17,7 @@ from annulet.core.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueE
 from annulet.core.entry_set import EntrySet
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_index_for
-from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time
+from annulet.core.expiry import Expiring, ExpiryIndex, expires_at, gives_time, leave_index
 from annulet.core.fairness import Fairness
 from annulet.core.forwarding import Forwarder
 from annulet.core.gate import Gate
@@ -262,8 +262,7 @@ class Holdings:
         self._leave(entry)
         if self.keys is not None:
             self.keys.withdraw(entry)
-        if entry.indexed and self.expiry is not None:
-            self.expiry.note_removed()
+        leave_index(self.expiry, entry)
         if self.accounts is not None:
             self.accounts.released(entry.message)
         let_go(entry)
@@ -295,8 +294,7 @@ class Holdings:
             message.near -= 1
         if self.keys is not None:
             self.keys.forget(entry)
-        if entry.indexed and self.expiry is not None:
-            self.expiry.note_removed()
+        leave_index(self.expiry, entry)
         if self.accounts is not None:
             self.accounts.released(entry.message)
         if reason is not ACKNOWLEDGED:
@@ -345,8 +343,7 @@ class Holdings:
             self.evictions.compact(self.order.count)
         if self.keys is not None:
             self.keys.forget(entry)
-        if entry.indexed and self.expiry is not None:
-            self.expiry.note_removed()
+        leave_index(self.expiry, entry)
         if self.accounts is not None:
             self.accounts.released(entry.message)
         let_go(entry)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def leave_memory(queue: Queue, entry: QueueEntry) -> None:
     """An entry became a row: it holds its message no more, and the pages know when it expires."""
     became_row(entry)
-    if entry.indexed:
-        leave_index(queue, entry)
+    leave_index(queue.expiry, entry)
 
 
 def count_lost(queue: Queue, pages: QueueArea) -> int:
