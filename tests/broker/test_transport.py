@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
+from annulet.broker.scanning import Scanning
 from annulet.broker.sending import SendingSession
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
@@ -443,7 +444,7 @@ async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_
         (True, BROWSE_OFF, 0),
         (True, BROWSE_FOLLOW, 1),
     ):
-        scanning.browsing = browsing
+        monkeypatch.setattr(Scanning, "browsing", browsing)
         connections[browse].output_added()
         broker._flush()
         assert len(charged) == times
