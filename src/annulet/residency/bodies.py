@@ -60,8 +60,8 @@ class StoredBodies(BodyCandidates):
 
     # ------------------------------------------------------------------ what is in memory
 
-    def grew(self) -> None:
-        """Have the account looked at in a turn of its own; the next tick would be late for a large prefetch."""
+    def note_change(self) -> None:
+        """Have the account looked at in a turn of its own: the next tick would be late for a large prefetch."""
         if self.store.changed is not None:
             self.store.changed(self.queue)
 
@@ -72,9 +72,9 @@ class StoredBodies(BodyCandidates):
         tick looks at fewer.
         """
         self._came_back += size
-        if self._came_back >= LOAD_BYTES and self.store.changed is not None:
+        if self._came_back >= LOAD_BYTES:
             self._came_back = 0
-            self.store.changed(self.queue)
+            self.note_change()
 
     def adopt(self, *, whole: bool = False) -> None:
         """Look at all entries of the queue, whose kind may have changed; ``whole``: at what could be rows as well."""
@@ -148,8 +148,7 @@ class StoredBodies(BodyCandidates):
                 self.store.figures.bodies_left += 1
             else:
                 self.waiting.append(entry)
-        if self.store.changed is not None:
-            self.store.changed(self.queue)
+        self.note_change()
 
     def end(self) -> None:
         """End a pass under way, which nobody needs any more: where it began the front was another one."""
@@ -221,8 +220,7 @@ class StoredBodies(BodyCandidates):
             self.add(other)
         self.store.figures.bodies_brought_back += len(wanted)
         self._ask_ahead(order)
-        if self.store.changed is not None:
-            self.store.changed(self.queue)
+        self.note_change()
         return DAMAGED if bodies[0] is None else FOUND
 
     def look(self, messages: list[Message]) -> int:

@@ -34,7 +34,6 @@ FREED_MOST: Final = 16_384
 SWEEP_MOST: Final = 8192
 """Of those that came last at so many in any case: 1 ms of the loop."""
 
-
 CLAIMED_BYTES: Final = 1 << 20
 """Body bytes that go into delivery before the account is looked at, 1 MiB as one load: a consumer's prefetch may be
 many times the budget."""
@@ -81,10 +80,10 @@ class BodyCandidates(QueueBodies):
             self._unmeasured += entry.message.size
             if self._unmeasured >= CLAIMED_BYTES:
                 self._unmeasured = 0
-                self.grew()
+                self.note_change()
 
-    def grew(self) -> None:
-        """As much as one load has went into delivery, and nobody looked at the account for it."""
+    def note_change(self) -> None:
+        """What is in memory has changed by about as much as one load, and nobody looked at the account for it."""
 
     def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Some of these became rows; those with a 1 in ``kept`` could not."""
