@@ -135,9 +135,7 @@ class ChosenRows(StoredQueueArea):
         size = page.facts.of(sequence)[1]
         page.remove(sequence)
         page.bytes -= size
-        self.items -= 1
-        self.rows -= 1
-        self.bytes -= size
+        self._count_out(1, 1, size)
         self._drop_if_empty(page)
         return size
 

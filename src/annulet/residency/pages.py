@@ -223,10 +223,14 @@ class StoredQueueArea(QueueArea):
         """Take out a page as it is."""
         self._pages.remove(page)  # found at once where it is the first
         page.due = NEVER
-        self.items -= page.items
-        self.rows -= page.rows
-        self.bytes -= page.bytes
+        self._count_out(page.items, page.rows, page.bytes)
         return page
+
+    def _count_out(self, items: int, rows: int, size: int) -> None:
+        """Items of which so many were rows, with ``size`` body bytes, have left the pages."""
+        self.items -= items
+        self.rows -= rows
+        self.bytes -= size
 
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
@@ -274,9 +278,7 @@ class StoredQueueArea(QueueArea):
         self.lost = len(records) - (len(entries) - kept)
         page.take(rows)
         page.bytes -= size
-        self.items -= len(rows)
-        self.rows -= len(records)
-        self.bytes -= size
+        self._count_out(len(rows), len(records), size)
         self._forget_bytes_of_damaged(page)
         figures = self._figures
         figures.loads += 1

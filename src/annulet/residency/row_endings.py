@@ -67,9 +67,7 @@ def _remove(area: StoredQueueArea, page: Page, rows: Rows, size: int) -> None:
     for sequence in rows.sequences:
         page.remove(sequence)
     page.bytes -= size
-    area.items -= len(rows)
-    area.rows -= len(rows)
-    area.bytes -= size
+    area._count_out(len(rows), len(rows), size)
     area._forget_bytes_of_damaged(page)
     area._times.taken(page)
     area._drop_if_empty(page)
