@@ -76,17 +76,6 @@ class Rows:
         self.counts.append(0)
         self.plain = False
 
-    def add(self, row: tuple[int, int, Origin | None, bool, bool, int]) -> None:
-        """Take in what :meth:`each` has yielded of a row. Whether all are plain is not looked at."""
-        sequence, record, origin, partial, redelivered, count = row
-        self.sequences.append(sequence)
-        self.records.append(record)
-        self.kept.append(None)
-        self.origins.append(origin)
-        self.partial.append(partial)
-        self.redelivered.append(redelivered)
-        self.counts.append(count)
-
     def leading(self, count: int) -> Rows:
         """Return the first ``count`` items."""
         rows = Rows()
