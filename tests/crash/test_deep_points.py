@@ -12,7 +12,7 @@ import pytest
 
 from tests.crash.deep_clients import DEEP_ROUND
 from tests.crash.deep_promises import DeepPromises
-from tests.crash.test_marked_points import MortalBrokers, kinds, points_for, round_of
+from tests.crash.test_marked_points import MortalBrokers, faults_at, kinds, round_of
 from tests.crash.volatile_files import KILL, Fault
 
 STEPS = 2 * len(DEEP_ROUND)
@@ -93,11 +93,8 @@ def test_deep_queues_when_the_disk_refuses(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     points = deep_round(brokers, tmp_path / "census", Fault(), 7).points
-    for point in points_for(points, kind):
-        occurrence, seed = moments.randint(1, 12), moments.getrandbits(32)
-        print(f"{point} {occurrence} seed {seed}")
-        data = tmp_path / point.replace(" ", "-")
-        deep_round(brokers, data, Fault(point, occurrence, kind, for_ever), seed)
+    for fault, seed, folder in faults_at(points, kind, 12, moments, tmp_path, for_ever=for_ever):
+        deep_round(brokers, folder, fault, seed)
 
 
 @pytest.mark.soak
@@ -107,10 +104,9 @@ def test_deep_queues_when_a_recovery_goes_wrong(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     death = Fault("sync segment", 30)
-    for point in points_for(deep_round(brokers, tmp_path / "census", death, 7, restart=Fault()).points, kind):
-        fault, seed = Fault(point, moments.randint(1, 6), kind, for_ever), moments.getrandbits(32)
-        print(f"{fault} seed {seed}")
-        deep_round(brokers, tmp_path / point.replace(" ", "-"), death, seed, restart=fault)
+    points = deep_round(brokers, tmp_path / "census", death, 7, restart=Fault()).points
+    for fault, seed, folder in faults_at(points, kind, 6, moments, tmp_path, for_ever=for_ever):
+        deep_round(brokers, folder, death, seed, restart=fault)
 
 
 @pytest.mark.soak
@@ -119,8 +115,6 @@ def test_deep_queues_when_a_recovery_goes_wrong(
 def test_deep_queues_during_a_backup(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
-    census = deep_round(brokers, tmp_path / "census" / "data", Fault(), 7, plan=DEEP_BACKUP_ROUND)
-    for point in points_for(census.points, kind):
-        fault, seed = Fault(point, moments.randint(1, 20), kind, for_ever), moments.getrandbits(32)
-        print(f"{fault} seed {seed}")
-        deep_round(brokers, tmp_path / point.replace(" ", "-") / "data", fault, seed, plan=DEEP_BACKUP_ROUND)
+    points = deep_round(brokers, tmp_path / "census" / "data", Fault(), 7, plan=DEEP_BACKUP_ROUND).points
+    for fault, seed, folder in faults_at(points, kind, 20, moments, tmp_path, for_ever=for_ever):
+        deep_round(brokers, folder / "data", fault, seed, plan=DEEP_BACKUP_ROUND)

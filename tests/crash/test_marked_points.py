@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -241,6 +241,16 @@ def points_for(points: list[str], kind: str) -> list[str]:
     return [point for point in points if kind == KILL or point.split()[0] in OPERATIONS or point in DATABASE_POINTS]
 
 
+def faults_at(
+    points: Iterable[str], kind: str, most: int, moments: random.Random, tmp_path: Path, *, for_ever: bool
+) -> Iterator[tuple[Fault, int, Path]]:
+    """Yield for each of the points that fit a fault, the first to ``most`` times it is met, a seed, and a folder."""
+    for point in points_for(list(points), kind):
+        fault, seed = Fault(point, moments.randint(1, most), kind, for_ever), moments.getrandbits(32)
+        print(f"{fault} seed {seed}")
+        yield fault, seed, tmp_path / point.replace(" ", "-")
+
+
 def test_a_broker_that_dies_while_it_copies_itself(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random
 ) -> None:
@@ -281,11 +291,8 @@ def test_every_marked_point_during_a_backup(
 ) -> None:
     census = round_of(brokers, tmp_path / "census" / "data", Fault(), 7, plan=BACKUP_ROUND)
     assert len(list((tmp_path / "census").glob(f"backup-*/{BACKUP_FILE}"))) > 2
-    for point in points_for(census.points, kind):
-        fault, seed = Fault(point, moments.randint(1, 12), kind, for_ever), moments.getrandbits(32)
-        print(f"{fault} seed {seed}")
-        data = tmp_path / point.replace(" ", "-") / "data"
-        round_of(brokers, data, fault, seed, plan=BACKUP_ROUND, must_die=False)
+    for fault, seed, folder in faults_at(census.points, kind, 12, moments, tmp_path, for_ever=for_ever):
+        round_of(brokers, folder / "data", fault, seed, plan=BACKUP_ROUND, must_die=False)
 
 
 @pytest.mark.parametrize("fault", TWIN_OF_RECOVERY, ids=lambda fault: fault.point.replace(" ", "-"))
@@ -310,11 +317,10 @@ def test_every_marked_point_of_a_recovery(
         census = round_of(brokers, tmp_path / f"census-{number}", death, 7, restart=Fault(), must_die=False)
         points |= {point: death for point in census.points if point not in points or moments.random() < 0.5}
     assert len(points) > 25, points
-    for point in points_for(list(points), kind):
-        death, fault = points[point], Fault(point, moments.randint(1, 3), kind, for_ever)
-        seed = moments.getrandbits(32)
-        print(f"{death} {fault} seed {seed}")
-        round_of(brokers, tmp_path / point.replace(" ", "-"), death, seed, restart=fault, must_die=False)
+    for fault, seed, folder in faults_at(points, kind, 3, moments, tmp_path, for_ever=for_ever):
+        death = points[fault.point]
+        print(f"after {death}")
+        round_of(brokers, folder, death, seed, restart=fault, must_die=False)
 
 
 def test_every_promise_is_kept_when_a_sync_fails(

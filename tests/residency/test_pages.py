@@ -23,6 +23,17 @@ def filled(count: int, *, size: int = 10):
     return pages, disk, entries
 
 
+def searchable(count, monkeypatch):
+    """Return empty pages, and stored entries of one origin, of whose headers the texts are verbatim."""
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, count)
+    origin = entries[0].message.origin
+    monkeypatch.setattr(origin.view, "verbatim_texts", True)
+    for entry in entries:
+        entry.message.origin = origin
+    return pages_of(queue, disk), disk, entries
+
+
 def test_a_load_is_some_hundred_messages():
     pages, _disk, entries = filled(LOAD_MESSAGES * 2)
     loaded = pages.load(insist=False)
@@ -255,12 +266,7 @@ def test_rows_without_times_share_a_page_with_those_that_have_some_but_not_the_o
 
 
 def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, disk = durable_queue(), Disk()
-    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 2000)
-    origin = entries[0].message.origin
-    monkeypatch.setattr(origin.view, "verbatim_texts", True)
-    for entry in entries:
-        entry.message.origin = origin
+    pages, disk, entries = searchable(2000, monkeypatch)
     match = entries[1499].message.record
     disk.stored[match] = disk.stored[match]._replace(header=b"red")
     pages.add(entries, bytearray(2000))
@@ -291,12 +297,7 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
 
 
 def test_runs_that_are_shorter_than_a_look_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, disk = durable_queue(), Disk()
-    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 2000)
-    origin = entries[0].message.origin
-    monkeypatch.setattr(origin.view, "verbatim_texts", True)
-    for entry in entries:
-        entry.message.origin = origin
+    pages, disk, entries = searchable(2000, monkeypatch)
     some = entries[::2]
     pages.add(some, bytearray(1000))
     asked = []
