@@ -10,7 +10,7 @@ from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CON
 from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.broker.history import COUNTERS_MILLISECONDS
-from annulet.broker.scanning import SHARE, TURN_SECONDS
+from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import (
@@ -76,5 +76,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
         "scan_turn_seconds": TURN_SECONDS,
         "scan_share": SHARE,
+        "browser_share": BROWSER_SHARE,
+        "browser_charged_seconds_max": CHARGED_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
