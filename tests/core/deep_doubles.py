@@ -60,6 +60,7 @@ class Deep:
         self.origin = Origin("", "q", "guest@test", self.view)
         self.disk, self.queue = Disk(), durable_queue(priorities=10 if levels else 0)
         self.asking = False
+        self.asks = 0  # times somebody asked for a turn
         self.pages = pages_of(self.queue, self.disk, ask_turn=self.ask_turn)
         self.keep = keep
         self.size = size
@@ -69,6 +70,7 @@ class Deep:
 
     def ask_turn(self, queue: Queue) -> None:
         assert queue is self.queue
+        self.asks += 1
         self.asking = True
 
     def publish(self, count: int = 1, *, expires_at: int = 0) -> None:

@@ -60,6 +60,19 @@ def test_a_browser_of_a_deep_queue_brings_nothing_into_memory() -> None:
     assert deep.queue.copies is None
 
 
+def test_a_browser_that_waits_for_its_turn_asks_for_it_once_whatever_others_do() -> None:
+    deep, session, other = deep_queue(3000), RecordingSession(), RecordingSession()
+    session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True)
+    other.consume(deep.queue, messages=10)
+    for _ in range(20):
+        other.acknowledge(other.last_tag, NOW, multiple=True)
+    assert (deep.asks, session.received) == (1, [])
+    assert len(other.received) == 210
+    deep.take_turns()
+    assert numbers(session)[:10] == list(range(201, 211)), "what left before its turn it does not see"
+    assert deep.asks > 1
+
+
 ROWS = 1500
 
 

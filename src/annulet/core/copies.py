@@ -125,8 +125,8 @@ class Copies:
         """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
         queue = self._queue
         finished: list[Consumer] = []
-        for consumer in queue.consumers.readers():
-            if consumer.settings.browse or (consumers_too and queue.consumers.is_live(consumer)):
+        for consumer in queue.consumers.readers() if consumers_too else queue.consumers.browsers():
+            if consumer.settings.browse or queue.consumers.is_live(consumer):
                 self._serve_one(consumer, now)
                 if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.exhausted():
                     finished.append(consumer)

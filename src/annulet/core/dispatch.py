@@ -152,6 +152,10 @@ class CompetingDispatch:
         readers = [consumer for level in self._levels for consumer in level if consumer.copies]
         return [*readers, *self._browsers]
 
+    def browsers(self) -> list[Consumer]:
+        """Return those of :meth:`readers` that browse."""
+        return self._browsers.copy()
+
     @property
     def takers(self) -> int:
         """How many of the consumers are no browsers."""

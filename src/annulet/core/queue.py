@@ -188,6 +188,7 @@ class Queue(Holdings):
         Returns whether there is more to look at for selectors, of which it asks about so many ``messages`` at most.
         """
         lanes = self.lanes
+        self.turn_asked = False
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
         if self.deleted or not isinstance(lanes, DeepLanes):

@@ -423,9 +423,11 @@ class StoredQueueArea(QueueArea):
         return page
 
     def ask_turn(self) -> None:
-        """Ask who has the turns."""
-        if self._on_asked is not None:
-            self._on_asked(self._queue)
+        """Ask who has the turns, once until the next one."""
+        queue = self._queue
+        if self._on_asked is not None and not queue.turn_asked:
+            queue.turn_asked = True
+            self._on_asked(queue)
 
     def _forget_bytes_of_damaged(self, page: Page) -> None:
         """Whatever bytes a page without rows has left belonged to damaged ones."""
