@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from annulet.broker.commit import CommitPipeline
-from annulet.broker.effects import DurableLosses, HostEffects
+from annulet.broker.effects import DISCARD_LEAST, DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.broker.pager import Pager
 from annulet.core.audit import AuditEntry
@@ -149,6 +149,20 @@ async def test_ring_victim_is_settled(house: House) -> None:
     for _ in range(5):
         house.publish()
     assert (house.live, house.log.statistics().appended) == (2, 5)
+
+
+async def test_rows_are_settled_by_ranges_where_these_are_long(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges: list[tuple[int, int]] = []
+    monkeypatch.setattr(house.log, "discard", lambda _, found: ranges.extend(found))
+    queue = house.declare("a")
+    records = [house.publish().record for _ in range(3 * DISCARD_LEAST)]
+    short, long = (records[1], records[DISCARD_LEAST - 1]), (records[DISCARD_LEAST], records[2 * DISCARD_LEAST - 1])
+    house.effects.settle_records(queue, [short, long])
+    assert (house.live, ranges) == (2 * DISCARD_LEAST + 1, [long])
+    house.effects.begin_transaction()
+    house.effects.settle_records(queue, [(records[-DISCARD_LEAST], records[-1])])
+    house.effects.end_transaction()
+    assert (house.live, ranges) == (DISCARD_LEAST + 1, [long])
 
 
 async def test_deleted_queue_leaves_catalogue_and_log(house: House) -> None:

@@ -151,8 +151,8 @@ class RecordingEffects(Effects):
         self.settled.append((queue.name, entry.message.record))
         self.calls.append(("settle", entry.message.body))
 
-    def settle_records(self, queue: Queue, records: list[int]) -> None:
-        self.settled += [(queue.name, record) for record in records]
+    def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
+        self.settled += [(queue.name, record) for first, last in ranges for record in range(first, last + 1)]
 
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         self.losses.append((queue.name, entry.message.body.decode(), reason))

@@ -14,7 +14,7 @@ from annulet.core.ledger import LossLedger
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
-from annulet.core.row_expiry import ORDERED_MAX, next_expiry, time_of
+from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, time_of
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
@@ -244,13 +244,32 @@ def test_rows_of_which_the_ledger_keeps_nothing_go_together_and_count(
     aging.put([1] * 3)
     aging.order.page_out(ALL, ALL)  # in pages of 100
     assert queue.tick(NOW + LIFE) == SLICE_MESSAGES
-    assert effects.turns(NOW + LIFE) == 13, "12 pages, as three behind them hold what the ledger keeps, then their rows"
+    assert effects.turns(NOW + LIFE) == 2, "12 pages, as three behind them hold what the ledger keeps, then their rows"
     assert (queue.counters.removed[EXPIRED], queue.ledger.total) == (len(gone), len(gone))
     assert queue.counters.bytes_removed == 10 * len(gone)
     assert [record.sequence for record in queue.ledger.query()] == [entry.sequence for entry in gone[-250:]]
     assert sorted(record for _, record in effects.settled) == sorted(entry.message.record for entry in gone)
     assert (aging.disk.reads, queue.pending_bytes, drift_of(queue)) == ([], 30, 0)
     assert len(aging.rest()) == 3
+
+
+@pytest.mark.parametrize(("queues", "pages"), [(1, ENDED_PAGES), (2, -(-ENDED_RANGES // 100))])
+def test_a_slice_takes_some_pages_and_fewer_where_records_do_not_follow_one_another(
+    queues: int, pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``pages``: of one slice."""
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    effects = SlicingEffects()
+    aging = Aging(effects=effects)
+    queue = aging.queue
+    queue.ledger = LossLedger(0)
+    gone = aging.put([0] * (SLICE_MESSAGES + 100 * 2 * ENDED_PAGES))
+    for entry in gone:
+        entry.message.record *= queues
+    aging.order.page_out(ALL, ALL)
+    queue.tick(NOW + LIFE)
+    assert effects.turns(NOW + LIFE) == -(-2 * ENDED_PAGES // pages) + 1, "the last finds that nothing is left"
+    assert sorted(record for _, record in effects.settled) == [entry.message.record for entry in gone]
 
 
 @pytest.mark.parametrize("sent_on", [False, True])

@@ -131,6 +131,22 @@ def test_the_next_records_leave_out_what_was_kept_or_taken():
     assert page.next_records(0) == []
 
 
+def test_the_ranges_of_records_are_those_of_the_rows_that_are_left():
+    entries = [entry_of(n, n + (1000 if n < 7 else 2000)) for n in range(1, 10)]
+    page = Page.of(entries, bytearray([0, 0, 0, 1, 0, 0, 0, 0, 0]))
+    assert page.record_ranges() == [(1001, 1003), (1005, 1006), (2007, 2009)]
+    page.take(page.peek(2))
+    page.remove(8)
+    assert page.record_ranges() == [(1003, 1003), (1005, 1006), (2007, 2007), (2009, 2009)]
+    page.take(page.peek(9))
+    assert page.record_ranges() == []
+
+
+def test_a_range_of_records_goes_on_behind_a_row_with_another_mark():
+    page = Page.of([entry_of(n, n, count=n == 2) for n in range(1, 4)], bytearray(3))
+    assert (len(page._lengths), page.record_ranges()) == (3, [(1, 3)])
+
+
 def test_only_what_becomes_a_row_expires_as_one():
     entries = [entry_of(n, n) for n in (1, 2)]
     entries[1].message.expires_at = 5

@@ -205,7 +205,7 @@ def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch:
     pages, disk, entries = timed([50] * 50, [0] * 50, [100] * 30 + [200] * 20, max_ttl=-1)
     assert (pages.take_ended(99, 0), pages.take_ended(100, 21)) == (None, None)
     taken = pages.take_ended(100, 20)
-    assert taken == ([entry.message.record for entry in entries[:10]], 100)
+    assert taken == ([(entries[0].message.record, entries[9].message.record)], 10, 100)
     assert (pages.items, pages.rows, pages.bytes, pages.first_sequence()) == (40, 40, 400, 11)
     assert pages.take_ended(100, 20) is None
     assert pages.take_ended(100, 10) is not None
@@ -238,7 +238,7 @@ def test_of_thousands_of_pages_those_only_are_looked_at_that_are_due(monkeypatch
     assert pages.take_ended(109, 10) is None
     assert len(looked_at) == 10
     taken = pages.take_ended(109, 9)
-    assert taken == ([entries[0].message.record], 10)
+    assert taken == ([(entries[0].message.record, entries[0].message.record)], 1, 10)
 
 
 def test_a_page_goes_together_with_its_like_only_if_nothing_is_to_be_known_of_each(monkeypatch: pytest.MonkeyPatch):

@@ -6,7 +6,7 @@ that was never stored would refuse the sender's second try, and a loss that was 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
+
+DISCARD_LEAST: Final = 64
+"""Records of a range from which on it is written as one record: that takes a slice of upkeep, too, each."""
 
 
 class DurableLosses(LossListener):
@@ -133,10 +136,17 @@ class HostEffects(Effects):
                 self._forget(queue, entry)
             self.pipeline.request()
 
-    def settle_records(self, queue: Queue, records: list[int]) -> None:
-        """Append the settlements; what has become a row was written."""
-        for record in records:
-            self.log.settle(record, queue.queue_id, self._transaction)
+    def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
+        """Tell the log by ranges, one by one in a transaction and where they are short; what is a row was written."""
+        long: list[tuple[int, int]] = []
+        for first, last in ranges:
+            if last - first + 1 >= DISCARD_LEAST and not self._transaction:
+                long.append((first, last))
+                continue
+            for record in range(first, last + 1):
+                self.log.settle(record, queue.queue_id, self._transaction)
+        if long:
+            self.log.discard(queue.queue_id, long)
         self.pipeline.request()
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:

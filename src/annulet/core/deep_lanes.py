@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from annulet.core.lane import Lane
     from annulet.core.matching import MatchClass
     from annulet.core.order import FifoOrder, Order
-    from annulet.core.paging import QueueArea
+    from annulet.core.paging import Ended, QueueArea
     from annulet.core.queue import Queue
 
 
@@ -402,7 +402,7 @@ class DeepLanes(Lanes):
         self.recount()
         return found
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Take from the stock."""
         ended = None if self.stock is None else self.stock.take_ended(now, least)
         self.recount()

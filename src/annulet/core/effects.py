@@ -36,8 +36,8 @@ class Effects:
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
-    def settle_records(self, queue: Queue, records: list[int]) -> None:
-        """Rows of these records left ``queue`` for good, of messages of which no delivery came back."""
+    def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
+        """Rows left ``queue`` for good, of messages of which no delivery came back: from a first record to a last."""
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.

@@ -18,7 +18,7 @@ from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
-    from annulet.core.paging import QueueArea
+    from annulet.core.paging import Ended, QueueArea
 
 COMPACTION_MINIMUM: Final = 64
 """Entries removed from the middle before an order is rebuilt; below it a rebuild costs more than it frees."""
@@ -108,7 +108,7 @@ class Order:
         del before, limit, read
         return []
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Take out rows that have all expired; see :meth:`QueueArea.take_ended`."""
         del now, least
         return None

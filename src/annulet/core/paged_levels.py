@@ -16,7 +16,7 @@ from annulet.core.levelled_order import LevelledOrder
 from annulet.core.order import FifoOrder, RankedOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
-from annulet.core.paging import QueueArea, pageable, refusal_for
+from annulet.core.paging import Ended, QueueArea, pageable, refusal_for
 from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class PagedLevels(LevelledOrder):
         self.recount()
         return found
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Take from the least important level that has some."""
         ended = next((found for level in self.levels if (found := level.take_ended(now, least)) is not None), None)
         self.recount()

@@ -19,7 +19,7 @@ from annulet.core.expiry import index_all
 from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
-from annulet.core.paging import QueueArea, may_be_row, refusal_for
+from annulet.core.paging import Ended, QueueArea, may_be_row, refusal_for
 from annulet.core.row_moves import count_lost, leave_memory
 
 if TYPE_CHECKING:
@@ -316,10 +316,10 @@ class TargetList(FifoOrder):
         self._note_lost()
         return expired
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Take them out of the pages."""
         ended = self.pages.take_ended(now, least)
-        self.count -= 0 if ended is None else len(ended[0])
+        self.count -= 0 if ended is None else ended.count
         self._note_lost()
         return ended
 

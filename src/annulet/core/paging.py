@@ -6,7 +6,7 @@ of :mod:`annulet.residency`, whose pages implement the interface.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -28,6 +28,14 @@ bytes; the rest is for larger headers and what the allocator keeps."""
 
 ROW_COUNT_MOST: Final = 0xFFFF
 """The highest delivery count of a row: it has 16 bits there. A message that came back more often stays an object."""
+
+
+class Ended(NamedTuple):
+    """Rows that went together: ranges of records, first and last, of which each is a row's, ``size`` in body bytes."""
+
+    ranges: list[tuple[int, int]]
+    count: int
+    size: int
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -163,11 +171,10 @@ class QueueArea:
         """
         raise NotImplementedError
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Take out some thousand rows together that all have expired by ``now``, without a look at each.
 
-        Returns their records and the bytes of their bodies; ``None`` when there are no such rows now, or fewer than
-        ``least`` behind them.
+        ``None`` when there are no such rows now, or fewer than ``least`` behind them.
         """
         del now, least
         return None

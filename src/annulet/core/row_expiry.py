@@ -27,6 +27,14 @@ ORDERED_MAX: Final = 1 << 14
 different. Then comes the next slice, as thousands of pages may have their first row due at about the same time."""
 
 
+ENDED_PAGES: Final = 16
+"""Times that some thousand rows go together in one slice: few ranges of records are left to write."""
+
+ENDED_RANGES: Final = 256
+"""Ranges of records from which on no more rows go in the same slice: where messages of several queues alternate in the
+log there is one for each row, and each costs what a settlement does."""
+
+
 def time_of(settings: QueueSettings, accepted_at: int, own: int) -> int:
     """Return when a message expires in a queue with these settings, as far as no key has a say; 0 for never.
 
@@ -79,16 +87,23 @@ def expire_ended(queue: Queue, now: int) -> bool:
     """
     if queue.events is not None or queue.forwarder.takes(queue, RemovalReason.EXPIRED):
         return False
-    ended = queue.order.take_ended(now, queue.ledger.records_max)
-    if ended is None:
-        return False
-    records, size = ended
-    queue.pending_bytes -= size
-    queue.counters.removed[RemovalReason.EXPIRED] += len(records)
-    queue.counters.bytes_removed += size
-    queue.ledger.skip(len(records), len(records))  # what is on disk is durable
-    queue.effects.settle_records(queue, records)
-    return True
+    ranges: list[tuple[int, int]] = []
+    for _ in range(ENDED_PAGES):
+        ended = queue.order.take_ended(now, queue.ledger.records_max) if len(ranges) < ENDED_RANGES else None
+        if ended is None:
+            break
+        queue.pending_bytes -= ended.size
+        queue.counters.removed[RemovalReason.EXPIRED] += ended.count
+        queue.counters.bytes_removed += ended.size
+        queue.ledger.skip(ended.count, ended.count)  # what is on disk is durable
+        for first, last in ended.ranges:
+            if ranges and ranges[-1][1] + 1 == first:  # rows go on behind the end of a page
+                ranges[-1] = (ranges[-1][0], last)
+            else:
+                ranges.append((first, last))
+    if ranges:
+        queue.effects.settle_records(queue, ranges)
+    return bool(ranges)
 
 
 def _expire_rows(queue: Queue, before: tuple[int, int], limit: int, now: int) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import sequence_of
-from annulet.core.paging import QueueArea
+from annulet.core.paging import Ended, QueueArea
 from annulet.core.row_expiry import NEVER
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
@@ -267,11 +267,11 @@ class StoredQueueArea(QueueArea):
         self.lost = self.lost_bytes = 0
         return take_expired(self, before, limit, most_read=(LOAD_MESSAGES, LOAD_BYTES) if read else None)
 
-    def take_ended(self, now: int, least: int) -> tuple[list[int], int] | None:
+    def take_ended(self, now: int, least: int) -> Ended | None:
         """Ask who knows the times of all pages."""
         self.lost = self.lost_bytes = 0
         page = self._times.ended(now, least)
-        return None if page is None else (page.next_records(page.rows), self._take_page(page).bytes)
+        return None if page is None else Ended(page.record_ranges(), page.rows, self._take_page(page).bytes)
 
     def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
         kept = 0 if rows.plain else sum(entry is not None for entry in rows.kept)

@@ -84,6 +84,26 @@ class Runs:
             start = 0
         return found
 
+    def record_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last record of each stretch of rows left whose records follow one another."""
+        found: list[tuple[int, int]] = []
+        first, last = 0, -1
+        start = self._run_start
+        for run in range(self._run, len(self._lengths)):
+            length = self._lengths[run] - start
+            if length > 0:
+                record = self._base_record + self._records[run] + start
+                if record == last + 1:
+                    last += length
+                else:
+                    if last >= 0:
+                        found.append((first, last))
+                    first, last = record, record + length - 1
+            start = 0
+        if last >= 0:
+            found.append((first, last))
+        return found
+
     def _delete(self, run: int) -> None:
         del self._sequences[run], self._records[run], self._lengths[run], self._marks[run]
 

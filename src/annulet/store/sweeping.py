@@ -61,7 +61,7 @@ def _part_of(number: int, bounds: tuple[int, int] | None) -> tuple[int, int]:
 
 def segments_of(segments: dict[int, Segment], queue_id: int, first: int, last: int) -> list[int]:
     """Return the numbers of the segments in which a range may have something of a queue."""
-    lowest, highest = first >> ORDINAL_BITS, last >> ORDINAL_BITS
-    return [
-        number for number, segment in segments.items() if lowest <= number <= highest and segment.may_hold(queue_id)
-    ]
+    numbers = range(first >> ORDINAL_BITS, (last >> ORDINAL_BITS) + 1)
+    if len(numbers) > len(segments):
+        return [number for number, segment in segments.items() if number in numbers and segment.may_hold(queue_id)]
+    return [number for number in numbers if number in segments and segments[number].may_hold(queue_id)]

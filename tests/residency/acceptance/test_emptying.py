@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from annulet.core.paged_order import KEEP_MESSAGES
 from tests.broker.amqp091.peer import Peer, turns
-from tests.residency.acceptance.deep import QUEUE, Deep
+from tests.residency.acceptance.deep import QUEUE, Deep, deep_broker
 
 COUNT = 3000
 SLICES = 200
@@ -49,3 +52,30 @@ async def test_a17_what_expires_at_one_instant_goes_and_what_does_not_stays(deep
     assert figures.removed == {"expired": COUNT - COUNT // 500}
     assert figures.pending_count == COUNT // 500
     assert await deep.drained() == list(range(499, COUNT, 500))
+
+
+async def test_a17_what_expired_by_pages_stays_away_after_a_kill_and_nothing_else_does(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("q")
+        await deep.declare("other")
+        deep.queue().ledger.records_max = 0
+        at = deep.clock() + 60_000
+        for start in range(0, COUNT, 500):
+            await deep.publish(range(start, start + 500), expires_at=at)
+            await deep.publish(range(start, start + 100), "other")
+        holder = await deep.consumer(prefetch=100)
+        assert await holder.numbers() == list(range(100))
+        deep.clock.advance(60_001)
+        deep.broker.hosts["/"].tick(deep.clock())
+        await deep.written()
+        await turns(SLICES)
+        figures = deep.queue().statistics()
+        assert figures.removed == {"expired": COUNT - 100}
+        assert deep.queue().ledger.total == COUNT - 100
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+        await holder.leave()
+    async with deep_broker(tmp_path / "killed") as deep:
+        deep.check()
+        assert [queue.statistics().pending_count for queue in map(deep.queue, ("q", "other"))] == [100, COUNT // 5]
+        numbers = [number for start in range(0, COUNT, 500) for number in range(start, start + 100)]
+        assert await deep.drained("other") == numbers
