@@ -319,7 +319,7 @@ class TargetList(FifoOrder):
     def take_ended(self, now: int, least: int) -> Ended | None:
         """Take them out of the pages."""
         ended = self.pages.take_ended(now, least)
-        self.count -= 0 if ended is None else ended.count
+        self.count -= 0 if ended is None else ended.rows
         self._note_lost()
         return ended
 

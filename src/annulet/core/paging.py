@@ -34,7 +34,7 @@ class Ended(NamedTuple):
     """Rows that went together: ranges of records, first and last, of which each is a row's, ``size`` in body bytes."""
 
     ranges: list[tuple[int, int]]
-    count: int
+    rows: int
     size: int
 
 

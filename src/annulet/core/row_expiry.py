@@ -93,9 +93,9 @@ def expire_ended(queue: Queue, now: int) -> bool:
         if ended is None:
             break
         queue.pending_bytes -= ended.size
-        queue.counters.removed[RemovalReason.EXPIRED] += ended.count
+        queue.counters.removed[RemovalReason.EXPIRED] += ended.rows
         queue.counters.bytes_removed += ended.size
-        queue.ledger.skip(ended.count, ended.count)  # what is on disk is durable
+        queue.ledger.skip(ended.rows, ended.rows)  # what is on disk is durable
         for first, last in ended.ranges:
             if ranges and ranges[-1][1] + 1 == first:  # rows go on behind the end of a page
                 ranges[-1] = (ranges[-1][0], last)
