@@ -65,8 +65,12 @@ class Streaming(RuleBasedStateMachine):
             self.deep.page_out(15)
 
     def teardown(self) -> None:
-        if hasattr(self, "patch"):
+        if not hasattr(self, "patch"):
+            return
+        try:
+            self.settle_down()
             check_invariants(self.queue)
+        finally:
             self.patch.undo()
 
     # ------------------------------------------------------------------ what is there

@@ -17,13 +17,15 @@ NAME = "history"
 
 
 async def read(consumer: Consumer, upto: int) -> list[int]:
-    """Read and acknowledge until a number came. What is slow gets ten seconds."""
+    """Read and acknowledge until a number came. What is slow gets ten seconds for what comes next."""
     found: list[int] = []
     deadline = time.monotonic() + PATIENCE
     while upto not in found[-300:] and time.monotonic() < deadline:
         got = await some(consumer)
         found += got
-        if not got:
+        if got:
+            deadline = time.monotonic() + PATIENCE
+        else:
             await asyncio.sleep(0.005)
     return found
 
@@ -64,7 +66,7 @@ async def test_everybody_reads_all_that_is_on_disk_and_it_stays_there_over_a_res
         await consumer.leave()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("arguments", [{}, {"x_ring_size": 1500}, {"x_max_length": 1500, "x_overflow": "drop-head"}])
 async def test_readers_of_any_pace_see_all_that_stays(deep: Deep, seed: int, arguments: dict[str, int | str]) -> None:
     """Messages come, some of them transient, and the oldest go; readers come, read at their pace and lag behind."""
