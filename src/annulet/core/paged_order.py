@@ -229,13 +229,6 @@ class TargetList(FifoOrder):
         """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
-    def comes_to_rows(self, sequence: int) -> bool:
-        """Say whether what stands from ``sequence`` on begins among the rows, and not at the front or behind them."""
-        tail, pages = self._tail, self.pages
-        if tail and sequence <= tail[-1].sequence:
-            return False
-        return pages.items > 0 and sequence <= pages.last_sequence()
-
     def look(
         self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
     ) -> list[QueueEntry] | None:

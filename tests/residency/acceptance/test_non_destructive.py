@@ -82,13 +82,13 @@ async def test_readers_of_any_pace_see_all_that_stays(deep: Deep, seed: int, arg
             readers.append((await deep.consumer(NAME, moments.randint(40, 400)), []))
         for consumer, seen in readers:
             if moments.random() < 0.6:
-                seen += await some(consumer)
+                seen.extend(await some(consumer))
         deep.check()
     await deep.settled()
     there = list(range(max(0, published - 1500) if arguments else 0, published))
     assert deep.queue(NAME).statistics().pending_count == len(there)
     for consumer, seen in readers:
-        seen += await read(consumer, published - 1)
+        seen.extend(await read(consumer, published - 1))
         assert seen == sorted(set(seen)), "each once, in order"
         assert set(there) <= set(seen)
         await consumer.leave()
