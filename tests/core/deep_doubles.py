@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.hidden import HiddenBatch
@@ -55,10 +56,10 @@ def check_parts_behind_lanes(queue: Queue) -> None:
 class Deep:
     """A durable queue with a disk, turns that have to be taken, and everything that was ever in it."""
 
-    def __init__(self, count: int = 0, *, keep: int = 2, size: int = 10, levels: bool = False) -> None:
+    def __init__(self, count: int = 0, *, keep: int = 2, size: int = 10, levels: bool = False, **settings: Any) -> None:
         self.view = CountingView()
         self.origin = Origin("", "q", "guest@test", self.view)
-        self.disk, self.queue = Disk(), durable_queue(priorities=10 if levels else 0)
+        self.disk, self.queue = Disk(), durable_queue(priorities=10 if levels else 0, **settings)
         self.asking = False
         self.asks = 0  # times somebody asked for a turn
         self.pages = pages_of(self.queue, self.disk, ask_turn=self.ask_turn)

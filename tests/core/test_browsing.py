@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class Storing(Settling):
         self.deep.disk.store(self.deep.queue, message, entries[0].sequence)
 
 
-def deep_queue(count: int = 0, **options: int) -> Deep:
+def deep_queue(count: int = 0, **options: Any) -> Deep:
     deep = Deep(count, **options)
     deep.queue.effects = Settling(deep)
     return deep

@@ -337,7 +337,7 @@ def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     assert (order.pages.items, order.paged_bytes()) == (0, 0)
 
 
-@pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"non_destructive": True}])
+@pytest.mark.parametrize("arguments", [{"last_value_key": "k"}, {"non_destructive": True, "priorities": 3}])
 def test_queues_whose_entries_others_know_do_not_page(arguments):
     queue = durable_queue(**arguments)
     assert paged_order_of(queue, QueueArea()) is None

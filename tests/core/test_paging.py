@@ -34,6 +34,7 @@ from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entrie
         {"group_mode": "sticky"},
         {"group_mode": "shared", "group_buckets": 5, "ring_size": 10},
         {"sort_key": "k", "max_length": 1000, "overflow": "reject"},
+        {"non_destructive": True, "ring_size": 1000},
     ],
 )
 def test_plain_fifo_queues_those_with_strict_priorities_or_groups_and_sorted_ones_may(settings):
@@ -49,7 +50,9 @@ def test_plain_fifo_queues_those_with_strict_priorities_or_groups_and_sorted_one
         {"sort_key": "k", "ring_size": 10},
         {"last_value_key": "k"},
         {"fair_key": "k"},
-        {"non_destructive": True},
+        {"non_destructive": True, "priorities": 3},
+        {"non_destructive": True, "sort_key": "k"},
+        {"non_destructive": True, "last_value_key": "k"},
         {"max_length": 10, "max_bytes": 10, "overflow": "page"},
         {"max_length": 10, "overflow": "ring", "evict": "newest"},
     ],

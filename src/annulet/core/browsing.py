@@ -38,7 +38,7 @@ class BrowseOrder(Order):
     It shows nothing until that is done, as the oldest of all may be the last one it comes to.
     """
 
-    def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool) -> None:
+    def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool, first: int = 0) -> None:
         super().__init__()
         self._queue = queue
         self._pages = pages
@@ -55,7 +55,7 @@ class BrowseOrder(Order):
         self._start = 0  # what is noted now has no lower sequences
         self._view: RowView | None = None  # where rows are noted
         self._unsifted: list[QueueEntry] = []  # to be noted, the next ones last; perhaps rows or gone by now
-        self._note(0)
+        self._note(first)
 
     def append(self, entry: QueueEntry) -> None:
         """Add an entry that cannot become a row."""
@@ -97,7 +97,7 @@ class BrowseOrder(Order):
         going = [entry.sequence for entry in self._entries if may_be_noted_as_row(entry)]
         if going:
             self._unnoted = first = min(going)
-            self._entries = [entry for entry in self._entries if entry.sequence < first or _fell_due(entry)]
+            self._entries = [entry for entry in self._entries if entry.sequence < first or fell_due(entry)]
             heapify(self._entries)
 
     def emptied(self) -> None:
@@ -197,6 +197,11 @@ class BrowseOrder(Order):
         self._look_again()
         return not self._entries and not self.next_sequence()
 
+    def is_behind(self) -> bool:
+        """Say whether there is something that it has not read or looked at yet, which :meth:`snapshot` leaves out."""
+        end = min(self._queue.next_sequence, self._queue.hidden_from)
+        return self.next_sequence() > 0 or 0 < self._unnoted < end
+
     def held(self) -> set[QueueEntry]:
         """Return the entries that are objects."""
         return {*self._entries, *self._read}
@@ -276,7 +281,7 @@ class BrowseOrder(Order):
         there += queue.delivering
         if sequence:  # what fell due meanwhile was noted when it did
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
-            there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not _fell_due(entry)]
+            there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not fell_due(entry)]
             self._seen = {other for other in self._seen if other >= sequence}
             there = [entry for entry in there if entry.sequence not in self._seen]
         end = min(queue.next_sequence, queue.hidden_from)
@@ -319,11 +324,12 @@ class BrowseOrder(Order):
         self._view = None
 
 
-def _fell_due(entry: QueueEntry) -> bool:
+def fell_due(entry: QueueEntry) -> bool:
+    """Say whether an entry was scheduled, and stands elsewhere than where it arrived."""
     return entry.place != entry.sequence
 
 
 def may_be_noted_as_row(entry: QueueEntry) -> bool:
     """Say whether the log has all a browser needs to know of an entry, whoever holds it."""
     message = entry.message
-    return message.record > 0 and message.durable and message.deliver_at == 0 and not _fell_due(entry)
+    return message.record > 0 and message.durable and message.deliver_at == 0 and not fell_due(entry)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import DAMAGED, REFUSED, let_go
-from annulet.core.browsing import BrowseOrder
+from annulet.core.browsing import BrowseOrder, fell_due
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.hidden import shown
+from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import BROWSE_SNAPSHOT
+from annulet.core.unseen_rows import UnseenRows
 
 if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
@@ -42,7 +44,12 @@ class Copies:
     def attach(self, consumer: Consumer) -> None:
         """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""
         queue = self._queue
-        pages = queue.order.pages_behind()
+        order = queue.order
+        if isinstance(order, TargetList) and self._reads_on(consumer):
+            first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
+            self._have_rows(consumer, order, first, order.aside())
+            return
+        pages = order.pages_behind()
         if pages is not None and consumer.settings.browse:
             unseen_rows = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
             consumer.unseen = unseen_rows
@@ -50,12 +57,34 @@ class Copies:
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
-        there = queue.order.entries()
+        there = order.entries()
         if consumer.settings.browse == BROWSE_SNAPSHOT:
             there = shown(queue, there)
         for entry in sorted([*there, *queue.delivering]):
             unseen.append(entry)
         consumer.unseen = unseen
+
+    def use_rows(self) -> None:
+        """Note that the queue may have rows from now on: who reads on in it remembers no entries any more."""
+        order = self._queue.order
+        if not isinstance(order, TargetList):
+            return
+        for consumer in self._queue.consumers.readers():
+            unseen = consumer.unseen
+            if unseen is not None and self._reads_on(consumer):
+                there = [entry for entry in unseen.snapshot() if entry.state == PENDING]
+                sequences = [entry.sequence for entry in there if not fell_due(entry)]
+                self._have_rows(consumer, order, min(sequences, default=self._queue.next_sequence), there)
+
+    def _reads_on(self, consumer: Consumer) -> bool:
+        """Say whether a reader sees all from some sequence on, as nothing comes back and everything is followed."""
+        return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
+
+    def _have_rows(self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry]) -> None:
+        """Let a reader see what stands from ``first`` on, and what fell due among ``others``."""
+        due = [entry for entry in others if entry.state == PENDING and fell_due(entry)]
+        eager = not consumer.settings.browse
+        consumer.unseen = UnseenRows(self._queue, order.pages, first, due, eager=eager)
 
     def arrived(self, entry: QueueEntry) -> None:
         """Show a new pending entry to the readers that follow the queue."""
@@ -87,8 +116,9 @@ class Copies:
                 consumer.unseen.stored_anew(entry)
 
     def may_page(self) -> bool:
-        """Say whether nobody's list holds entries that may become rows."""
-        return all(isinstance(consumer.unseen, BrowseOrder) for consumer in self._queue.consumers.readers())
+        """Say whether nobody's list holds entries that may become rows, and has to go on doing so."""
+        readers = self._queue.consumers.readers()
+        return all(isinstance(consumer.unseen, BrowseOrder) or self._reads_on(consumer) for consumer in readers)
 
     def paged(self) -> None:
         """Note that entries have become rows: others stand for them when they are read."""
@@ -103,7 +133,7 @@ class Copies:
                 consumer.unseen.emptied()
 
     def read_on(self, now: int) -> None:
-        """Let one browser of a deep queue, each when it is its turn, read its next rows, and hand them out."""
+        """Let one reader of a deep queue, each when it is its turn, read its next rows, and hand them out."""
         due: list[BrowseOrder] = []
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
@@ -113,7 +143,7 @@ class Copies:
             self._turn += 1
             if due[self._turn % len(due)].read_on() and len(due) > 1:
                 due[0].ask_turn()
-        self.serve(now, consumers_too=False)
+        self.serve(now, consumers_too=self._queue.settings.non_destructive and not self._queue.halted)
 
     def came_back(self, entry: QueueEntry) -> None:
         """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""
@@ -218,6 +248,8 @@ class Copies:
             counters.messages_browsed += 1
         else:
             counters.messages_delivered += 1
+        if isinstance(consumer.unseen, UnseenRows):
+            consumer.unseen.handed_out += 1
         if consumer.auto_acknowledge:
             copy = DeliveryCopy(entry)
             copy.state = REMOVED

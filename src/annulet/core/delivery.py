@@ -290,9 +290,10 @@ def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int
 
 def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
     """Return what a pull copies from, in order: one is found without looking at all others."""
-    if messages_max == 1 and not last_sequence and not queue.hidden:
+    if messages_max == 1 and not last_sequence:
         first = queue.order.first()
-        return [] if first is None else [first]
+        if first is None or first.sequence < queue.hidden_from:
+            return [] if first is None else [first]
     return shown(queue, queue.order.entries())
 
 

@@ -306,6 +306,8 @@ def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels |
     paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
         queue.order = paged
+        if queue.copies is not None:
+            queue.copies.use_rows()
     return paged
 
 

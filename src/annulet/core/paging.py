@@ -316,7 +316,7 @@ def pageable(queue: Queue) -> bool:
         and queue.keys is None
         and queue.evictions is None
         and (queue.copies is None or queue.copies.may_page())
-        and not queue.settings.non_destructive
+        and not (queue.settings.non_destructive and ranker.ranks)
         and (limits is None or not limits.pages or limits.max_bytes < 0)
     )
 

@@ -11,6 +11,7 @@ from enum import Enum
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.browsing import BrowseOrder
 from annulet.core.entry import DELIVERING, PENDING
 from annulet.core.errors import InvalidArgument
 from annulet.core.hidden import pending_count, shown
@@ -137,7 +138,8 @@ def why_not(queue: Queue, consumer: Consumer, now: int) -> WhyNot:
         findings += _of_activity(queue, consumer)
     findings += _of_credit(consumer)
     if not entries:
-        nothing = [] if findings and findings[0].obstacle is Obstacle.HIDDEN else [_nothing_there(queue, consumer)]
+        known = bool(findings) and (findings[0].obstacle is Obstacle.HIDDEN or _is_behind(consumer))
+        nothing = [] if known else [_nothing_there(queue, consumer)]
         return WhyNot((*nothing, *findings), 0, 0, 0)
     looks = _in_order(queue, consumer, entries)
     found, sequence, looked = _of_messages(queue, consumer, looks)
@@ -194,8 +196,15 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
     return nsmallest(LOOKS_MAX, entries, key=turn_of)
 
 
+def _is_behind(consumer: Consumer) -> bool:
+    """Say whether a reader of a deep queue has something before it that it has not read yet."""
+    return isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.is_behind()
+
+
 def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
     pending = pending_count(queue)
+    if _is_behind(consumer):
+        return Finding(Obstacle.DELIVERABLE, f"what {named(consumer)} has not seen is on disk and is read in its turn")
     if consumer.copies and pending:
         return Finding(Obstacle.EVERYTHING_SEEN, f"{named(consumer)} has seen all {pending} messages that were for it")
     text = f"nothing is pending in queue '{queue.name}'"

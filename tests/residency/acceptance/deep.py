@@ -163,7 +163,7 @@ class Deep:
         """Every message is somewhere and the bytes are those of what is there: the account never drifts."""
         for queue in self.broker.hosts["/"].queues.values():
             figures = queue.statistics()
-            there = figures.pending_count + figures.scheduled_count + figures.delivering_count
+            there = figures.pending_count + figures.scheduled_count + len(queue.delivering)
             assert figures.messages_added == there + sum(figures.removed.values()), "each is there or went for a reason"
             order = queue.order
             entries = [entry for entry in order.in_memory() if entry.state == PENDING]
