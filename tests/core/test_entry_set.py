@@ -32,7 +32,10 @@ class Pair:
         entries, model = self.entries, self.model
         assert (len(entries), bool(entries)) == (len(model), bool(model))
         assert list(entries) == entries.entries() == [model[sequence] for sequence in sorted(model)]
-        assert set(entries._blocks) == {sequence // BLOCK_TAGS for sequence in model}, "no block is empty"
+        numbers = entries.block_numbers()
+        assert numbers == sorted({sequence // BLOCK_TAGS for sequence in model}), "no block is empty"
+        assert [entry for number in numbers for entry in entries.block(number) if entry is not None] == list(entries)
+        assert entries.block(99) == []
 
     def add(self) -> None:
         first = self.chance.randrange(5 * BLOCK_TAGS)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from annulet.core.entry import QueueEntry
 from annulet.core.held_deliveries import BLOCK_TAGS, HeldDeliveries
-from annulet.core.return_batch import LOOKED_AT, ReturnBatch
-from tests.core.helpers import make_message, make_queue
+from annulet.core.return_batch import LOOKED_AT, EndedDeliveries, ReturnBatch
+from tests.core.helpers import RecordingSession, make_message, make_queue, send
 
 ONE, OTHER, GONE = (make_queue(name=name) for name in ("one", "other", "gone"))
 
@@ -86,3 +86,60 @@ def test_what_a_block_has_beyond_a_slice_is_of_the_next():
     assert [tag for slice_ in found for tag in slice_] == [tag for tag in range(1, 2 * BLOCK_TAGS) if tag % 3]
     assert {len(slice_) for slice_ in found[:-1]} == {10}
     assert sequences(batch.take(OTHER, 999)) == list(range(3, 2 * BLOCK_TAGS, 3))
+
+
+def ended(*counts: int, others: int = 0):
+    """Return a queue, the tables of sessions that ended and held so many of it in turns, and what others hold."""
+    queue, sessions = make_queue(), [RecordingSession() for _ in counts]
+    for session, count in zip(sessions, counts, strict=True):
+        session.consume(queue, messages=count)
+    other = RecordingSession()
+    other.consume(queue, messages=others)
+    send(queue, *[str(number) for number in range(sum(counts) + others)])
+    for session in sessions:
+        session.returning = True
+    batches = [ReturnBatch([queue], session.unacknowledged) for session in sessions]
+    return queue, batches, sequences(other.unacknowledged.values())
+
+
+@given(st.lists(st.integers(0, 3 * BLOCK_TAGS), max_size=4), st.integers(0, 2 * BLOCK_TAGS), st.integers(1, 200))
+def test_what_sessions_held_comes_in_the_order_of_the_queue_and_nothing_of_others(counts, others, most):
+    queue, batches, kept = ended(*counts, others=others)
+    together = EndedDeliveries(queue, batches)
+    assert together.left(queue) == sum(counts) or not sum(counts)
+    found: list[int] = []
+    while left := together.left(queue):
+        slice_ = sequences(together.take(queue, most))
+        assert len(slice_) < most + BLOCK_TAGS
+        assert together.left(queue) < left or left == 1
+        found += slice_
+    assert found == [sequence for sequence in range(1, sum(counts) + others + 1) if sequence not in kept]
+    assert [batch.left(queue) for batch in batches] == [0] * len(batches)
+
+
+def test_tables_are_freed_as_what_they_held_goes_back():
+    queue, batches, _ = ended(4 * BLOCK_TAGS, 4 * BLOCK_TAGS)
+    together = EndedDeliveries(queue, batches)
+    freed: list[int] = []
+    while together.left(queue):
+        together.take(queue, BLOCK_TAGS)
+        freed.append(sum(len(table) for table in together._tables))
+    assert 10 > freed[0] > freed[1] > freed[2] > freed[-1] == 0
+
+
+def test_a_table_that_others_look_at_is_not_freed():
+    batch = ReturnBatch([ONE, OTHER], table_of(ONE, OTHER))
+    assert len(batch.give_up(ONE)) == 0
+    assert sequences(batch.take(OTHER, 9)) == [2]
+
+
+def test_a_slice_looks_at_so_many_that_others_hold():
+    queue, batches, kept = ended(1, others=3 * LOOKED_AT * BLOCK_TAGS)
+    together = EndedDeliveries(queue, batches)
+    together.take(queue, BLOCK_TAGS)
+    turns = 1
+    while together.left(queue):
+        assert together.take(queue, BLOCK_TAGS) == []
+        turns += 1
+    assert 2 < turns < 6
+    assert len(kept) == 3 * LOOKED_AT * BLOCK_TAGS

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from annulet.core.consumer import Consumer, LinkCredit
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
+from annulet.core.return_batch import EndedDeliveries
 from annulet.core.session import UnknownDeliveryTag, end_together
 from annulet.core.sliced import AT_ONCE_MAX
 from tests.core.helpers import (
@@ -300,6 +301,83 @@ def test_sessions_come_back_in_slices_to_a_ring_as_long_as_it_has_room_for_all(r
     effects.turns()
     dropped = [] if room else ["1"]  # the oldest of those that came back last
     assert pending(queue) == [body for body in numbers(0, count + 1) if body not in dropped]
+    check_invariants(queue)
+
+
+def taking_turns(queue, *sessions):
+    """Let sessions hold ``MANY`` messages each, one after the other in turns; return the consumers."""
+    consumers = [session.consume(queue, messages=MANY) for session in sessions]
+    publish(queue, 0, MANY * len(sessions) + 1)
+    return consumers
+
+
+def test_what_sessions_of_several_connections_held_comes_back_together_in_order():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    one, two, alive = sessions = [RecordingSession() for _ in range(3)]
+    consumers = taking_turns(queue, *sessions)
+    kept = [entry.sequence for entry in alive.unacknowledged.values()]
+    one.close(NOW)
+    two.close(NOW)
+    assert len(queue.returns) == 2
+    back: list[int] = [queue.order.count]
+    while effects.works:
+        effects.turn()
+        assert [work for work in queue.returns if work.gathers] == []
+        check_invariants(queue)
+        back.append(queue.order.count)
+    assert len(back) > 3
+    assert back == sorted(back)
+    assert [entry.sequence for entry in queue.delivering] == kept
+    assert [entry.sequence for entry in queue.order.entries()] == [
+        sequence for sequence in range(1, queue.next_sequence) if sequence not in kept
+    ]
+    for consumer in consumers[:2]:
+        assert (consumer.held, consumer.window.bytes, consumer.window.messages) == (0, 0, 0)
+    assert {entry.delivery_count for entry in queue.order.entries()} == {0, 1}
+
+
+def test_where_others_hold_most_only_tables_are_looked_at():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    sessions = [RecordingSession() for _ in range(4)]
+    taking_turns(queue, *sessions)
+    for session in sessions[:1]:
+        session.close(NOW)
+    (work,) = queue.returns
+    effects.turn()
+    assert not isinstance(work._batch, EndedDeliveries)
+    effects.turns()
+    assert len(queue.delivering) == 3 * MANY
+    check_invariants(queue)
+
+
+def test_a_session_that_ends_while_others_come_back_together_comes_back_too():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    first, late = sessions = [RecordingSession(), RecordingSession()]
+    taking_turns(queue, *sessions)
+    first.close(NOW)
+    effects.turn()
+    late.close(NOW)
+    effects.turns()
+    assert (len(queue.delivering), queue.order.count) == (0, 2 * MANY + 1)
+    assert [int(body) for body in pending(queue)] == list(range(2 * MANY + 1))
+    assert {entry.delivery_count for entry in queue.order.entries()} == {0, 1}
+    check_invariants(queue)
+
+
+def test_a_purge_and_a_delete_meet_what_comes_back_together():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    sessions = [RecordingSession(), RecordingSession()]
+    taking_turns(queue, *sessions)
+    for session in sessions:
+        session.close(NOW)
+    effects.turn()
+    assert queue.purge(NOW) == 2 * MANY + 1
+    effects.turns()
+    assert (len(queue.delivering), queue.order.count, queue.returns) == (0, 0, [])
     check_invariants(queue)
 
 

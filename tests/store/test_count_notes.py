@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annulet.core.entry import QueueEntry
 from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, KnownCounts, counts_after, counts_in
+from tests.core.helpers import make_message, make_queue
 
+QUEUE = make_queue()
 SEQUENCES = st.integers(1, 3 * BLOCK_SEQUENCES)
 CHANGES = st.dictionaries(SEQUENCES, st.integers(0, COUNT_MOST), max_size=30)
 
@@ -105,3 +110,21 @@ def test_nothing_is_known_of_other_queues() -> None:
     assert (counts.take(8, 5), list(counts.take_all(8, range(1, 9)))) == (0, [])
     assert list(counts.take_all(7, [])) == []
     assert counts.take(7, 5) == 1
+
+
+@given(st.dictionaries(SEQUENCES, st.integers(0, COUNT_MOST + 2), max_size=30), st.randoms(use_true_random=False))
+def test_entries_are_noted_as_one_by_one(found: dict[int, int], chance: random.Random) -> None:
+    entries: list[QueueEntry] = []
+    for sequence, count in found.items():  # in any order
+        entry = QueueEntry(QUEUE, make_message(deliver_at=chance.randint(0, 1)), sequence)
+        entry.message.record = chance.randint(0, 3)
+        entry.delivery_count = count
+        entries.append(entry)
+    together, single = CountNotes(), CountNotes()
+    apart = together.note_entries(7, entries)
+    stored = [entry for entry in entries if entry.message.record]
+    assert apart == [entry for entry in stored if entry.message.deliver_at or entry.delivery_count > COUNT_MOST]
+    for entry in stored:
+        if entry not in apart:
+            single.note(7, entry.sequence, entry.delivery_count)
+    assert together.blocks == single.blocks

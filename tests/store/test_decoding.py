@@ -45,6 +45,19 @@ def test_what_a_row_says_is_decoded_and_nothing_else() -> None:
     assert (first.durable, first.expires_at, first.deliver_at) == (True, 0, 0)
 
 
+def test_equal_headers_are_one_object() -> None:
+    parts, headers = [], [b"header", b"header", b"other", b"header", b"header"]
+    for ordinal, header in enumerate(headers):
+        written = Message(header, b"body", ORIGIN, durable=True)
+        parts.append(encode_message(written, encode_origin(ORIGIN), [(3, ordinal + 1)], ordinal, 1, 0, SEED) + b"body")
+    places = [sum(map(len, parts[:number])) for number in range(len(parts))]
+    found: list[Message | None] = []
+    assert decode_run(b"".join(parts), places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5, found) == []
+    made = [each.header for each in found if each is not None]
+    assert made == headers
+    assert (made[0] is made[1], made[3] is made[4]) == (True, True)
+
+
 @pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])
 def test_too_few_bytes_for_any_record(length: int) -> None:
     found: list[Message | None] = []

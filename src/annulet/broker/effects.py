@@ -15,7 +15,7 @@ from annulet.core.audit import AuditTrail
 from annulet.core.effects import DUPLICATES_MAX, Effects
 from annulet.core.hidden import hidden_records
 from annulet.core.ledger import LossListener, LossRecord
-from annulet.store.count_notes import BLOCK_BITS, BLOCK_MASK, COUNT_MOST
+from annulet.store.count_notes import only_counted
 from annulet.store.errors import CatalogueError, StoreError
 from annulet.store.history_batch import EntryState, HistoryBatch
 
@@ -281,7 +281,7 @@ class HostEffects(Effects):
         """Remember how often a stored message came back, and until when it waits."""
         if self.history is not None and queue.queue_id:
             notes, count, at = self._noted(), entry.delivery_count, queue.schedule.at(entry)
-            if not at and _only_counted(entry, delayed=_delays(queue)):
+            if not at and not _delays(queue) and only_counted(entry):
                 notes.counts.note(queue.queue_id, entry.sequence, count)
             else:
                 notes.entries[queue.queue_id, entry.sequence] = EntryState(count, at)
@@ -293,20 +293,12 @@ class HostEffects(Effects):
         """As :meth:`entry_changed`, without what pending entries do not need: a million may come back at once."""
         if self.history is None or not queue.queue_id:
             return
-        counts, queue_id = self._noted().counts, queue.queue_id
-        number, block = -1, bytearray()
-        delayed = _delays(queue)
-        for entry in entries:
-            if not entry.message.record:
-                continue
-            if not _only_counted(entry, delayed=delayed):
-                self.entry_changed(queue, entry)
-                continue
-            sequence = entry.sequence
-            if sequence >> BLOCK_BITS != number:
-                number = sequence >> BLOCK_BITS
-                block = counts.block_of(queue_id, number)
-            block[sequence & BLOCK_MASK] = entry.delivery_count + 1
+        if _delays(queue):
+            apart = [entry for entry in entries if entry.message.record]
+        else:
+            apart = self._noted().counts.note_entries(queue.queue_id, entries)
+        for entry in apart:
+            self.entry_changed(queue, entry)
         self.pipeline.request()
 
     def _forget(self, queue: Queue, entry: QueueEntry) -> None:
@@ -316,7 +308,7 @@ class HostEffects(Effects):
         notes = self._noted()
         if entry.delivery_count:
             notes.counts.note(queue.queue_id, entry.sequence, 0)
-        if not _only_counted(entry, delayed=_delays(queue)):
+        if _delays(queue) or not only_counted(entry):
             notes.entries[queue.queue_id, entry.sequence] = None
 
     def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = DUPLICATES_MAX) -> None:
@@ -453,8 +445,3 @@ def ranges_without(first: int, last: int, held: Iterable[int]) -> list[tuple[int
 
 def _delays(queue: Queue) -> bool:
     return queue.settings.redelivery_delay > 0
-
-
-def _only_counted(entry: QueueEntry, *, delayed: bool) -> bool:
-    """Say whether an entry has no time to wait for, its queue's delay neither, and a count that has room in a byte."""
-    return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0 and not delayed

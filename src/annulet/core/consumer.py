@@ -94,6 +94,8 @@ class Consumer:
 
     __slots__ = (
         "auto_acknowledge",
+        "back",
+        "back_bytes",
         "cancelled",
         "ended_for",
         "exclusive",
@@ -134,6 +136,8 @@ class Consumer:
         self.cancelled = False
         self.ended_for = ""  # why the queue ended it, if not because it has seen all or is gone itself
         self.held = 0  # deliveries of this queue that are neither settled nor back
+        self.back = 0  # of them, those that came back in the slice under way and are not counted out yet
+        self.back_bytes = 0  # their body bytes
         self.required = 0  # bits of the matchers that must admit its messages
         self.refused = 0  # the bit of what it refused for itself
         self.unseen: Order | None = None  # a browser's or non-destructive consumer's own list of what it has not seen
@@ -177,8 +181,10 @@ class Consumer:
         self.window.give_back(size)
         self.session.window.give_back(size)
 
-    def give_back_many(self, count: int, size: int) -> None:
-        """Count several returned deliveries in both windows; ``size``: body bytes of all of them."""
+    def give_back_slice(self) -> None:
+        """Count the returned deliveries of a slice, noted in ``back``, in both windows."""
+        count, size = self.back, self.back_bytes
+        self.back = self.back_bytes = 0
         self.held -= count
         self.window.give_back_many(count, size)
         self.session.window.give_back_many(count, size)

@@ -70,14 +70,14 @@ class QueueEntry:
         self.rank: Rank | None = None  # None on FIFO queues: only places are compared
         self.state = PENDING
         self.delivery_count = 0  # deliveries that came back; RabbitMQ's x-delivery-count, AMQP 1.0 §3.2.1
-        self.redelivered = False  # may have been seen by a consumer before (AMQP 0-9-1 basic.deliver)
         self.consumer: Consumer | None = None  # who holds it while DELIVERING
-        self.indexed = False  # its expiry is in the queue's index
+        self.redelivered = False  # may have been seen by a consumer before (AMQP 0-9-1 basic.deliver)
+        self.indexed = False  # its expiry is in the queue's index; neighbours of one byte each when it is compiled
+        self.away = False  # its queue can do without the body now; see core.bodies
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
         self.lane: Lane | None = None  # its lane, on queues where not everybody may have everything
         self.evaluated = 0  # bits of the matchers that were asked about it; see core.matching
         self.blocked = 0  # bits of the matchers that said no
-        self.away = False  # its queue can do without the body now; see core.bodies
         message.near += 1
 
     @property

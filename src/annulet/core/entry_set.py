@@ -43,6 +43,15 @@ class EntrySet:
         blocks = self._blocks
         return [entry for number in sorted(blocks) for entry in blocks[number].entries if entry is not None]
 
+    def block_numbers(self) -> list[int]:
+        """Return which blocks of neighbours there are, ascending."""
+        return sorted(self._blocks)
+
+    def block(self, number: int) -> list[QueueEntry | None]:
+        """Return the entries of a block, by ascending sequence, and ``None`` where there is none. It is no copy."""
+        block = self._blocks.get(number)
+        return [] if block is None else block.entries
+
     def add(self, entry: QueueEntry) -> None:
         """Take in an entry that is not there."""
         number = entry.sequence >> BLOCK_BITS

@@ -1,15 +1,16 @@
-"""What is on its way back from one session, until it is back."""
+"""What is on its way back from a session, or from several that ended together, until it is back."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.held_deliveries import BLOCK_BITS, HeldDeliveries
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.entry import QueueEntry
-    from annulet.core.held_deliveries import HeldDeliveries
     from annulet.core.queue import Queue
 
 LOOKED_AT: Final = 4
@@ -61,3 +62,64 @@ class ReturnBatch:
     def forget(self, queue: Queue) -> None:
         """Nothing more goes back to a queue."""
         self._found.pop(queue, None)
+
+    def give_up(self, queue: Queue) -> deque[list[QueueEntry | None]]:
+        """Nothing more goes back to a queue from here; return the blocks that nobody else looks at."""
+        self.forget(queue)
+        blocks: deque[list[QueueEntry | None]] = deque()
+        if not self._found:
+            blocks, self._blocks = self._blocks, blocks
+            self._held = 0
+        return blocks
+
+
+class EndedDeliveries(ReturnBatch):
+    """What sessions that ended held of one queue, whichever it was: taken out by ascending sequence.
+
+    The channels of a connection get messages in turn, so what one of them held is far apart in memory; neighbours in
+    their queue are neighbours there as well, and the processor has read them before they are asked for. And they stand
+    behind each other when they are back.
+    """
+
+    def __init__(self, queue: Queue, batches: list[ReturnBatch]) -> None:
+        super().__init__([queue], HeldDeliveries())
+        self._numbers = deque(queue.delivering.block_numbers())
+        self._promised = sum([batch.left(queue) for batch in batches])
+        self._tables = deque([blocks for batch in batches if (blocks := batch.give_up(queue))])
+        self._to_free = sum([len(table) for table in self._tables])
+
+    def left(self, queue: Queue) -> int:  # noqa: ARG002 - there is only one
+        """Return how many there are at most, and not 0 as long as some have not been looked at."""
+        return max(1, self._promised) if self._numbers else 0
+
+    def take(self, queue: Queue, most: int) -> list[QueueEntry]:
+        """Return about ``most``, whole blocks of neighbours; fewer where others hold very many."""
+        numbers, delivering = self._numbers, queue.delivering
+        entries: list[QueueEntry] = []
+        blocks_left = LOOKED_AT * most >> BLOCK_BITS
+        while numbers and len(entries) < most and blocks_left >= 0:
+            blocks_left -= 1
+            self._let_go()
+            block = delivering.block(numbers.popleft())
+            entries += [entry for entry in block if entry is not None and _on_its_way(entry)]
+        self._promised -= len(entries)
+        return entries
+
+    def _let_go(self) -> None:
+        """Free some of the tables' blocks, of each table in its turn: of what goes back now, as far as they go along
+        with it. All of a million at once take too long.
+        """
+        tables = self._tables
+        some = -(-self._to_free // len(self._numbers))
+        self._to_free -= some
+        for _ in range(some):
+            table = tables.popleft()
+            table.popleft()
+            if table:
+                tables.append(table)
+
+
+def _on_its_way(entry: QueueEntry) -> bool:
+    """Say whether the session that holds an entry has ended and gives it back in slices."""
+    consumer = entry.consumer
+    return consumer is not None and consumer.session.returning

@@ -14,7 +14,7 @@ from annulet.core.expiry import expire_for
 from annulet.core.held_deliveries import HeldDeliveries
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
-from annulet.core.return_batch import ReturnBatch
+from annulet.core.return_batch import EndedDeliveries, ReturnBatch
 from annulet.core.revision import read_in
 from annulet.core.settings import MOVE_TO_TAIL
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
@@ -91,6 +91,7 @@ class Returning(SlicedWork):
         self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
         self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
         self._holders: dict[Session, None] = {}  # whose shared window what comes back has filled
+        self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
 
     @property
     def left(self) -> int:
@@ -100,8 +101,10 @@ class Returning(SlicedWork):
     def step(self, now: int) -> bool:
         """Put the next ones back; after the last serve the consumers."""
         queue = self._queue
-        if self not in queue.returns:  # somebody could not wait
+        if self not in queue.returns:  # somebody could not wait, or put it back with his own
             return False
+        if self.gathers:
+            self._gather()
         following = self._batch.take(queue, self._slice_messages)
         if _plain(queue, counted=self._counted):
             following = _back_plainly(queue, following, self._holders, counted=self._counted)
@@ -117,6 +120,22 @@ class Returning(SlicedWork):
         for session in self._holders:  # its consumers of other queues have waited for room in it
             session.wake(now)
         return False
+
+    def _gather(self) -> None:
+        """Put back what all sessions held that have ended, in the order of the queue, where that is much of what it
+        has in delivery: else very many of others would be looked at for a few.
+        """
+        queue = self._queue
+        self.gathers = False
+        if not _plain(queue, counted=True):
+            return
+        works = [work for work in queue.returns if work.gathers]
+        if 2 * (self.left + sum([work.left for work in works])) < len(queue.delivering):
+            return
+        self._batch = EndedDeliveries(queue, [self._batch, *[work._batch for work in works]])
+        for work in works:
+            queue.returns.remove(work)
+            self._holders.update(work._holders)
 
     def _take(self, entries: list[QueueEntry], now: int) -> None:
         """Put these back, each judged alone."""
@@ -173,6 +192,7 @@ def return_table(queues: list[Queue], table: HeldDeliveries, now: int, slice_mes
         queue.update_gate(now)
     for queue, work in zip(queues, works, strict=True):
         if queue.order.count or work.step(now):
+            work.gathers = True
             queue.effects.later(work, now)
 
 
@@ -230,19 +250,18 @@ def _back_plainly(
     there = [entry for entry in entries if entry.state == DELIVERING]
     timed = [entry for entry in there if entry.message.expires_at]
     back = [entry for entry in there if not entry.message.expires_at] if timed else there
-    holder: Consumer | None = None
-    total = pulled = away = away_size = held = held_size = 0
+    holders_here: list[Consumer] = []
+    total = pulled = away = away_size = 0
     last, ascending, attempts = -BEHIND_ALL, True, int(counted)
     for entry in back:
         size = entry.message.size
         total += size
         consumer = entry.consumer
-        if consumer is not holder:
-            _give_back(holder, held, held_size, holders)
-            holder = consumer
-            held = held_size = 0
-        held += 1
-        held_size += size
+        if consumer is not None:
+            if not consumer.back:
+                holders_here.append(consumer)
+            consumer.back += 1
+            consumer.back_bytes += size
         if entry.away:
             away += 1
             away_size += size
@@ -254,7 +273,9 @@ def _back_plainly(
         entry.delivery_count += attempts
         ascending = ascending and entry.place > last
         last = entry.place
-    _give_back(holder, held, held_size, holders)
+    for holder in holders_here:
+        holder.give_back_slice()
+        holders[holder.session] = None
     queue.delivering.discard_all(back)
     queue.delivering_bytes -= total
     queue.pending_bytes += total
@@ -268,13 +289,6 @@ def _back_plainly(
     if counted:
         queue.effects.entries_changed(queue, back)
     return timed
-
-
-def _give_back(holder: Consumer | None, count: int, size: int, holders: dict[Session, None]) -> None:
-    """Count several of a consumer as returned, and note whose they were."""
-    if holder is not None:
-        holder.give_back_many(count, size)
-        holders[holder.session] = None
 
 
 def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:

@@ -46,6 +46,7 @@ class Session:
         self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
         self.ending = False  # with all others of its connection, see end_together
         self.gives_back_many = False  # together with them
+        self.returning = False  # it has ended, and all it held is on its way back in slices
         self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
         self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
@@ -253,6 +254,7 @@ class Session:
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
         self.unacknowledged = HeldDeliveries()
+        self.returning = True
         return_table(list(counts), table, now)
         return True
 

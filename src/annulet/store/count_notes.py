@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from annulet.core.entry import QueueEntry
 
 BLOCK_BITS: Final = 9
 """A block has the counts of 512 sequences: two thousand rows of the table for a million messages that came back."""
@@ -29,6 +33,11 @@ _UNTOUCHED: Final = bytes([255, *bytes(COUNT_MOST + 1)])
 _NOTHING: Final = bytes(BLOCK_SEQUENCES)
 
 
+def only_counted(entry: QueueEntry) -> bool:
+    """Say whether an entry has no time of its sender's to wait for, and a count that has room in a byte."""
+    return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0
+
+
 class CountNotes:
     """The last count noted of each message, by queue id, block and place in it: 0 for nothing, else the count and 1."""
 
@@ -42,6 +51,27 @@ class CountNotes:
     def note(self, queue_id: int, sequence: int, count: int) -> None:
         """Note how often a message came back, ``COUNT_MOST`` at most; 0: nothing is to be remembered of it."""
         self.block_of(queue_id, sequence >> BLOCK_BITS)[sequence & BLOCK_MASK] = count + 1
+
+    def note_entries(self, queue_id: int, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """Note how often each stored one of these came back, and return those of which that is not all there is to say.
+
+        A million may come back at once.
+        """
+        apart: list[QueueEntry] = []
+        number: i64 = -1
+        block = bytearray()
+        for entry in entries:
+            if not entry.message.record:
+                continue
+            if not only_counted(entry):
+                apart.append(entry)
+                continue
+            sequence: i64 = entry.sequence
+            if sequence >> BLOCK_BITS != number:
+                number = sequence >> BLOCK_BITS
+                block = self.block_of(queue_id, number)
+            block[sequence & BLOCK_MASK] = entry.delivery_count + 1
+        return apart
 
     def block_of(self, queue_id: int, number: int) -> bytearray:
         """Return what is noted of block ``number``, for more to be noted: at its place each count and 1."""

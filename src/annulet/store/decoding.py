@@ -95,6 +95,7 @@ def decode_run(
     size: i64 = len(data)
     first: i64 = places[0]
     others: list[int] = []
+    shared = b""  # the header of the message before, which is the same as a rule: 48 bytes less for each that is held
     checksum = crc32  # a name of the module is looked up each time
     for index in range(len(places)):
         record = records[index]
@@ -121,9 +122,11 @@ def decode_run(
                 priority: i64 = kind >> 8 & 0xFF
                 accepted_at: i64 = read_i64_le(data, start + 36)
                 expires_at: i64 = read_i64_le(data, start + 44)
-                origin = origins[index]
+                content = data[header:body]
+                if content != shared:
+                    shared = content
                 found.append(
-                    logged_message(record, data[header:body], data[body:end], origin, priority, accepted_at, expires_at)
+                    logged_message(record, shared, data[body:end], origins[index], priority, accepted_at, expires_at)
                 )
                 continue
         others.append(len(found))
