@@ -224,7 +224,9 @@ class MessageLog(Log):
             segment = self._segments.get(record >> ORDINAL_BITS)
             if segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
                 self._settled += 1
-                self._sealer.settled += (queue_id, record)
+                settled = self._sealer.settled
+                settled.append(queue_id)
+                settled.append(record)
 
     def _settle_in_window(self, record: int, queue_id: int) -> None:
         part = self._part
