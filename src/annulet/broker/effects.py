@@ -135,8 +135,7 @@ class HostEffects(Effects):
 
     def settle_records(self, queue: Queue, records: list[int]) -> None:
         """Append the settlements; what has become a row was written."""
-        for record in records:
-            self.log.settle(record, queue.queue_id, self._transaction)
+        self.log.settle_all(records, queue.queue_id, self._transaction)
         self.pipeline.request()
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
