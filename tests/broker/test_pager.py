@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
-from annulet.broker.pager import CHUNK, SLICE, STALL_LOG_MILLISECONDS, Pager, StallWarnings
+from annulet.broker.pager import CHUNK, SLICE, Pager
 from annulet.core.errors import PreconditionFailed
 from annulet.core.management.scan import Scan
 from annulet.core.matching import FOUND_MESSAGES
@@ -29,7 +28,6 @@ from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.conftest import leave
 from tests.broker.restarts import crash, queue_of
-from tests.residency.doubles import durable_queue
 
 QUEUE, BASIC = commands.Queue, commands.Basic
 COUNT = 2500
@@ -498,15 +496,3 @@ async def test_readers_are_let_in_as_soon_as_memory_takes_it(broker: Broker) -> 
     for room, refused in ((needed - 1, True), (needed, False)):
         pages._room = lambda room=room: room  # type: ignore[attr-defined]
         assert bool(queue.order.reading_refusal()) is refused
-
-
-def test_a_stalled_queue_is_in_the_log_once_a_minute() -> None:
-    warnings = StallWarnings()
-    queue, other = durable_queue(), durable_queue()
-    with capture_logs() as logs:
-        for now in range(0, STALL_LOG_MILLISECONDS + 1, 250):
-            warnings.refused(queue, now)
-        warnings.refused(other, now)
-        warnings.forget(queue)
-        warnings.refused(queue, now)
-    assert [line["refusals"] for line in logs] == [1, STALL_LOG_MILLISECONDS // 250, 1, 1]

@@ -199,9 +199,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         },
     }
     snapshot.bounds = bounds(broker)
-    watch = broker.loop_watch
-    snapshot.stalls, snapshot.stalled_seconds = list(watch.counts), watch.total
-    snapshot.held, snapshot.held_seconds = list(watch.counts_held), watch.total_held
+    snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
+    snapshot.stalled_seconds, snapshot.held_seconds = broker.loop_watch.total, broker.loop_watch.total_held
     snapshot.refused_connections = dict(admission.refused)
     snapshot.limit_hits.update(admission.limit_hits)
     for connection in connections:

@@ -309,9 +309,8 @@ class MessageLog(Log):
         commit = encode_commit(Commit(transaction, opened.own(self._sealer.batch) + len(chunks), outcome))
         self._claim(size + CONTROL_OVERHEAD + len(commit))
         del self._transactions[transaction]
-        controls = self._part.controls
-        controls += [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
-        controls.append((TYPE_COMMIT, commit, transaction))
+        controls = [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
+        self._part.controls += [*controls, (TYPE_COMMIT, commit, transaction)]
         for index in range(0, len(opened.settled), 2):
             self._settle_committed(opened.settled[index + 1], opened.settled[index])
         if outcome is not None:
