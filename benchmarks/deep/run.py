@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.brokers import BrokerError
 from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation
-from benchmarks.deep.sampling import Sample, Sampler, Stalls
+from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.scenarios import GeneratorError, run_generator
 
@@ -45,6 +45,7 @@ class Run:
     outcomes: list[Outcome] = dataclasses.field(default_factory=list)
     samples: list[Sample] = dataclasses.field(default_factory=list)
     stalls: Stalls = dataclasses.field(default_factory=Stalls)
+    held: Stalls = dataclasses.field(default_factory=Stalls)  # without waits for a processor
     drifts: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager
@@ -56,7 +57,9 @@ class Run:
             try:
                 yield site, sampler
                 with contextlib.suppress(OSError):  # it was killed last
-                    self.stalls.add(Stalls.of(site.metrics()))
+                    metrics = site.metrics()
+                    self.stalls.add(Stalls.of(metrics))
+                    self.held.add(Stalls.of(metrics, HELD_PREFIX))
             finally:
                 sampler.end()
                 self.samples += sampler.samples

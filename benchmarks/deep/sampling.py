@@ -16,6 +16,8 @@ MEMORY_SECONDS: Final = 0.1
 METRICS_EVERY: Final = 10
 DRIFT: Final = "accounting_drift"
 STALL_PREFIX: Final = 'event_loop_stall_seconds_bucket{le="'
+HELD_PREFIX: Final = 'event_loop_held_seconds_bucket{le="'
+"""Without waits for a processor, which on two cores the load and its clients keep busy too."""
 
 
 @dataclasses.dataclass
@@ -90,13 +92,13 @@ class Stalls:
         self.longest = longest  # seconds, since the broker's start; what the class without a bound is bounded by
 
     @classmethod
-    def of(cls, metrics: dict[str, float]) -> Stalls:
+    def of(cls, metrics: dict[str, float], prefix: str = STALL_PREFIX) -> Stalls:
         """Read it from the broker's metrics."""
         return cls(
             {
-                float(name.removeprefix(STALL_PREFIX).removesuffix('"}')): value
+                float(name.removeprefix(prefix).removesuffix('"}')): value
                 for name, value in metrics.items()
-                if name.startswith(STALL_PREFIX)
+                if name.startswith(prefix)
             },
             metrics.get("event_loop_stall_longest_seconds", 0.0),
         )

@@ -133,9 +133,13 @@ async def test_how_often_connections_and_looks_at_deep_queues_had_to_wait_for_th
 async def test_how_long_the_event_loop_was_held(site: Site) -> None:
     site.broker.loop_watch.stop()
     before = (await scrape(site))[key("annulet_event_loop_stall_seconds_count")]
+    before_held = (await scrape(site))[key("annulet_event_loop_held_seconds_bucket", le="0.01")]
     for late in (0.0, 0.02, 0.021, 60.0):
-        site.broker.loop_watch.note(late)
+        site.broker.loop_watch.note(late, 0.0125)
     samples = await scrape(site)
+    held = samples[key("annulet_event_loop_held_seconds_bucket", le="0.01")]
+    assert held == before_held + 3
+    assert samples[key("annulet_event_loop_held_seconds_sum")] >= 59.9875
     assert samples[key("annulet_event_loop_stall_seconds_count")] == before + 4
     assert samples[key("annulet_event_loop_stall_seconds_bucket", le="10.0")] == before + 3
     assert samples[key("annulet_event_loop_stall_seconds_sum")] >= 60.041

@@ -19,7 +19,7 @@ from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_head
 from benchmarks.deep.looking import MATCHES, sparse
 from benchmarks.deep.outcome import Outcome, Relation, exactly, shown
 from benchmarks.deep.run import Run, compared, memory_relation
-from benchmarks.deep.sampling import Sample, Stalls
+from benchmarks.deep.sampling import HELD_PREFIX, Sample, Stalls
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,8 @@ def test_stalls_between_two_looks() -> None:
     stalls = after.since(before)
     assert stalls.within(0.999) == 1
     assert stalls.within(1) == 12_500, "longer than the last bound: what the broker says was the longest"
+    held = Stalls.of({f'{HELD_PREFIX}0.001"}}': 7.0, f'{prefix}0.001"}}': 1.0}, HELD_PREFIX)
+    assert held.counts == {0.001: 7}
     summed = Stalls()
     summed.add(stalls)
     summed.add(stalls)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from annulet.broker.loop_watch import STALL_BOUNDS, WATCH_SECONDS, LoopWatch
+from annulet.broker.loop_watch import STALL_BOUNDS, WATCH_SECONDS, LoopWatch, processor_waits
 
 
 class Loop(asyncio.BaseEventLoop):
@@ -49,6 +49,26 @@ def test_lateness_falls_into_its_class() -> None:
     assert watch.counts == counts
     assert watch.longest == pytest.approx(99.0)
     assert watch.total == pytest.approx(99.0309)
+
+
+def test_waits_for_a_processor_are_told_apart() -> None:
+    waited = 0.0
+    loop, watch = Loop(), LoopWatch(lambda: waited)
+    watch.start(loop)
+    for late, more in ((0.03, 0.026), (0.03, 0.0), (0.001, 0.01)):
+        waited += more
+        loop.fire(late)
+    held = [0] * (len(STALL_BOUNDS) + 1)
+    held[0], held[STALL_BOUNDS.index(0.005)], held[STALL_BOUNDS.index(0.05)] = 1, 1, 1
+    assert watch.counts_held == held
+    assert watch.total_held == pytest.approx(0.034)
+    assert watch.total == pytest.approx(0.061)
+
+
+def test_the_system_tells_how_long_this_thread_waited_for_a_processor() -> None:
+    before = processor_waits()
+    assert before >= 0
+    assert processor_waits() >= before
 
 
 def test_a_bound_belongs_to_its_class() -> None:

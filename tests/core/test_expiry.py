@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.entry import PENDING, REMOVED, QueueEntry
-from annulet.core.expiry import COMPACTION_MINIMUM, ExpiryIndex, expire_later, has_expired
+from annulet.core.expiry import BLOCK_BITS, COMPACTION_MINIMUM, ExpiryIndex, expire_later, has_expired
 from annulet.core.invariants import check_invariants
 from annulet.core.ledger import LossLedger
 from annulet.core.reasons import RemovalReason
@@ -42,7 +42,7 @@ def test_removed_entries_are_not_due_and_do_not_pile_up():
     for entry in entries[:-1]:
         entry.state = REMOVED
         index.forget(entry)
-    assert len(index._heap) <= COMPACTION_MINIMUM + 2
+    assert len(index) <= COMPACTION_MINIMUM + 2
     assert index.due(2000) == [entries[-1]]
     assert index.next_at() == 0
 
@@ -51,8 +51,62 @@ def test_what_left_before_its_time_holds_no_message():
     index, entries = indexed(*range(1, 1001))
     for entry in entries[:400]:
         index.forget(entry)
-    assert len(index._heap) == len(entries)
-    assert list(index._entries.values()) == entries[400:]
+    assert len(index) == len(entries)
+    assert [entry for block in index._blocks.values() for entry in block.entries.values()] == entries[400:]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_the_times_of_those_that_left_are_swept_out_some_at_once(every):
+    index, entries = indexed(*range(1, 20_001))
+    swept = []
+    for entry in [*entries[1000:19_000:every], *entries[1001:19_000:every]]:  # as a queue pages: neither first nor last
+        before = len(index)
+        if entry.indexed:
+            index.forget(entry)
+            swept.append(before - len(index))
+    assert max(swept) <= 1 << BLOCK_BITS, "all in one turn hold the loop where a budget is full of them"
+    left = [entry for entry in entries if entry.indexed]
+    assert len(index) <= 2 * len(left) + 20 * COMPACTION_MINIMUM
+    assert index.due(30_000) == left
+
+
+@pytest.mark.parametrize("leave", [range(900), range(899, -1, -1), random.Random(1).sample(range(900), 900)])
+def test_what_comes_leaves_and_is_due_while_it_is_swept_is_found(leave):
+    index, entries = indexed(*[1 + number * 7 % 1000 for number in range(1000)])
+    left = set(entries)
+    later = iter([QueueEntry(entries[0].queue, make_message(), 2000 + number) for number in range(900)])
+    times = {entry: 1 + number * 7 % 1000 for number, entry in enumerate(entries)}
+    for number in leave:
+        if entries[number] not in left:  # it was due
+            continue
+        index.forget(entries[number])
+        left.remove(entries[number])
+        if number % 3 == 0:
+            new = next(later)
+            times[new] = 1000 - number
+            index.add(times[new], new)
+            left.add(new)
+        expected = sorted(left, key=lambda entry: (times[entry], entry.sequence))
+        assert index.first() == (times[expected[0]], expected[0].sequence) or index.first()[0] < times[expected[0]]
+        if number % 50 == 0:
+            assert index.due(2000, 1) == expected[:1]
+            left.remove(expected[0])
+    assert set(index.due(2000)) == left
+    assert len(index) == 0
+
+
+def test_one_that_came_again_while_it_is_swept_expires_at_its_own_time():
+    index, entries = indexed(*[50] * 300)
+    for entry in entries[:200]:
+        index.forget(entry)
+    again = [QueueEntry(entry.queue, make_message(expires_at=20), entry.sequence) for entry in entries[:200]]
+    for entry in again:
+        index.add(20, entry)
+    for entry in entries[200:250]:
+        index.forget(entry)
+    assert index.due(19) == []
+    assert index.due(20) == again
+    assert index.due(50) == entries[250:]
 
 
 def test_the_time_of_one_that_left_is_none_for_who_stands_there_now():

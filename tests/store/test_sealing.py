@@ -10,8 +10,7 @@ def test_settlements_beyond_one_record_and_one_segment_are_written() -> None:
     log = opened(files)
     records = [log.append(message(b"%05d" % number), [(1, number + 1)]) for number in range(PAIRS_PER_RECORD + 10)]
     flush(log)
-    for record in records[:-1]:
-        log.settle(record, 1)
+    log.settle_all(records[:-1], 1)
     flush(log)
     assert log.statistics().deferred_settlements == 0
     assert set(live(opened(files.copied()))) == {b"%05d" % (PAIRS_PER_RECORD + 9)}

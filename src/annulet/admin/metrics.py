@@ -103,6 +103,8 @@ class Snapshot:
     lags: LagFigures = dataclasses.field(default_factory=LagFigures)
     stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
     stalled_seconds: float = 0.0  # their sum
+    held: list[int] = dataclasses.field(default_factory=list)  # the same without waits for a processor
+    held_seconds: float = 0.0
 
 
 async def metrics(request: Request) -> Response:
@@ -197,7 +199,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         },
     }
     snapshot.bounds = bounds(broker)
-    snapshot.stalls, snapshot.stalled_seconds = list(broker.loop_watch.counts), broker.loop_watch.total
+    snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
+    snapshot.stalled_seconds, snapshot.held_seconds = broker.loop_watch.total, broker.loop_watch.total_held
     snapshot.refused_connections = dict(admission.refused)
     snapshot.limit_hits.update(admission.limit_hits)
     for connection in connections:
@@ -359,21 +362,15 @@ class BrokerCollector(Collector):
         for (protocol, limit), count in sorted(self._snapshot.limit_hits.items()):
             hits.add_metric([protocol, limit], count)
         yield hits
-        yield self._stalls()
+        snapshot = self._snapshot
+        text = "How late a timer of 50 ms fired: longer stalls are always seen, shorter ones by chance"
+        yield _lateness("annulet_event_loop_stall_seconds", text, snapshot.stalls, snapshot.stalled_seconds)
+        text = "How late it fired at least, without time in which the loop's thread waited for a processor"
+        yield _lateness("annulet_event_loop_held_seconds", text, snapshot.held, snapshot.held_seconds)
         yield from self._hosts()
         yield from self._ledgers()
         yield from self._queues()
         yield from lag_families(self._snapshot.lags, LISTED_QUEUES_MAX)
-
-    def _stalls(self) -> HistogramMetricFamily:
-        counts = accumulate(self._snapshot.stalls)
-        names = [*(str(bound) for bound in STALL_BOUNDS), "+Inf"]
-        return HistogramMetricFamily(
-            "annulet_event_loop_stall_seconds",
-            "How late a timer of 50 ms fired: longer stalls are always seen, shorter ones by chance",
-            buckets=list(zip(names, counts, strict=True)),
-            sum_value=self._snapshot.stalled_seconds,
-        )
 
     def _labelled(self, name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(name, text, labels=[label])
@@ -451,3 +448,10 @@ class BrokerCollector(Collector):
             for reason, count in statistics.removed.items():
                 removed.add_metric([*labels, reason], count)
         yield removed
+
+
+def _lateness(name: str, text: str, looks: list[int], seconds: float) -> HistogramMetricFamily:
+    names = [*(str(bound) for bound in STALL_BOUNDS), "+Inf"]
+    return HistogramMetricFamily(
+        name, text, buckets=list(zip(names, accumulate(looks), strict=True)), sum_value=seconds
+    )

@@ -139,12 +139,13 @@ class HostEffects(Effects):
     def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
         """Tell the log by ranges, one by one in a transaction and where they are short; what is a row was written."""
         long: list[tuple[int, int]] = []
+        short: list[int] = []
         for first, last in ranges:
             if last - first + 1 >= DISCARD_LEAST and not self._transaction:
                 long.append((first, last))
-                continue
-            for record in range(first, last + 1):
-                self.log.settle(record, queue.queue_id, self._transaction)
+            else:
+                short += range(first, last + 1)
+        self.log.settle_all(short, queue.queue_id, self._transaction)
         if long:
             self.log.discard(queue.queue_id, long)
         self.pipeline.request()

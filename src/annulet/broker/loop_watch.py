@@ -2,15 +2,22 @@
 
 It sees a stall only while its own time comes: one of ``s`` milliseconds with a probability of ``s / 50``, then as
 something between 0 and ``s``; one longer than 50 ms always, as at least ``s - 50``. Cheap enough to be always on.
+
+A loop that wants to run and gets no processor is late as well, and for its clients that is the same. Whoever looks for
+what held it wants to know that apart: where the system tells how long the thread waited for a processor, there is a
+second histogram without that.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 WATCH_SECONDS: Final = 0.05
 """Between two looks: 20 wake-ups a second cost 0.1 % of a core."""
@@ -19,13 +26,26 @@ STALL_BOUNDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.
 """Upper bounds of the histogram in seconds; a last class without bound follows."""
 
 
-class LoopWatch:
-    """Histogram of the timer's lateness since the start. All times in seconds of the loop's clock."""
+def processor_waits() -> float:
+    """Return the seconds this thread was ready and had no processor; 0 where the system (not Linux) does not tell."""
+    try:
+        fields = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text().split()
+    except OSError:
+        return 0.0
+    return int(fields[1]) / 1e9
 
-    def __init__(self) -> None:
+
+class LoopWatch:
+    """Histograms of the timer's lateness since the start. All times in seconds of the loop's clock."""
+
+    def __init__(self, waits: Callable[[], float] = processor_waits) -> None:
         self.counts = [0] * (len(STALL_BOUNDS) + 1)
         self.total = 0.0
         self.longest = 0.0
+        self.counts_held = [0] * (len(STALL_BOUNDS) + 1)  # without waits for a processor: at least so late
+        self.total_held = 0.0
+        self._waits = waits
+        self._waited = 0.0  # when the timer was set
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,16 +59,23 @@ class LoopWatch:
             self._timer.cancel()
             self._timer = None
 
-    def note(self, late: float) -> None:
-        """Count one look that came ``late`` seconds after its time."""
+    def note(self, late: float, waited: float = 0.0) -> None:
+        """Count one look that came ``late`` seconds after its time.
+
+        ``waited``: seconds without a processor since the look before. Some of them may have been before its time.
+        """
         self.counts[bisect_left(STALL_BOUNDS, late)] += 1
         self.total += late
         self.longest = max(self.longest, late)
+        held = max(0.0, late - waited)
+        self.counts_held[bisect_left(STALL_BOUNDS, held)] += 1
+        self.total_held += held
 
     def _again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waited = self._waits()
         self._due = loop.time() + WATCH_SECONDS
         self._timer = loop.call_at(self._due, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.note(max(0.0, loop.time() - self._due))
+        self.note(max(0.0, loop.time() - self._due), self._waits() - self._waited)
         self._again(loop)

@@ -49,8 +49,11 @@ SLICE: Final = 8192
 """Entries that page before other tasks get a turn: some 5 ms of the loop where they are cheap."""
 
 SLICE_SECONDS: Final = 0.005
-"""Computing time after which paging leaves the loop to other tasks all the same, or as long as these computed since the
-last slice: who publishes must not get ahead of what pages."""
+"""Computing time after which paging leaves the loop to other tasks all the same."""
+
+OWED_SECONDS: Final = 0.01
+"""The same while others have computed for longer than paging since it began: who publishes must not get ahead of what
+pages. Not as long as they did, which may be any time: what is still owed makes the next slices longer."""
 
 SORTED_WORK: Final = 8
 """Entries of other queues that page in the time of one of a sorted queue."""
@@ -133,6 +136,7 @@ class Pager:
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
+        self._owed = 0.0  # by so many others have computed for longer than paging since there is something to page
         self._warnings = StallWarnings()
 
     def note(self, queue: Queue) -> None:
@@ -162,8 +166,8 @@ class Pager:
             self._loop.call_soon(self._go_on)
 
     def window_written(self) -> None:
-        """Page what the window made durable, in slices."""
-        if self.run():
+        """Page what the window made durable, in slices. One that is due comes for it too: no two in one turn."""
+        if not self._scheduled and self.run():
             self._go_on_soon()
 
     def _go_on(self) -> None:
@@ -177,11 +181,17 @@ class Pager:
         """
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
-        more = self._page() or self._fold()
-        self._worked = time.thread_time() if more else math.inf
+        began = time.thread_time()
+        self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
+        more = self._page(began) or self._fold(began)
+        if more:
+            self._worked = time.thread_time()
+            self._owed = max(0.0, self._owed - (self._worked - began))
+        else:
+            self._worked, self._owed = math.inf, 0.0
         return more or given_back
 
-    def _page(self) -> bool:
+    def _page(self, began: float) -> bool:
         noted = self.notes.queues
         self.budget.measure(noted)
         self._stuck -= noted
@@ -195,7 +205,7 @@ class Pager:
         if not self.budget.exceeded():
             return False
         left = SLICE
-        until = self._slice_end()
+        until = self._slice_end(began)
         for queue in self.budget.to_page(without=self._stuck):
             share = self.budget.share
             while self.budget.exceeded() and self.budget.cost_of(queue) > share and not self._writes(queue):
@@ -209,18 +219,14 @@ class Pager:
                     return self.budget.exceeded()
         return False
 
-    def _slice_end(self) -> float:
-        """Return how many seconds the loop's thread will have computed when a slice that begins now ends.
+    def _slice_end(self, began: float) -> float:
+        """Return how many seconds the loop's thread will have computed when a slice ends that began at so many."""
+        return began + min(max(SLICE_SECONDS, self._owed), OWED_SECONDS)
 
-        What others computed while nothing was to be paged does not make the first slice longer.
-        """
-        now = time.thread_time()
-        return now + max(SLICE_SECONDS, now - self._worked)
-
-    def _fold(self) -> bool:
+    def _fold(self, began: float) -> bool:
         """Make rows of what came back, one slice. Returns whether there is more to do."""
         durable = self._log.written_below
-        until = self._slice_end()
+        until = self._slice_end(began)
         while self._folding:
             queue = next(iter(self._folding))
             order = self._paged(queue) if self._foldable(queue) else None

@@ -9,14 +9,14 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-YOUNG_OBJECTS_MAX: Final = 5000
-"""Objects made and not freed before the young generation is looked through, half a millisecond; the interpreter's
+YOUNG_OBJECTS_MAX: Final = 1500
+"""Objects made and not freed before the young generation is looked through, a fifth of a millisecond; the interpreter's
 default is 700."""
 
 MIDDLE_COLLECTIONS_MAX: Final = 3
-"""Collections of the young generation before one of the middle, which then looks at 20,000 objects at most: 3 ms of the
-loop, 12 ms where messages are scattered in memory. The default is 10, which took up to 33 ms. Each object is looked at
-as often."""
+"""Collections of the young generation before one of the middle, which then looks at 6,000 objects at most: 0.6 ms of
+the loop, some ms where messages are scattered in memory. With 20,000 it was up to 4.5 ms, and 10 to 37 beside others
+that keep the processor's caches busy, and took longer in all. The default is 10. Each object is looked at as often."""
 
 OLD_COLLECTIONS_MAX: Final = 50_000
 """Collections of the middle generation before a full one; the default is 10. A full one holds the loop 0.3 ms for each

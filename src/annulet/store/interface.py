@@ -291,6 +291,11 @@ class Log(ABC):
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
         """Note that the queue is done with the record. What is settled already, or unknown, is ignored."""
 
+    def settle_all(self, records: list[int], queue_id: int, transaction: int = 0) -> None:
+        """Settle these records as :meth:`settle` does each: some thousand at once that expired."""
+        for record in records:
+            self.settle(record, queue_id, transaction)
+
     def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Settle all that a queue has in these ranges of records (first, last), with some bytes for each range.
 

@@ -224,7 +224,9 @@ class MessageLog(Log):
             segment = self._segments.get(record >> ORDINAL_BITS)
             if segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
                 self._settled += 1
-                self._sealer.settled += (queue_id, record)
+                settled = self._sealer.settled
+                settled.append(queue_id)
+                settled.append(record)
 
     def _settle_in_window(self, record: int, queue_id: int) -> None:
         part = self._part
@@ -307,9 +309,8 @@ class MessageLog(Log):
         commit = encode_commit(Commit(transaction, opened.own(self._sealer.batch) + len(chunks), outcome))
         self._claim(size + CONTROL_OVERHEAD + len(commit))
         del self._transactions[transaction]
-        controls = self._part.controls
-        controls += [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
-        controls.append((TYPE_COMMIT, commit, transaction))
+        controls = [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
+        self._part.controls += [*controls, (TYPE_COMMIT, commit, transaction)]
         for index in range(0, len(opened.settled), 2):
             self._settle_committed(opened.settled[index + 1], opened.settled[index])
         if outcome is not None:

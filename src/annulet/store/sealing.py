@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import MutableSequence
 from typing import Final
 
 from annulet.store.errors import DiskFullError
@@ -38,7 +40,7 @@ class Sealer:
     def __init__(self, space: LogSpace, sequences: dict[int, int], origins: OriginCodes, last_batch: int) -> None:
         self.batch = last_batch + 1  # number of the open window's batch
         self.end = (space.tail.number, space.tail.size)  # where the sealed records end
-        self.settled: list[int] = []  # queue id, record id, queue id, …
+        self.settled: array[int] = array("Q")  # queue id, record id, queue id, …; packed as it is written
         self.released = 0  # numbers ever taken from the front of ``settled``
         self.forgotten: list[int] = []
         self.discarded: list[int] = []  # queue id, first record id, last record id, queue id, …
@@ -83,7 +85,7 @@ class Sealer:
             ordinal = part.first + entry
             for queue_id in queue_ids:
                 if segment.settle(ordinal, queue_id):
-                    self.settled += (queue_id, segment.number << ORDINAL_BITS | ordinal)
+                    self.settled.extend((queue_id, segment.number << ORDINAL_BITS | ordinal))
         for record_type, payload, transaction in part.controls:
             self._add(segment, record_type, payload, transaction)
             self._records += 1
@@ -92,20 +94,23 @@ class Sealer:
 
     def _release(self) -> None:
         """Write settlements and deleted queues as far as there is room; the rest waits in memory."""
-        while self.settled or self.discarded or self.forgotten:
-            record_type, numbers, unit = TYPE_SETTLE, self.settled, 2  # numbers that belong together
-            if self.forgotten:
-                record_type, numbers, unit = TYPE_FORGET, self.forgotten, 1
-            elif self.discarded:
-                record_type, numbers, unit = TYPE_DISCARD, self.discarded, 3
+        if self._write_out(TYPE_FORGET, self.forgotten, 1) and self._write_out(TYPE_DISCARD, self.discarded, 3):
+            before = len(self.settled)
+            self._write_out(TYPE_SETTLE, self.settled, 2)
+            self.released += before - len(self.settled)
+
+    def _write_out(self, record_type: int, numbers: MutableSequence[int], unit: int) -> bool:
+        """Write numbers, ``unit`` of which belong together, and remove them. Returns whether there was room for all."""
+        start, count = 0, len(numbers)
+        while start < count:
             available = min(self._room() // (unit * TARGET.size // 2), PAIRS_PER_RECORD) * unit
-            if available < min(len(numbers), PAIRS_WORTH_A_RECORD * unit):
-                return
-            self._add(self._space.tail, record_type, pack_numbers(numbers[:available]), 0)
+            if available < min(count - start, PAIRS_WORTH_A_RECORD * unit):
+                break
+            self._add(self._space.tail, record_type, pack_numbers(numbers[start : start + available]), 0)
             self._records += 1
-            if record_type == TYPE_SETTLE:
-                self.released += min(available, len(numbers))
-            del numbers[:available]
+            start = min(start + available, count)
+        del numbers[:start]  # at once: there are a million where very much has expired or was acknowledged
+        return start == count
 
     @property
     def deferring(self) -> bool:

@@ -19,7 +19,7 @@ from annulet.core.effects import Effects
 from annulet.core.entry import DeliveryCopy, QueueEntry
 from annulet.core.entry_set import EntrySet
 from annulet.core.eviction import EvictionIndex, KeyEvictionIndex
-from annulet.core.expiry import ExpiryIndex
+from annulet.core.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.fairness import FairKey, Fairness
 from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
@@ -67,6 +67,7 @@ BLANKS: Final = _makers(
     DeliveryBlock,
     DuplicateCache,
     EntrySet,
+    ExpiryBlock,
     ExpiryIndex,
     FifoOrder,
     FifoRanker,
