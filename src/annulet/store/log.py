@@ -81,8 +81,7 @@ class MessageLog(Log):
         self._part: WindowPart
         self._parts: list[WindowPart]
         self._window_first = 0  # record id from which on records are in the open window
-        self._window_bytes = 0
-        self._free = 0
+        self._window_bytes = self._free = 0
         self._open_window()
         self._written_below = self._window_first
         self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
@@ -190,6 +189,10 @@ class MessageLog(Log):
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
         self._reader.prefetch(records)
+
+    def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
+        """Let the reader have a thread, or none."""
+        self._reader.ahead.submit = submit
 
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
         """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
@@ -425,8 +428,7 @@ class MessageLog(Log):
         self._maintenance.written(batch)
 
     def _flush(self) -> None:
-        batch = self.take_batch()
-        if batch is not None:
+        if (batch := self.take_batch()) is not None:
             self.write(batch)
             self.complete(batch)
 
@@ -449,8 +451,7 @@ class MessageLog(Log):
 
     def statistics(self) -> LogStatistics:
         """Count live records over the segments; everything else is kept."""
-        window = [part for part in self._parts if part.messages]
-        records = sum(part.live_count() for part in window)
+        records = sum(part.live_count() for part in self._parts if part.messages)
         return LogStatistics(
             bytes_written=self._maintenance.bytes_written,
             batches=self._maintenance.batches,
@@ -470,7 +471,7 @@ class MessageLog(Log):
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
-            **self._maintenance.quarantine_figures(),
+            **self._maintenance.reading_figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._space.failed),
         )
