@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import structlog
@@ -34,11 +34,15 @@ class SteeredLog(MemoryLog):
         self.tasks: list[MaintenanceTask] = []
         self.finished: list[MaintenanceTask] = []
         self.deferred = False
+        self.submit: Callable[[Callable[[], None]], None] | None = None  # what it may have a thread do
         self._number = 0
 
     @property
     def deferring(self) -> bool:
         return self.deferred
+
+    def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
+        self.submit = submit
 
     def take_batch(self) -> Batch | None:
         if self.seal_error is not None:
@@ -258,6 +262,32 @@ async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) 
     await pipeline.close()
     assert waiter.told == [("committed", 1)]
     assert not any(thread.name.startswith(("annulet-disk", "annulet-upkeep")) for thread in threading.enumerate())
+
+
+async def test_a_thread_reads_ahead_until_closing(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+    names: list[str] = []
+    assert log.submit is not None
+    log.submit(lambda: names.append(threading.current_thread().name))
+    await pipeline.close()
+    assert len(names) == 1, "what was asked for is done"
+    assert names[0].startswith("annulet-read")
+    assert log.submit is None
+    assert not any(thread.name.startswith("annulet-read") for thread in threading.enumerate())
+
+
+async def test_defects_of_reading_ahead_are_logged(log: SteeredLog) -> None:
+    pipeline = CommitPipeline(log, asyncio.get_running_loop())
+
+    def fail() -> None:
+        raise RuntimeError("defect")
+
+    assert log.submit is not None
+    with structlog.testing.capture_logs() as lines:
+        log.submit(lambda: None)
+        log.submit(fail)
+        await pipeline.close()
+    assert [line["event"] for line in lines] == ["defect while reading ahead"]
 
 
 async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog) -> None:

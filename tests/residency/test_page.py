@@ -123,12 +123,14 @@ def test_the_stretches_of_rows_with_counts_are_those_that_are_left():
     assert Page.of([entry_of(1, 1)], bytearray(1)).counted_ranges() == []
 
 
-def test_the_next_records_leave_out_what_was_kept_or_taken():
+def test_the_records_from_a_row_on_leave_out_what_was_kept_or_taken():
     page = Page.of([entry_of(n, n + 1000) for n in range(1, 9)], bytearray([0, 0, 0, 1, 0, 1, 0, 0]))
     page.take(page.peek(2))
-    assert page.next_records(5) == [1003, 1005, 1007]
-    assert page.next_records(100) == [1003, 1005, 1007, 1008]
-    assert page.next_records(0) == []
+    assert page.records_from(0, 3) == ([1003, 1005, 1007], 8)
+    assert page.records_from(4, 1) == ([1005], 6)
+    assert page.records_from(6, 100) == ([1007, 1008], 9)
+    assert page.records_from(9, 100) == ([], 9)
+    assert page.records_from(0, 0) == ([], 0)
 
 
 def test_the_ranges_of_records_are_those_of_the_rows_that_are_left():

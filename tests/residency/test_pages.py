@@ -67,15 +67,30 @@ def test_a_load_of_messages_of_all_sizes_is_no_more():
 
 
 def test_the_disk_is_asked_ahead_once_in_some_loads():
-    pages, disk, entries = filled(LOAD_MESSAGES * 10)
-    pages.load(insist=False)
-    asked = [entry.message.record for entry in entries[LOAD_MESSAGES : LOAD_MESSAGES * (PREFETCH_LOADS + 1)]]
-    assert disk.prefetched == asked
-    for _ in range(PREFETCH_LOADS - 1):
+    pages, disk, entries = filled(PAGE_ITEMS_MAX + 10)
+    records = [entry.message.record for entry in entries]
+    asked = []
+    while pages.items:
         pages.load(insist=False)
-    assert disk.prefetched == asked
+        asked.append((len(disk.prefetched) + LOAD_MESSAGES) // LOAD_MESSAGES)
+    first = 1 + PREFETCH_LOADS
+    assert asked[:3] == [first, first + PREFETCH_LOADS, first + PREFETCH_LOADS]
+    assert min(asked[place] - place for place in range(1, 8)) > PREFETCH_LOADS, "always so many ahead"
+    assert len(set(asked)) <= 2 + PAGE_ITEMS_MAX // LOAD_MESSAGES // PREFETCH_LOADS, "many at a time"
+    assert disk.prefetched == records[LOAD_MESSAGES:], "each once"
+
+
+def test_the_disk_is_asked_ahead_anew_for_what_comes_before():
+    queue, disk = durable_queue(), Disk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 6 * LOAD_MESSAGES)
+    pages.add(entries[3 * LOAD_MESSAGES :], bytearray(3 * LOAD_MESSAGES))
     pages.load(insist=False)
-    assert len(disk.prefetched) == 2 * len(asked)
+    disk.prefetched.clear()
+    pages.add_before(entries[: 3 * LOAD_MESSAGES], bytearray(3 * LOAD_MESSAGES))
+    pages.load(insist=False)
+    pages.load(insist=False)
+    following = entries[LOAD_MESSAGES : 2 * LOAD_MESSAGES]
+    assert disk.prefetched[:LOAD_MESSAGES] == [entry.message.record for entry in following]
 
 
 def test_many_entries_make_several_pages():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.message import Message
 from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
@@ -33,9 +32,8 @@ def test_what_a_row_says_is_decoded_and_nothing_else() -> None:
     for part in parts:
         places.append(end)
         end += len(part)
-    found: list[Message | None] = []
-    others = decode_run(
-        b"".join(parts), places, SEED, 3, list(range(9)), list(range(1, 10)), [ORIGIN] * 9, found
+    found, others = decode_run(
+        b"".join(parts), 1000, places, SEED, 3, list(range(9)), list(range(1, 10)), [ORIGIN] * 9
     )  # fmt: skip
     assert others == [1, 2, 3, 4, 5, 6, 8]
     assert [None if made is None else made.body for made in found] == [b"one", *[None] * 6, b"", None]
@@ -60,9 +58,16 @@ def test_equal_headers_are_one_object() -> None:
 
 @pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])
 def test_too_few_bytes_for_any_record(length: int) -> None:
-    found: list[Message | None] = []
-    assert decode_run(bytes(length), [5], SEED, 3, [0], [1], [ORIGIN], found) == [0]
-    assert found == [None]
+    assert decode_run(bytes(length), 5, [5], SEED, 3, [0], [1], [ORIGIN]) == ([None], [0])
+
+
+def test_the_bytes_may_begin_before_the_first_record() -> None:
+    data = record(b"before", [(3, 1)], 0) + record(b"one", [(3, 2)], 1)
+    place = 500 + len(data) - len(record(b"one", [(3, 2)], 1))
+    (made,), others = decode_run(data, 500, [place], SEED, 3, [1], [2], [ORIGIN])
+    assert (made and made.body, others) == (b"one", [])
+    assert headers_lack(data, 500, [place], [[b"nowhere"]])
+    assert not headers_lack(data, 500, [place], [[b"header"]])
 
 
 def test_neighbours() -> None:
@@ -82,14 +87,14 @@ def test_places_of_records_in_one_read() -> None:
 def test_only_headers_are_searched() -> None:
     parts = [record(b"red header", [(3, 1)], 0), record(b"blue", [(3, 2)], 1), record(b"", [(3, 3)], 2)]
     data, places = b"".join(parts), [7, 7 + len(parts[0]), 7 + len(parts[0] + parts[1])]
-    assert headers_lack(data, places, [[b"red"], [b"blue"], [b"headers"], [b"header", b"red"]])
-    assert not headers_lack(data, places, [[b"red"], [b"der", b"head"]])
+    assert headers_lack(data, 7, places, [[b"red"], [b"blue"], [b"headers"], [b"header", b"red"]])
+    assert not headers_lack(data, 7, places, [[b"red"], [b"der", b"head"]])
 
 
 def test_headers_of_messages_of_several_queues_are_searched_too() -> None:
     data = record(b"red", [(3, 4), (4, 1), (5, 9)], 1)
-    assert headers_lack(data, [0], [[b"red"], [b"heade", b"reader"]])
-    assert not headers_lack(data, [0], [[b"red"], [b"head", b"er"]])
+    assert headers_lack(data, 0, [0], [[b"red"], [b"heade", b"reader"]])
+    assert not headers_lack(data, 0, [0], [[b"red"], [b"head", b"er"]])
 
 
 @pytest.mark.parametrize(
@@ -104,5 +109,5 @@ def test_headers_of_messages_of_several_queues_are_searched_too() -> None:
 )
 def test_nothing_is_told_of_records_that_are_anything_else(other: bytes) -> None:
     first = record(b"one", [(3, 1)], 0)
-    assert headers_lack(first, [0], [[b"nowhere"]])
-    assert not headers_lack(first + other, [0, len(first)], [[b"nowhere"]])
+    assert headers_lack(first, 0, [0], [[b"nowhere"]])
+    assert not headers_lack(first + other, 0, [0, len(first)], [[b"nowhere"]])

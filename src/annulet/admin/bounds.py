@@ -26,6 +26,7 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.store.read_ahead import AHEAD_BYTES_MAX
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
@@ -78,5 +79,6 @@ def bounds(broker: Broker) -> dict[str, float]:
         "scan_share": SHARE,
         "browser_share": BROWSER_SHARE,
         "browser_charged_seconds_max": CHARGED_MAX,
+        "read_ahead_bytes": AHEAD_BYTES_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }

@@ -25,8 +25,9 @@ Position: TypeAlias = "tuple[Rank, int]"
 """Where an entry stands in its order: rank (empty on FIFO queues), then place."""
 
 SWEEP_LEAST: Final = 1024
-"""Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond twice
-those that were left of the ones before, of all at as many beyond twice what is in memory."""
+"""Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond those
+that were left of the ones before, of all at as many beyond twice what is in memory. With the usual prefetch of up to
+1000 what is let go of at once is less than what has the cyclic collector look at young objects."""
 
 FREED_MOST: Final = 16_384
 """Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
@@ -199,7 +200,7 @@ class BodyCandidates(QueueBodies):
         self._young_from = len(waiting)
         waiting += new
         self._new_from = len(waiting)
-        self._sweep_at = len(waiting) + min(2 * len(new) + SWEEP_LEAST, SWEEP_MOST)
+        self._sweep_at = len(waiting) + min(len(new) + SWEEP_LEAST, SWEEP_MOST)
 
     def wait(self, entries: list[QueueEntry]) -> None:
         """Let these be what waits for the next pass, all of them old."""

@@ -279,18 +279,17 @@ class Page(Runs):
         """Return the first ``limit`` items that were not taken."""
         return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
 
-    def next_records(self, limit: int) -> list[int]:
-        """Return the records of the rows among the first ``limit`` items that were not taken."""
+    def records_from(self, sequence: int, limit: int) -> tuple[list[int], int]:
+        """Return the records of up to ``limit`` rows left from ``sequence`` on, and the sequence behind the last."""
         found: list[int] = []
-        run, start = self._run, self._run_start
-        while limit > 0 and run < len(self._lengths):
-            length = self._lengths[run]
-            count = min(length - start, limit)
+        run, start = self._row_from(sequence)
+        while len(found) < limit and run < len(self._lengths):
+            count = min(self._lengths[run] - start, limit - len(found))
             record = self._base_record + self._records[run] + start
             found.extend(range(record, record + count))
-            limit -= max(1, count)
+            sequence = self._base_sequence + self._sequences[run] + start + count
             run, start = run + 1, 0
-        return found
+        return found, sequence
 
     def has_row(self, sequence: int) -> bool:
         """Say whether there is a row of this sequence that was not taken."""

@@ -49,7 +49,8 @@ PASSED_BYTES: Final = LOAD_BYTES // 2
 """Body bytes of them, about: one read, which the cache of a processor holds."""
 
 PREFETCH_LOADS: Final = 4
-"""Loads that the disk is asked for ahead: 4 MiB, 20 ms of a drain at 50,000 messages a second."""
+"""Loads that the disk is asked for together, while as many are left that it was asked for before: of 1 KiB messages
+1 MiB, 7 ms of a drain at 140,000 a second."""
 
 
 class StoredQueueArea(QueueArea):
@@ -75,6 +76,7 @@ class StoredQueueArea(QueueArea):
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._asked_for = 0  # loads whose rows the disk was asked for ahead
+        self._asked_upto = 0  # sequence of the first row it was not asked for
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
         self._barren = True  # nothing was found at the last look
 
@@ -107,6 +109,7 @@ class StoredQueueArea(QueueArea):
         """Make pages of the entries."""
         if self._queue.bodies is not None:
             self._queue.bodies.kept(entries, kept)
+        self._asked_upto = 0
         made = self._made_of(entries, kept)
         self._pages.extendleft(reversed(made))
         for page in made:
@@ -114,6 +117,7 @@ class StoredQueueArea(QueueArea):
 
     def add_among(self, entries: list[QueueEntry], kept: bytearray) -> list[QueueEntry]:
         """Make pages of those that stand between pages; of the others each comes into the page it stands in."""
+        self._asked_upto = 0
         refused, taken = put_among(self, entries, kept)
         if self._queue.bodies is not None:
             self._queue.bodies.kept(*taken)
@@ -204,13 +208,12 @@ class StoredQueueArea(QueueArea):
         found = self._read(rows, records, insist=insist)
         if found is None:
             return None
-        entries, size = found
-        self._account(page, rows, records, entries, size)
+        self._account(page, rows, records, *found)
         self._drop_if_empty(page)
         self._asked_for -= 1
-        if self._pages and self._asked_for <= 0:
+        if self._asked_for <= PREFETCH_LOADS:
             self._prefetch()
-        return entries
+        return found[0]
 
     def skip(self, rows: int) -> int:
         """Forget whole pages."""
@@ -280,10 +283,9 @@ class StoredQueueArea(QueueArea):
         page.bytes -= size
         self._count_out(len(rows), len(records), size)
         self._forget_bytes_of_damaged(page)
-        figures = self._figures
-        figures.loads += 1
-        figures.loaded += len(records) - self.lost
-        figures.unreadable += self.lost
+        self._figures.loads += 1
+        self._figures.loaded += len(records) - self.lost
+        self._figures.unreadable += self.lost
 
     def origins(self) -> list[Origin] | None:
         """Ask every page."""
@@ -334,9 +336,8 @@ class StoredQueueArea(QueueArea):
         if hot:
             self._hot.learn(page, entries)
         self._barren = not entries
-        figures = self._figures
-        figures.scans += 1
-        figures.scanned += len(records)
+        self._figures.scans += 1
+        self._figures.scanned += len(records)
         if len(entries) < len(rows):
             self._remove_damaged(self._own(index), rows, {entry.sequence for entry in entries})
         return entries
@@ -424,10 +425,9 @@ class StoredQueueArea(QueueArea):
 
     def ask_turn(self) -> None:
         """Ask who has the turns, once until the next one."""
-        queue = self._queue
-        if self._on_asked is not None and not queue.turn_asked:
-            queue.turn_asked = True
-            self._on_asked(queue)
+        if self._on_asked is not None and not self._queue.turn_asked:
+            self._queue.turn_asked = True
+            self._on_asked(self._queue)
 
     def _forget_bytes_of_damaged(self, page: Page) -> None:
         """Whatever bytes a page without rows has left belonged to damaged ones."""
@@ -466,7 +466,7 @@ class StoredQueueArea(QueueArea):
         """Forget all pages."""
         self._pages.clear()
         self._times.clear()
-        self.items = self.rows = self.bytes = self._reading.attempts = 0
+        self.items = self.rows = self.bytes = self._reading.attempts = self._asked_upto = 0
         self.stalled = False
 
     def retry(self) -> None:
@@ -480,10 +480,15 @@ class StoredQueueArea(QueueArea):
         return found
 
     def _prefetch(self) -> None:
-        self._asked_for = PREFETCH_LOADS
-        page = self._pages[0]
-        records = page.next_records(_items_to_load(page) * PREFETCH_LOADS)
+        """Have the disk read what loads come to behind those that it was asked for, as far as a page goes."""
+        index = bisect_left(self._pages, self._asked_upto, key=_last_sequence_of)
+        if index == len(self._pages):
+            return
+        page = self._pages[index]
+        records, upto = page.records_from(self._asked_upto, _items_to_load(page) * PREFETCH_LOADS)
+        self._asked_upto = upto if records else page.last_sequence + 1
         if records:
+            self._asked_for = max(0, self._asked_for) + PREFETCH_LOADS
             self._reader.prefetch(records)
 
 

@@ -47,14 +47,13 @@ def stand_in_order(places: list[int]) -> bool:
     return True
 
 
-def headers_lack(data: bytes, places: list[int], needles: Sequence[list[bytes]]) -> bool:
+def headers_lack(data: bytes, first: i64, places: list[int], needles: Sequence[list[bytes]]) -> bool:
     """Say that no message has all octets of one of these lists in its header, of the records at ``places``.
 
-    ``data`` begins at the first. Only headers are looked at, whatever the bodies are; checksums are not. ``False`` also
+    ``data`` begins at ``first``. Only headers are looked at, whatever the bodies are; checksums are not. ``False`` also
     where a record is anything but one whole message: nothing is known of it then.
     """
     size: i64 = len(data)
-    first: i64 = places[0]
     for index in range(len(places)):
         at: i64 = places[index]
         start: i64 = at - first
@@ -79,21 +78,21 @@ def headers_lack(data: bytes, places: list[int], needles: Sequence[list[bytes]])
 
 def decode_run(
     data: bytes,
+    first: i64,
     places: list[int],
     seed: int,
     queue_id: int,
     records: list[int],
     sequences: list[int],
     origins: list[Origin],
-    found: list[Message | None],
-) -> list[int]:
-    """Append the messages of records at ``places``, at the first of which ``data`` begins; ``None`` for any other.
+) -> tuple[list[Message | None], list[int]]:
+    """Return the messages of records at ``places``; ``None`` for any other. ``data`` begins at ``first``.
 
-    ``records``, ``sequences`` and ``origins`` are what the queue's rows say of them. Returns which of them were
-    something else, damaged or not, as indexes into ``found``. Numbers stand where ``records.SINGLE`` has them.
+    ``records``, ``sequences`` and ``origins`` are what the queue's rows say of them. The second list is the
+    indexes of what was something else, damaged or not. Numbers stand where ``records.SINGLE`` has them.
     """
     size: i64 = len(data)
-    first: i64 = places[0]
+    found: list[Message | None] = []
     others: list[int] = []
     shared = b""  # the header of the message before, which is the same as a rule: 48 bytes less for each that is held
     checksum = crc32  # a name of the module is looked up each time
@@ -129,6 +128,6 @@ def decode_run(
                     logged_message(record, shared, data[body:end], origins[index], priority, accepted_at, expires_at)
                 )
                 continue
-        others.append(len(found))
+        others.append(index)
         found.append(None)
-    return others
+    return found, others

@@ -139,6 +139,7 @@ class LogStatistics:
     quarantined_records: int = 0  # damaged places whose bytes were set aside
     quarantined_bytes: int = 0
     quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk
+    read_ahead_bytes: int = 0  # in memory, read or to be read before they are asked for
     disk_full: bool = False
     failed: bool = False
 
@@ -260,6 +261,13 @@ class Log(ABC):
     def prefetch(self, records: Sequence[int]) -> None:
         """Have these records read ahead of their :meth:`read`, without waiting for them."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
+
+    def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
+        """Have a thread do what :meth:`prefetch` begins, while there is one: ``submit`` has it run something.
+
+        A log that keeps nothing on disk has nothing for it to do.
+        """
+        del submit
 
     @abstractmethod
     def recovered(self) -> Iterator[RecoveredMessage]:

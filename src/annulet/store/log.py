@@ -62,7 +62,7 @@ class MessageLog(Log):
     ) -> None:
         self.directory = directory
         self.report = recovery.report
-        self.clean = False
+        self.clean = self._closed = False
         self.outcomes = recovery.outcomes
         self.next_sequences = sequences_as_next(recovery.sequences)
         self._files = files
@@ -71,7 +71,6 @@ class MessageLog(Log):
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
         self._appended = self._cancelled = self._settled = 0
-        self._closed = False
         self._space = LogSpace(directory, files, segment_bytes)
         self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
         self._sealer = Sealer(self._space, self._sequences, self._origins, recovery.batch.number)
@@ -81,8 +80,7 @@ class MessageLog(Log):
         self._part: WindowPart
         self._parts: list[WindowPart]
         self._window_first = 0  # record id from which on records are in the open window
-        self._window_bytes = 0
-        self._free = 0
+        self._window_bytes = self._free = 0
         self._open_window()
         self._written_below = self._window_first
         self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
@@ -190,6 +188,10 @@ class MessageLog(Log):
     def prefetch(self, records: Sequence[int]) -> None:
         """See the reader."""
         self._reader.prefetch(records)
+
+    def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
+        """Let the reader have a thread, or none."""
+        self._reader.ahead.submit = submit
 
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
         """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
@@ -426,8 +428,7 @@ class MessageLog(Log):
         self._maintenance.written(batch)
 
     def _flush(self) -> None:
-        batch = self.take_batch()
-        if batch is not None:
+        if (batch := self.take_batch()) is not None:
             self.write(batch)
             self.complete(batch)
 
@@ -450,8 +451,7 @@ class MessageLog(Log):
 
     def statistics(self) -> LogStatistics:
         """Count live records over the segments; everything else is kept."""
-        window = [part for part in self._parts if part.messages]
-        records = sum(part.live_count() for part in window)
+        records = sum(part.live_count() for part in self._parts if part.messages)
         return LogStatistics(
             bytes_written=self._maintenance.bytes_written,
             batches=self._maintenance.batches,
@@ -471,7 +471,7 @@ class MessageLog(Log):
             maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
-            **self._maintenance.quarantine_figures(),
+            **self._maintenance.reading_figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._space.failed),
         )

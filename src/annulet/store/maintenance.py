@@ -140,13 +140,16 @@ class Maintenance:
             self._sweeps.append(Sweep(queue_id, held, (first, last)))
             self._swept.update(held)
 
-    def quarantine_figures(self) -> dict[str, int]:
-        """Return what is in quarantine, and what damage was not put there, under the names of the statistics."""
+    def reading_figures(self) -> dict[str, int]:
+        """Return what is in quarantine, what damage was not put there, and how much was read ahead, under the names of
+        the statistics.
+        """
         kept = self._quarantine
         return {
             "quarantined_records": kept.records,
             "quarantined_bytes": kept.bytes,
             "quarantine_refused": kept.refused + self._reader.damaged.dropped,
+            "read_ahead_bytes": self._reader.ahead.bytes,
         }
 
     # ------------------------------------------------------------------ what is next
@@ -171,7 +174,9 @@ class Maintenance:
             or self._compact_task()
             or self._index_task()
         )
-        self._rounds += self._task is None
+        if self._task is None:
+            self._rounds += 1
+            self._reader.ahead.tidy()
         return self._task
 
     def _quarantine_task(self) -> QuarantineTask | None:

@@ -19,6 +19,7 @@ from annulet.store.decoding import decode_run, grow_by_one, headers_lack, stand_
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
+from annulet.store.read_ahead import BLOCK_BYTES_MAX, ReadAhead
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -66,6 +67,7 @@ class RecordReader:
         self._segments = segments
         self._files = files
         self._report = report
+        self.ahead = ReadAhead()
         self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
@@ -89,7 +91,8 @@ class RecordReader:
         together = self._together(records)
         if together is None:
             return False
-        return headers_lack(self._bytes_of(together[0], together[2]), together[2], needles)
+        data, first = self._bytes_of(together[0], together[2])
+        return headers_lack(data, first, together[2], needles)
 
     def messages(
         self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
@@ -103,18 +106,19 @@ class RecordReader:
                     self._note_damaged(record, 0)
                 found.extend([None] * len(offsets))
                 continue
-            data = self._bytes_of(segment, offsets)
-            others = decode_run(
-                data, offsets, segment.seed, queue_id,
-                records[start:stop], sequences[start:stop], origins[start:stop], found,
+            data, first = self._bytes_of(segment, offsets)
+            made, others = decode_run(
+                data, first, offsets, segment.seed, queue_id,
+                records[start:stop], sequences[start:stop], origins[start:stop],
             )  # fmt: skip
             for index in others:
-                offset = offsets[index - start]
-                logged = self._decoded(data, memoryview(data), records[index], offset - offsets[0], segment.seed)
+                place, offset = start + index, offsets[index]
+                logged = self._decoded(data, memoryview(data), records[place], offset - first, segment.seed)
                 if logged is None:
-                    self._note_damaged(records[index], offset)
-                elif (queue_id, sequences[index]) in logged.targets:
-                    found[index] = _message_of(logged, records[index], origins[index])
+                    self._note_damaged(records[place], offset)
+                elif (queue_id, sequences[place]) in logged.targets:
+                    made[index] = _message_of(logged, records[place], origins[place])
+            found += made
         return found
 
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
@@ -172,15 +176,39 @@ class RecordReader:
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
     def prefetch(self, records: Sequence[int]) -> None:
-        """Ask the system to have these records in its page cache soon. Returns at once; what fails is left out."""
+        """Have these records read ahead, by the thread where they stand together and else by the system.
+
+        Returns at once; what fails is left out.
+        """
+        for segment, first, last, end in self._stretches(records):
+            try:
+                file = self._file(segment)
+                if not self.ahead.ask(file, segment.number, first, last, end - first):
+                    file.prefetch(first, end - first)
+            except OSError as error:
+                logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
+
+    def _stretches(self, records: Sequence[int]) -> Iterator[tuple[Segment, int, int, int]]:
+        """Yield what is read ahead together: segment, where its first and last record begin, and where that ends."""
+        stretch: tuple[Segment, int, int, int] | None = None
         for start in range(0, len(records), TOGETHER):
-            for segment, _, offsets in self._spans(records[start : start + TOGETHER]):
+            for segment, place, offsets in self._spans(records[start : start + TOGETHER]):
                 if segment is None or not offsets[0]:
                     continue
-                try:
-                    self._file(segment).prefetch(offsets[0], offsets[-1] + TAIL_BYTES - offsets[0])
-                except OSError as error:
-                    logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
+                ordinal = records[start + place + len(offsets) - 1] & ORDINAL_MASK
+                first, last, end = offsets[0], offsets[-1], _end_of(segment, ordinal)
+                if (
+                    stretch is not None
+                    and stretch[0] is segment
+                    and stretch[2] < first <= stretch[3] + GAP_BYTES_MAX
+                    and end - stretch[1] <= BLOCK_BYTES_MAX
+                ):
+                    first = stretch[1]
+                elif stretch is not None:
+                    yield stretch
+                stretch = (segment, first, last, end)
+        if stretch is not None:
+            yield stretch
 
     def hold(self, segment: Segment) -> None:
         """Keep a segment's present file open until :meth:`release`. Raises ``OSError`` when it cannot be opened."""
@@ -190,9 +218,10 @@ class RecordReader:
     def release(self, number: int) -> None:
         """Close a segment's file: another has taken its place, or it is gone."""
         self._held.discard(number)
+        self.ahead.release(number)
         file = self._open.pop(number, None)
         if file is not None:
-            file.close()
+            self.ahead.close(file)
 
     def close(self) -> None:
         """Close all files."""
@@ -255,13 +284,12 @@ class RecordReader:
         self, segment: Segment | None, records: Sequence[int], offsets: list[int], found: list[LoggedMessage | None]
     ) -> None:
         """Add the messages of one read to ``found``."""
-        first = offsets[0]
-        if segment is None or not first:
+        if segment is None or not offsets[0]:
             for record in records:
                 self._note_damaged(record, 0)
             found.extend([None] * len(records))
             return
-        data = self._bytes_of(segment, offsets)
+        data, first = self._bytes_of(segment, offsets)
         seed = segment.seed
         view = memoryview(data)
         for record, offset in zip(records, offsets, strict=True):
@@ -270,15 +298,18 @@ class RecordReader:
                 self._note_damaged(record, offset)
             found.append(message)
 
-    def _bytes_of(self, segment: Segment, offsets: list[int]) -> bytes:
-        """Read from the first of these records to the end of the last."""
+    def _bytes_of(self, segment: Segment, offsets: list[int]) -> tuple[bytes, int]:
+        """Return bytes with all of these records, and the offset of the first byte."""
         first, last = offsets[0], offsets[-1]
+        block = self.ahead.find(segment.number, first, last)
+        if block is not None and not self._missing(block.data, last - block.first):
+            return block.data, block.first
         file = self._file(segment)
         data = file.read(first, last + TAIL_BYTES - first)
         missing = self._missing(data, last - first)
         if missing:
             data += file.read(first + len(data), missing)
-        return data
+        return data, first
 
     def _missing(self, data: bytes, offset: int) -> int:
         """Return how many bytes of the record at ``offset`` are behind the data."""
@@ -353,9 +384,17 @@ class RecordReader:
                 if len(self._open) < OPEN_FILES_MAX:
                     break
                 if other not in self._held:
-                    self._open.pop(other).close()
+                    self.ahead.close(self._open.pop(other))
         self._open[number] = file
         return file
+
+
+def _end_of(segment: Segment, ordinal: int) -> int:
+    """Return where a record ends, or a read of it that is not too long to be one of many: the file tells the rest."""
+    offsets = segment.offsets
+    following = offsets[ordinal + 1] if ordinal + 1 < len(offsets) else segment.size
+    most = offsets[ordinal] + READ_BYTES_MAX
+    return following if offsets[ordinal] < following <= most else offsets[ordinal] + TAIL_BYTES
 
 
 def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:

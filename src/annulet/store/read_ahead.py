@@ -1,0 +1,128 @@
+"""Stretches of segments that a thread has read by the time they are asked for: the event loop neither waits for the
+disk nor copies them.
+
+All but :meth:`AheadBlock.run` belongs to the event loop. What is not there in time, or could not be read, is read by
+whoever needs it as if nobody had read ahead: errors and retries are his.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.store.files import File
+
+logger = logging.getLogger(__name__)
+
+BLOCK_BYTES_LEAST: Final = 128 << 10
+"""Bytes of the smallest block. Less is left to the system's read-ahead: to hand it over costs what copying it does."""
+
+BLOCK_BYTES_MAX: Final = 2 << 20
+"""Bytes of the largest block: four loads of 1 KiB messages are in one."""
+
+AHEAD_BYTES_MAX: Final = 8 << 20
+"""Bytes of all blocks, read or to be read: two blocks for each of three queues that are drained at the same time, at
+1 KiB a message. What finds no room is left to the system's read-ahead."""
+
+NOBODY: Final = -1
+"""Stands for the segment of a block that nobody is to find any more."""
+
+
+class AheadBlock:
+    """Bytes of a segment, ``length`` of them from the record at ``first`` to the end of the one at ``last``."""
+
+    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "used")
+
+    def __init__(self, file: File, segment: int, first: int, last: int, length: int) -> None:
+        self.file = file
+        self.segment = segment  # its number
+        self.first = first
+        self.last = last
+        self.length = length
+        self.data = b""  # all of them, when they were read
+        self.ended = False  # the thread is done with the file
+        self.used = True  # asked for, or read from, since the last look
+        self.passed = False  # somebody has read from it
+
+    def run(self) -> None:
+        """Read, in the thread."""
+        try:
+            self.file.prefetch(self.first, self.length)  # as a whole: of a read the system makes many small ones
+            data = self.file.read(self.first, self.length)
+            if len(data) == self.length:
+                self.data = data
+        except OSError as error:  # who needs it asks the disk himself, and is told
+            logger.debug("message log: cannot read ahead in segment %d: %s", self.segment, error)
+        finally:
+            self.ended = True
+
+
+class ReadAhead:
+    """The blocks there are. ``submit`` has a thread run something; without it there are none."""
+
+    def __init__(self) -> None:
+        self.submit: Callable[[Callable[[], None]], None] | None = None
+        self._blocks: list[AheadBlock] = []  # oldest first
+        self._closing: list[File] = []  # when the thread is done with them
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all blocks, read or to be read."""
+        return sum([block.length for block in self._blocks])
+
+    def ask(self, file: File, segment: int, first: int, last: int, length: int) -> bool:
+        """Have a stretch read; return whether it will be."""
+        if self.submit is None or length < BLOCK_BYTES_LEAST or not self._make_room(length):
+            return False
+        block = AheadBlock(file, segment, first, last, length)
+        self._blocks.append(block)
+        self.submit(block.run)
+        return True
+
+    def find(self, segment: int, first: int, last: int) -> AheadBlock | None:
+        """Return the block, if one was read, with the records of a segment between these offsets, both included."""
+        for block in self._blocks:
+            if block.segment == segment and block.first <= first and last <= block.last and block.data:
+                block.used = block.passed = True
+                if last == block.last:
+                    self._blocks.remove(block)
+                return block
+        return None
+
+    def release(self, segment: int) -> None:
+        """Drop what there is of a segment: it goes, or another file takes its place."""
+        self._drop([block for block in self._blocks if block.segment == segment])
+
+    def close(self, file: File) -> None:
+        """Close a file, when the thread is done with it: its descriptor may be that of another one afterwards."""
+        self._closing.append(file)
+        self._drop([])
+
+    def tidy(self) -> None:
+        """Drop what nobody asked for or read from since the last time."""
+        self._drop([block for block in self._blocks if not block.used])
+        for block in self._blocks:
+            block.used = False
+
+    def _make_room(self, length: int) -> bool:
+        """Drop as many blocks as necessary that somebody has read from, oldest first; return whether there is room."""
+        for block in [block for block in self._blocks if block.passed]:
+            if self.bytes + length <= AHEAD_BYTES_MAX:
+                break
+            self._drop([block])
+        return self.bytes + length <= AHEAD_BYTES_MAX
+
+    def _drop(self, blocks: list[AheadBlock]) -> None:
+        """Let nobody find these any more. They, and files to be closed, go when the thread is done with them."""
+        for block in blocks:
+            block.segment = NOBODY
+        self._blocks = [block for block in self._blocks if block.segment != NOBODY or not block.ended]
+        closing, self._closing = self._closing, []
+        for file in closing:
+            if any(block.file is file and not block.ended for block in self._blocks):
+                self._closing.append(file)
+            else:
+                file.close()

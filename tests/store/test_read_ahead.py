@@ -1,0 +1,254 @@
+"""Blocks that a thread has read: who finds them, when they go, and that no file is closed under the thread."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+import pytest
+
+from annulet.core.message import Origin
+from annulet.store.log import MessageLog
+from annulet.store.read_ahead import AHEAD_BYTES_MAX, BLOCK_BYTES_LEAST, BLOCK_BYTES_MAX, ReadAhead
+from annulet.store.records import ORDINAL_BITS, ORDINAL_MASK
+from tests.store.log_tools import DIRECTORY, View, flush, message, upkeep
+from tests.store.simulated_files import SimulatedFiles
+
+QUEUE = 3
+LEAST = BLOCK_BYTES_LEAST
+
+
+class Thread:
+    """Does what it was given when the test says so."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], None]] = []
+
+    def submit(self, work: Callable[[], None]) -> None:
+        self.works.append(work)
+
+    def run(self) -> None:
+        while self.works:
+            self.works.pop(0)()
+
+
+class PatternFile:
+    """Has as many bytes as are asked for, at each offset the same."""
+
+    def __init__(self, size: int = 1 << 30) -> None:
+        self.length = size
+        self.error = 0
+        self.closed = False
+
+    def read(self, offset: int, length: int) -> bytes:
+        assert not self.closed, "the descriptor may be that of another file by now"
+        if self.error:
+            raise OSError(self.error, os.strerror(self.error))
+        return bytes([offset % 251]) * max(0, min(length, self.length - offset))
+
+    def prefetch(self, offset: int, length: int) -> None:
+        assert not self.closed
+
+    def write(self, buffers: object, offset: int) -> None:
+        raise NotImplementedError
+
+    def size(self) -> int:
+        return self.length
+
+    def allocate(self, size: int) -> None:
+        raise NotImplementedError
+
+    def truncate(self, size: int) -> None:
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def made() -> tuple[ReadAhead, Thread, PatternFile]:
+    ahead, thread = ReadAhead(), Thread()
+    ahead.submit = thread.submit
+    return ahead, thread, PatternFile()
+
+
+def test_without_a_thread_nothing_is_read_ahead() -> None:
+    assert not ReadAhead().ask(PatternFile(), 1, 0, 0, LEAST)
+
+
+@pytest.mark.parametrize(("length", "asked"), [(LEAST - 1, False), (LEAST, True)])
+def test_small_stretches_are_left_to_the_system(length: int, asked: bool) -> None:
+    ahead, thread, file = made()
+    assert ahead.ask(file, 1, 0, 0, length) is asked
+    assert len(thread.works) == asked
+
+
+def test_a_block_is_found_when_it_was_read_and_until_its_last_record_was() -> None:
+    ahead, thread, file = made()
+    assert ahead.ask(file, 1, 100, 9000, LEAST)
+    assert ahead.find(1, 100, 5000) is None, "not read yet"
+    thread.run()
+    block = ahead.find(1, 100, 5000)
+    assert block is not None
+    assert (block.first, block.data) == (100, bytes([100]) * LEAST)
+    assert ahead.find(2, 100, 5000) is None
+    assert ahead.find(1, 99, 5000) is None
+    assert ahead.find(1, 5000, 9001) is None
+    assert ahead.find(1, 5000, 9000) is block
+    assert ahead.find(1, 5000, 9000) is None
+    assert ahead.bytes == 0
+
+
+def test_what_cannot_be_read_is_not_there() -> None:
+    ahead, thread, file = made()
+    file.error = errno.EIO
+    ahead.ask(file, 1, 0, 9000, LEAST)
+    thread.run()
+    assert ahead.find(1, 0, 9000) is None
+    file.error, file.length = 0, LEAST - 1
+    ahead.ask(file, 1, 0, 9000, LEAST)
+    thread.run()
+    assert ahead.find(1, 0, 9000) is None, "the file is shorter than was thought"
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_blocks_have_so_many_bytes_at_most(over: int) -> None:
+    ahead, thread, file = made()
+    for number in range(AHEAD_BYTES_MAX // BLOCK_BYTES_MAX - 1):
+        assert ahead.ask(file, number, 0, 9000, BLOCK_BYTES_MAX)
+    assert ahead.ask(file, 9, 0, 9000, BLOCK_BYTES_MAX + over) is (over <= 0)
+    assert ahead.bytes <= AHEAD_BYTES_MAX
+    thread.run()
+    assert ahead.ask(file, 10, 0, 9000, BLOCK_BYTES_MAX) is (over > 0), "nobody has read from any"
+
+
+def test_the_oldest_that_somebody_has_read_from_makes_room() -> None:
+    ahead, thread, file = made()
+    for number in range(AHEAD_BYTES_MAX // BLOCK_BYTES_MAX):
+        ahead.ask(file, number, 0, 9000, BLOCK_BYTES_MAX)
+    thread.run()
+    assert ahead.find(2, 0, 1)
+    assert ahead.find(1, 0, 1)
+    assert ahead.ask(file, 9, 0, 9000, BLOCK_BYTES_MAX)
+    assert ahead.find(1, 0, 1) is None
+    assert ahead.find(0, 0, 1)
+    assert ahead.find(2, 0, 1)
+
+
+def test_what_nobody_uses_goes_with_the_next_round_but_one() -> None:
+    ahead, thread, file = made()
+    ahead.ask(file, 1, 0, 9000, LEAST)
+    ahead.ask(file, 2, 0, 9000, LEAST)
+    thread.run()
+    ahead.tidy()
+    assert ahead.find(2, 0, 1)
+    ahead.tidy()
+    assert ahead.bytes == LEAST
+    assert ahead.find(1, 0, 1) is None
+    assert ahead.find(2, 0, 1)
+
+
+def test_what_is_dropped_while_it_is_read_counts_until_it_was() -> None:
+    ahead, thread, file = made()
+    ahead.ask(file, 1, 0, 9000, LEAST)
+    ahead.release(1)
+    assert ahead.bytes == LEAST
+    thread.run()
+    assert ahead.find(1, 0, 9000) is None
+    ahead.tidy()
+    assert ahead.bytes == 0
+
+
+def test_a_file_is_closed_when_the_thread_is_done_with_it() -> None:
+    ahead, thread, file = made()
+    other = PatternFile()
+    ahead.ask(file, 1, 0, 9000, LEAST)
+    ahead.close(other)
+    ahead.release(1)
+    ahead.close(file)
+    assert (other.closed, file.closed) == (True, False)
+    ahead.tidy()
+    assert not file.closed
+    thread.run()
+    ahead.tidy()
+    assert file.closed
+
+
+# ---------------------------------------------------------------------- in a log
+
+
+def filled(files: SimulatedFiles, count: int, size: int) -> tuple[MessageLog, list[int], Thread]:
+    """Return a log that has a thread, and its records."""
+    log, thread = MessageLog.open(DIRECTORY, files=files, segment_bytes=4 << 20), Thread()
+    log.read_ahead_with(thread.submit)
+    records = [log.append(message(b"%0*d" % (size, n)), [(QUEUE, n)]) for n in range(1, count + 1)]
+    flush(log)
+    return log, records, thread
+
+
+def numbers(log: MessageLog, records: list[int]) -> list[int | None]:
+    sequences = [(record & ORDINAL_MASK) + 1 for record in records]
+    found = log.messages(QUEUE, records, sequences, [Origin("", "", "", View())] * len(records))
+    return [None if made is None else int(made.body[-9:]) for made in found]
+
+
+def count_reads(log: MessageLog, files: SimulatedFiles, records: list[int]) -> int:
+    before = files.operations
+    assert numbers(log, records) == [(record & ORDINAL_MASK) + 1 for record in records]
+    return files.operations - before
+
+
+def test_rows_come_from_what_the_thread_has_read() -> None:
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 1000, 1000)
+    log.prefetch(records)
+    assert len(thread.works) == 1, "neighbours in one block"
+    assert log.statistics().read_ahead_bytes > 1000 * 1000
+    assert count_reads(log, files, records[:100]) == 1, "the thread was not there yet"
+    thread.run()
+    assert count_reads(log, files, records[100:300]) == 0
+    assert log.lack(records[300:350], [[b"nowhere"]])
+    assert [found and int(found.body) for found in log.read(records[350:352])] == [351, 352]
+    assert count_reads(log, files, records[352:]) == 0
+    assert log.statistics().read_ahead_bytes == 0
+    assert count_reads(log, files, records[352:]) == 1
+    log.close()
+
+
+def test_the_last_record_is_there_as_a_whole() -> None:
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 8, 300_000)
+    log.prefetch(records[:6])
+    assert len(thread.works) == 1
+    thread.run()
+    assert count_reads(log, files, records[:6]) == 0
+    log.prefetch(records[6:])
+    thread.run()
+    assert count_reads(log, files, records[6:]) == 0, "where the segment's last record ends is known too"
+    log.close()
+
+
+def test_what_a_compaction_moves_is_read_where_it_is_now() -> None:
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 9000, 1000)
+    first = [record for record in records if record >> ORDINAL_BITS == records[0] >> ORDINAL_BITS]
+    log.prefetch(first[:1000])
+    thread.run()
+    log.prefetch(first[1000:2000])
+    kept = set(first[::10])
+    for record in first:
+        if record not in kept:
+            log.settle(record, QUEUE)
+    flush(log)
+    for _ in range(3):
+        upkeep(log, checkpoint=True)
+    assert log.statistics().compactions == 1
+    assert log.statistics().read_ahead_bytes < 1200 * 1000, "what is being read only"
+    thread.run()
+    assert numbers(log, sorted(kept)) == list(range(1, len(first) + 1, 10))
+    upkeep(log)
+    assert log.statistics().read_ahead_bytes == 0
+    log.close()
