@@ -25,7 +25,7 @@ from tests.crash.mortal_broker import lease_request
 from tests.store.data_directories import shrink
 
 FLIPS = 6
-FLIPS_SOAK = 1500
+FLIPS_SOAK = 600
 COUNT = 40
 RING = 5
 MESSAGES = {
