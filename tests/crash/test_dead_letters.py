@@ -16,6 +16,10 @@ from tests.crash.test_marked_points import MortalBrokers, faults_at, kinds, roun
 from tests.crash.volatile_files import Fault
 
 STEPS = 2 * len(LETTER_ROUND)
+MOVES = ("refuse", "shift", "retry", "shift", "retry", "shift")
+MOVED_AT = (6, 9, 10, 11, 12, 13)
+"""Windows of which most hold a move: a refusal has two, and what declares and opens has three."""
+
 DIRECTORIES = 6
 DEATHS_EACH = 10
 """More lives of one directory would bring more losses than the ledger keeps."""
@@ -32,13 +36,11 @@ def brokers() -> Iterator[MortalBrokers]:
 
 def letter_round(
     brokers: MortalBrokers, data: Path, fault: Fault, seed: int, *, steps: int = STEPS, must_die: bool = False,
-    promises: LetterPromises | None = None, restart: Fault | None = None,
+    promises: LetterPromises | None = None, restart: Fault | None = None, plan: tuple[str, ...] = LETTER_ROUND,
 ) -> LetterPromises:  # fmt: skip
     """Let a broker live and meet the fault; hold the one that follows to what was promised."""
     promises = promises or LetterPromises()
-    round_of(
-        brokers, data, fault, seed, steps, plan=LETTER_ROUND, must_die=must_die, promises=promises, restart=restart
-    )
+    round_of(brokers, data, fault, seed, steps, plan=plan, must_die=must_die, promises=promises, restart=restart)
     return promises
 
 
@@ -62,6 +64,17 @@ def test_each_message_is_where_it_may_be_after_death_at(
 ) -> None:
     fault, steps = Fault(point, occurrence), len(LETTER_ROUND)
     letter_round(brokers, tmp_path / "data", fault, moments.getrandbits(32), steps=steps, must_die=True)
+
+
+def test_what_is_moved_in_one_commit_is_in_one_place(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    promises = LetterPromises()
+    for occurrence in MOVED_AT:
+        fault, seed = Fault("sync segment", occurrence), moments.getrandbits(32)
+        letter_round(brokers, tmp_path / "data", fault, seed, steps=12, promises=promises, plan=MOVES, must_die=True)
+    assert promises.promised["move refused"]
+    assert promises.promised["move dead"]
 
 
 def test_nothing_is_lost_where_the_disk_has_no_room_for_copies(
