@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.entry import QueueEntry
@@ -17,7 +17,7 @@ from annulet.core.settings import ConsumerSettings
 from annulet.residency.budget import MIB
 from annulet.testing.clock import START, VirtualClock
 from tests.bulk.helpers import Bench
-from tests.crash.mortal_broker import PADDING, Clients, Order, number_of
+from tests.crash.mortal_broker import DEEP_SCALE, PADDING, QUEUES, Clients, Order, number_of
 
 COPIES = (48 << 10) // len(PADDING)
 """Bodies of 48 KiB: 22 of them are what a queue keeps in memory."""
@@ -66,7 +66,13 @@ class Choosy(Session):
 class DeepClients(Clients):
     """The steps of ``DEEP_ROUND``, and those of shallow queues."""
 
+    queues: ClassVar[dict[str, dict[str, Any]]] = {**QUEUES, **DEEP_QUEUES}
     copies = COPIES
+    scale = DEEP_SCALE
+
+    @classmethod
+    def settings(cls, first: int) -> dict[str, Any]:
+        return deep_settings(first)
 
     def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
         super().__init__(here, order, tell)
@@ -77,6 +83,10 @@ class DeepClients(Clients):
     async def step(self, name: str) -> None:
         """Do one step, let paging come to rest, go on with the clock and ask the disk again where it refused."""
         await super().step(name)
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Let the pager do all there is to do, and tell what it did so far."""
         pager = self.here.broker.pager
         assert pager is not None
         pager.tick(self.clock())

@@ -17,7 +17,7 @@ from tests.crash.promises import Promises
 class DeepPromises(Promises):
     """As :class:`Promises`, and of each deep queue what must be there, may be, and must have gone."""
 
-    deep = True
+    clients = "deep"
 
     def __init__(self) -> None:
         super().__init__()

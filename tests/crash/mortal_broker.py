@@ -20,7 +20,7 @@ import traceback
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -97,7 +97,7 @@ class Order(NamedTuple):
     steps: int
     plan: list[str]  # the steps, in turns
     fault: list[Any]
-    deep: bool = False  # most of its queues is on disk, see deep_clients
+    clients: str = ""  # which, see clients_of
 
 
 def body_of(number: int, copies: int = 1) -> bytes:
@@ -123,7 +123,9 @@ async def commit_stage(here: Bench, batch: int, name: str) -> dict[str, int]:
 class Clients:
     """What clients do to one broker. Each step says what it tries, does it, waits for the promise and says so."""
 
+    queues: ClassVar[dict[str, dict[str, Any]]] = QUEUES
     copies = 1  # of the padding, in each body
+    scale = 1  # of segments and checkpoints
     files_to_copy = threading.Semaphore(0)  # of a backup: it takes no more of them than it is given
 
     def __init__(self, here: Bench, order: Order, tell: Callable[..., None]) -> None:
@@ -137,6 +139,12 @@ class Clients:
         self.acknowledged = 0
         self.generation = 0
         self.backup_begun: Backup | None = None
+
+    @classmethod
+    def settings(cls, first: int) -> dict[str, Any]:
+        """Settings of a broker for clients that begin with this number."""
+        del first
+        return {}
 
     def take(self, count: int) -> list[int]:
         return list(itertools.islice(self.numbers, count))
@@ -282,17 +290,24 @@ class Clients:
         await self.backup_end()
 
 
+def clients_of(order: Order) -> type[Clients]:
+    """Return the clients that an order names."""
+    from tests.crash.deep_clients import DeepClients
+    from tests.crash.letter_clients import DeepLetterClients, LetterClients
+
+    kinds = {"": Clients, "deep": DeepClients, "letters": LetterClients, "deep letters": DeepLetterClients}
+    return kinds[order.clients]
+
+
 async def run(order: Order, tell: Callable[..., None]) -> None:
     """Run a broker and its clients to the end, be it the fault or the last step."""
-    from tests.crash import deep_clients
-
-    settings = deep_clients.deep_settings(order.first) if order.deep else {}
-    async with bench(Path(order.data), **settings) as here:
-        for name, arguments in {**QUEUES, **(deep_clients.DEEP_QUEUES if order.deep else {})}.items():
+    kind = clients_of(order)
+    async with bench(Path(order.data), **kind.settings(order.first)) as here:
+        for name, arguments in kind.queues.items():
             if name not in here.host.queues:
                 here.declare(name, arguments=arguments)
         tell("ready")
-        clients = (deep_clients.DeepClients if order.deep else Clients)(here, order, tell)
+        clients = kind(here, order, tell)
         try:
             for number in range(order.steps):
                 await clients.step(order.plan[number % len(order.plan)])
@@ -348,7 +363,7 @@ def live(order: Order, reports: int) -> None:
         def __init__(self, directory: Path, limit: int) -> None:
             super().__init__(directory, limit, files)
 
-    scale = DEEP_SCALE if order.deep else 1
+    scale = clients_of(order).scale
     recovery.MessageLog = VolatileLog  # type: ignore[misc]
     recovery.SpillStore = VolatileSpill  # type: ignore[misc]
     maintenance.CHECKPOINT_BYTES = CHECKPOINT_BYTES * scale  # type: ignore[misc]

@@ -21,7 +21,7 @@ RING = QUEUES["ring"]["x-ring-size"]
 class Promises:
     """Sets of message numbers by what is known of them."""
 
-    deep = False
+    clients = ""  # whose these are, see mortal_broker.clients_of
 
     def settings(self) -> dict[str, Any]:
         """Settings of the broker that goes on here."""

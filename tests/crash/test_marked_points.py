@@ -125,7 +125,7 @@ def round_of(
     """
     promises = promises or Promises()
     data.parent.mkdir(exist_ok=True)
-    order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.deep)
+    order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.clients)
     codes, faults = [brokers.live(order, promises)], [fault]
     if restart is not None:
         promises.points.clear()

@@ -151,11 +151,14 @@ class VolatileFiles:
 
     def _tear(self, node: Node) -> None:
         content = node.durable
+        whole = self.chance.random() if self.chance.random() < 0.5 else 0.0  # a share that is there without holes
+        kept = int(whole * sum(len(written) for _, written in node.pending))
         for offset, written in node.pending:
             start, end = offset, offset + len(written)
             while start < end:
                 stop = min(end, (start // SECTOR + 1) * SECTOR)
-                if self.chance.random() < 0.5:
+                kept -= stop - start
+                if kept >= 0 or (not whole and self.chance.random() < 0.5):
                     content.extend(bytes(max(0, stop - len(content))))
                     content[start:stop] = written[start - offset : stop - offset]
                 start = stop

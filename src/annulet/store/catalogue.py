@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.store.argument_json import dump_arguments, load_arguments
+from annulet.store.catalogue_schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
+from annulet.store.database import DatabaseKind, open_database
 from annulet.store.database_copy import copy_database
 from annulet.store.definitions import (
     BindingRecord,
@@ -24,7 +26,6 @@ from annulet.store.definitions import (
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
-from annulet.store.files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,61 +35,16 @@ if TYPE_CHECKING:
 
     Arguments = dict[str, PropertyValue]
 
-SCHEMA_VERSION: Final = 4
-"""Written into the file. A file of an older version is migrated at open, a newer one is refused."""
-
-MIGRATIONS: Final[dict[int, str]] = {
-    1: """
-ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE queues ADD COLUMN address TEXT NOT NULL DEFAULT '';
-ALTER TABLE queues ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
-""",
-    2: """
-CREATE TABLE operator_settings (
-    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
-""",
-    3: """
-ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
-CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-""",
-}
-"""Statements that lead from a version to the next one."""
-
-SCHEMA: Final = """
-CREATE TABLE virtual_hosts (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE users (
-    name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL, scram TEXT NOT NULL DEFAULT ''
-    ) WITHOUT ROWID;
-CREATE TABLE permissions (
-    user TEXT NOT NULL, virtual_host TEXT NOT NULL, configure TEXT NOT NULL, write TEXT NOT NULL, read TEXT NOT NULL,
-    PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
-CREATE TABLE exchanges (
-    virtual_host TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-    internal INTEGER NOT NULL, arguments TEXT NOT NULL, auto_created INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
-CREATE TABLE queues (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, virtual_host TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-    arguments TEXT NOT NULL, address TEXT NOT NULL DEFAULT '', auto_created INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (virtual_host, name));
-CREATE TABLE bindings (
-    virtual_host TEXT NOT NULL, source TEXT NOT NULL, destination_type TEXT NOT NULL, destination TEXT NOT NULL,
-    routing_key TEXT NOT NULL, arguments TEXT NOT NULL,
-    PRIMARY KEY (virtual_host, source, destination_type, destination, routing_key, arguments)) WITHOUT ROWID;
-CREATE TABLE leases (
-    virtual_host TEXT NOT NULL, name TEXT NOT NULL, queue_id INTEGER NOT NULL, generation INTEGER NOT NULL,
-    generated INTEGER NOT NULL, created_at INTEGER NOT NULL, active_at INTEGER NOT NULL, acknowledged INTEGER NOT NULL,
-    last INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
-CREATE TABLE lease_ranges (
-    virtual_host TEXT NOT NULL, lease TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-    sequences BLOB NOT NULL, PRIMARY KEY (virtual_host, lease, first));
-CREATE TABLE publish_marks (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
-CREATE TABLE operator_settings (
-    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
-CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-"""
+KIND: Final = DatabaseKind(
+    "catalogue",
+    SCHEMA_VERSION,
+    SCHEMA,
+    MIGRATIONS,
+    synced=True,
+    error=CatalogueError,
+    remedy="restore it from a backup, or move it away to start with no definitions (messages of queues it named are "
+    "then dropped)",
+)
 
 OPERATOR_QUEUE: Final = "queue"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
@@ -105,30 +61,7 @@ class Catalogue:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._depth = 0  # open transaction() brackets
-        create_private(self.path)
-        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=FULL")
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise CatalogueError(
-                f"catalogue {self.path} cannot be read: {error}; restore it from a backup, or move it away to start "
-                "with no definitions (messages of queues it named are then dropped)"
-            ) from error
-
-    def _prepare(self) -> None:
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            self._connection.close()
-            raise CatalogueError(
-                f"catalogue {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
-                "start the newer version again"
-            )
-        script = SCHEMA if version == 0 else "".join(MIGRATIONS[step] for step in range(version, SCHEMA_VERSION))
-        if script:
-            self._connection.executescript(f"BEGIN;{script}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+        self._connection = open_database(self.path, KIND)
 
     def close(self) -> None:
         """Close the file. Idempotent."""

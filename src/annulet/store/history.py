@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import contextmanager
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
 from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.core.reasons import RemovalReason
-from annulet.store.count_notes import KnownCounts, counts_after
+from annulet.store.count_notes import BLOCK_SEQUENCES, KnownCounts, counts_after
+from annulet.store.database import READ_ERRORS, DatabaseKind, open_database, unreadable
 from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
-from annulet.store.files import create_private
 from annulet.store.history_batch import EntryState
 
 if TYPE_CHECKING:
@@ -58,8 +59,26 @@ CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NUL
 CREATE TABLE covered (name TEXT PRIMARY KEY, next_record INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+KIND: Final = DatabaseKind(
+    "history",
+    SCHEMA_VERSION,
+    SCHEMA + DELIVERY_COUNTS,
+    {1: DELIVERY_COUNTS},
+    synced=False,
+    error=HistoryError,
+    remedy="restore it from a backup, or move it away to start with an empty loss ledger and audit trail, and no "
+    "memory of duplicate ids, delivery counts and pauses",
+)
+
 QUEUE_TABLES: Final = ("entry_states", "delivery_counts", "paused_queues", "queue_counters")
 """The tables in which a queue's id stands."""
+
+LossRow: TypeAlias = tuple[str, int, str, str, int, int, int, int, str, int, str, str]
+"""A loss as it is written: queue, sequence, reason, key, size, priority, times of acceptance and loss, publisher, what
+replaced it, rule, target."""
+
+AuditRow: TypeAlias = tuple[int, str, str, str, str, str, int, int, str]
+"""The fields of an :class:`AuditEntry`."""
 
 WRITE_ERRORS: Final = (sqlite3.Error, OSError, ValueError, OverflowError)
 """What a write may meet: the disk, and values no file takes (a text that is not Unicode, a number beyond 64 bits)."""
@@ -74,40 +93,34 @@ class History:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._synced = False  # the connection's synchronous is FULL
-        create_private(self.path)
-        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        self._connection = open_database(self.path, KIND)
         try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._prepare()
-            self._loss_totals: dict[str, int] = dict(
-                self._rows("SELECT virtual_host, MAX(last) FROM losses GROUP BY virtual_host")
-            )
-            self._duplicate_totals: dict[AddressKey, int] = {
-                (host, address): last
-                for host, address, last in self._rows(
-                    "SELECT virtual_host, address, MAX(last) FROM duplicates GROUP BY virtual_host, address"
-                )
-            }
-            self._audit_total: int = self._rows("SELECT COALESCE(MAX(number), 0) FROM audit")[0][0]
-        except sqlite3.DatabaseError as error:
+            with self._reading():
+                self._load_totals()
+            self.check()
+        except BaseException:
             self._connection.close()
-            raise HistoryError(
-                f"history {self.path} cannot be read: {error}; restore it from a backup, or move it away to start "
-                "with an empty loss ledger and audit trail, and no memory of duplicate ids, delivery counts and pauses"
-            ) from error
+            raise
 
-    def _prepare(self) -> None:
-        version = self._rows("PRAGMA user_version")[0][0]
-        if version > SCHEMA_VERSION:
-            self._connection.close()
-            raise HistoryError(
-                f"history {self.path} has schema version {version}, this version of Annulet knows {SCHEMA_VERSION}; "
-                "start the newer version again"
+    def _load_totals(self) -> None:
+        self._loss_totals: dict[str, int] = dict(
+            self._rows("SELECT virtual_host, MAX(last) FROM losses GROUP BY virtual_host")
+        )
+        self._duplicate_totals: dict[AddressKey, int] = {
+            (host, address): last
+            for host, address, last in self._rows(
+                "SELECT virtual_host, address, MAX(last) FROM duplicates GROUP BY virtual_host, address"
             )
-        if version < SCHEMA_VERSION:
-            script = SCHEMA + DELIVERY_COUNTS if version == 0 else DELIVERY_COUNTS
-            self._connection.executescript(f"BEGIN;{script}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+        }
+        self._audit_total: int = self._rows("SELECT COALESCE(MAX(number), 0) FROM audit")[0][0]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Name the file and the remedy where what is read is damaged."""
+        try:
+            yield
+        except READ_ERRORS as error:
+            raise unreadable(self.path, KIND, error) from error
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -122,38 +135,57 @@ class History:
 
     # ------------------------------------------------------------------ loading
 
+    def check(self) -> None:
+        """Read all of it. Raises :class:`HistoryError` as each of the following does, where something is damaged."""
+        for host in self._loss_totals:
+            self.losses(host)
+        for _ in self.duplicates():
+            pass
+        self.next_record()
+        self.delivery_counts()
+        self.entry_states()
+        self.paused_queues()
+        self.audit()
+        self.queue_counters()
+
     def losses(self, virtual_host: str) -> tuple[list[LossRecord], int]:
         """Return the latest losses, oldest first, and how many there ever were."""
-        pages: list[list[Any]] = []
+        pages: list[list[LossRow]] = []
         count = 0
         statement = "SELECT records FROM losses WHERE virtual_host = ? ORDER BY first DESC"
-        for (records,) in self._connection.execute(statement, (virtual_host,)):
-            page = msgspec.json.decode(records)
-            pages.append(page)
-            count += len(page)
-            if count >= LEDGER_RECORDS_MAX:
-                break
-        found = [_loss_from_row(row) for page in reversed(pages) for row in page]
+        with self._reading():
+            for (records,) in self._connection.execute(statement, (virtual_host,)):
+                page = msgspec.json.decode(records, type=list[LossRow])
+                pages.append(page)
+                count += len(page)
+                if count >= LEDGER_RECORDS_MAX:
+                    break
+            found = [_loss_from_row(row) for page in reversed(pages) for row in page]
         return found[-LEDGER_RECORDS_MAX:], self._loss_totals.get(virtual_host, 0)
 
     def duplicates(self) -> Iterator[tuple[str, str, list[str]]]:
         """Yield (virtual host, address, ids) of every address, the oldest id first. May be more than it remembers."""
+        statement = "SELECT ids FROM duplicates WHERE virtual_host = ? AND address = ? ORDER BY first"
         for host, address in sorted(self._duplicate_totals):
-            rows = self._rows(
-                "SELECT ids FROM duplicates WHERE virtual_host = ? AND address = ? ORDER BY first", host, address
-            )
-            yield host, address, [duplicate_id for (page,) in rows for duplicate_id in msgspec.json.decode(page)]
+            with self._reading():
+                pages = [msgspec.json.decode(page, type=list[str]) for (page,) in self._rows(statement, host, address)]
+            yield host, address, [duplicate_id for page in pages for duplicate_id in page]
 
     def next_record(self) -> int:
         """Return the log's first record whose duplicate id may be missing here; 0 when nothing was written yet."""
-        rows = self._rows("SELECT next_record FROM covered WHERE name = 'duplicates'")
-        return rows[0][0] if rows else 0
+        with self._reading():
+            rows = self._rows("SELECT next_record FROM covered WHERE name = 'duplicates'")
+            return rows[0][0] if rows else 0
 
     def delivery_counts(self) -> KnownCounts:
         """Return how often messages came back of which nothing else is known. Some may be gone."""
         known = KnownCounts()
-        for queue_id, block, counts in self._connection.execute("SELECT queue_id, block, counts FROM delivery_counts"):
-            known.add(queue_id, block, counts)
+        statement = "SELECT queue_id, block, counts FROM delivery_counts"
+        with self._reading():
+            for queue_id, block, counts in self._connection.execute(statement):
+                if len(counts) != BLOCK_SEQUENCES:
+                    raise ValueError(f"{len(counts)} bytes of delivery counts")
+                known.add(queue_id, block, counts)
         return known
 
     def entry_states(self) -> dict[int, dict[int, EntryState]]:
@@ -162,30 +194,35 @@ class History:
         Where :meth:`delivery_counts` has one as well, that was said later.
         """
         states: dict[int, dict[int, EntryState]] = {}
-        rows = self._connection.execute("SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states")
-        for queue_id, sequence, delivery_count, deliver_at in rows:
-            states.setdefault(queue_id, {})[sequence] = EntryState(delivery_count, deliver_at)
+        statement = "SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states"
+        with self._reading():
+            for queue_id, sequence, delivery_count, deliver_at in self._connection.execute(statement):
+                states.setdefault(queue_id, {})[sequence] = EntryState(delivery_count, deliver_at)
         return states
 
     def paused_queues(self) -> set[int]:
         """Return the ids of the queues that were paused."""
-        return {queue_id for (queue_id,) in self._rows("SELECT queue_id FROM paused_queues")}
+        with self._reading():
+            return {queue_id for (queue_id,) in self._rows("SELECT queue_id FROM paused_queues")}
 
     def audit(self) -> tuple[list[AuditEntry], int]:
         """Return the latest operations, oldest first, and how many there ever were."""
-        rows = self._rows("SELECT entry FROM audit ORDER BY number DESC LIMIT ?", AUDIT_ENTRIES_MAX)
-        return [AuditEntry(*msgspec.json.decode(entry)) for (entry,) in reversed(rows)], self._audit_total
+        with self._reading():
+            rows = self._rows("SELECT entry FROM audit ORDER BY number DESC LIMIT ?", AUDIT_ENTRIES_MAX)
+            entries = [AuditEntry(*msgspec.json.decode(entry, type=AuditRow)) for (entry,) in reversed(rows)]
+        return entries, self._audit_total
 
     def queue_counters(self) -> dict[int, dict[str, int]]:
         """Return the counters last written, by queue id."""
-        return {
-            queue_id: json.loads(text) for queue_id, text in self._rows("SELECT queue_id, counters FROM queue_counters")
-        }
+        with self._reading():
+            rows = self._rows("SELECT queue_id, counters FROM queue_counters")
+            return {queue_id: msgspec.json.decode(text, type=dict[str, int]) for queue_id, text in rows}
 
     def queue_ids(self) -> set[int]:
         """Return the ids of all queues of which anything is known; some may be gone."""
         statement = " UNION ".join(f"SELECT queue_id FROM {table}" for table in QUEUE_TABLES)  # noqa: S608 - our names
-        return {queue_id for (queue_id,) in self._rows(statement)}
+        with self._reading():
+            return {queue_id for (queue_id,) in self._rows(statement)}
 
     # ------------------------------------------------------------------ writing
 
@@ -292,7 +329,7 @@ class History:
                     connection.execute("DELETE FROM delivery_counts WHERE queue_id = ? AND block = ?", place)
 
 
-def _rows_of_losses(records: Iterable[LossRecord]) -> list[tuple[Any, ...]]:
+def _rows_of_losses(records: Iterable[LossRecord]) -> list[LossRow]:
     """Return the records' fields. Rules are put into words once per settings: they are most of the work."""
     words: dict[tuple[int, RemovalReason], tuple[str, str]] = {}
     rows = []
@@ -322,7 +359,7 @@ def _rows_of_losses(records: Iterable[LossRecord]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _loss_from_row(row: list[Any]) -> LossRecord:
+def _loss_from_row(row: LossRow) -> LossRecord:
     return LossRecord(
         queue=row[0],
         sequence=row[1],

@@ -32,13 +32,16 @@ from annulet.store.data_format import (
     UNVERSIONED,
     check_format,
 )
-from annulet.store.errors import DirectoryInUseError, FormatError
+from annulet.store.database import READ_ERRORS
+from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
 from annulet.store.lock import LOCK_FILE, DirectoryLock
 from annulet.store.log_inspection import LogInspection, inspect_log
 from annulet.store.space import SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from annulet.store.database import DatabaseKind
 
 ERROR: Final = "error"
 """A broker does not start, or messages are lost or will be."""
@@ -54,6 +57,9 @@ FREE_BYTES_NEEDED: Final = 2 * SEGMENT_BYTES
 """Tail and spare of the log: with less a start may not be able to take a publish."""
 
 WORLD_WRITABLE: Final = 0o002
+
+DAMAGE_TEXT_MAX: Final = 300
+"""Characters of what SQLite says about a damaged file."""
 
 KNOWN_NAMES: Final = frozenset(
     {
@@ -174,7 +180,7 @@ def _check_catalogue(found: Inspection) -> set[int] | None:
     remedy = (
         "restore it from a backup; moved away, the broker starts without definitions and drops all messages of queues"
     )
-    with _checked_copy(found, CATALOGUE_FILE, "catalogue", catalogue.SCHEMA_VERSION, remedy) as connection:
+    with _checked_copy(found, CATALOGUE_FILE, catalogue.KIND, _read_catalogue, remedy) as connection:
         if connection is None:
             return None
         counts = {
@@ -196,24 +202,32 @@ def _check_history(found: Inspection) -> None:
     remedy = (
         "restore it from a backup, or move it away: losses, duplicate ids, delivery counts, pauses are then forgotten"
     )
-    with _checked_copy(found, HISTORY_FILE, "history", history.SCHEMA_VERSION, remedy) as connection:
+    with _checked_copy(found, HISTORY_FILE, history.KIND, _read_history, remedy) as connection:
         if connection is not None:
             rows = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
             found.figures["history"]["audit"] = rows[0]
 
 
+def _read_catalogue(path: Path) -> None:
+    catalogue.Catalogue(path).close()
+
+
+def _read_history(path: Path) -> None:
+    history.History(path).close()
+
+
 @contextmanager
 def _checked_copy(
-    found: Inspection, name: str, section: str, newest: int, remedy: str
+    found: Inspection, name: str, kind: DatabaseKind, read: Callable[[Path], None], remedy: str
 ) -> Iterator[sqlite3.Connection | None]:
-    """Give a connection to a copy of an SQLite file that passed all checks; ``None``, and a finding, where it did not.
+    """Give a connection to a copy of an SQLite file that a start would take; ``None``, and a finding, for another one.
 
-    ``newest`` is the highest schema version this version of Annulet knows.
+    ``read`` does with the copy what a start does; what it raises is said by the name of the file itself.
     """
     path = found.directory / name
     if not path.exists():
         text = f"there is no {path.name}: the next start makes an empty one"
-        found.add(WARNING, f"{section}-missing", text, remedy)
+        found.add(WARNING, f"{kind.name}-missing", text, remedy)
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="annulet-doctor-") as place:
@@ -222,25 +236,36 @@ def _checked_copy(
             part = path.with_name(name + end)
             if part.exists():
                 shutil.copyfile(part, copy.with_name(name + end))
-        with closing(sqlite3.connect(copy)) as connection:
-            yield connection if _is_sound(found, connection, path, section, newest, remedy) else None
+        with closing(sqlite3.connect(copy)) as connection:  # open all the time, or its journal would be gone by then
+            yield connection if _is_sound(found, connection, path, copy, kind, read, remedy) else None
 
 
 def _is_sound(
-    found: Inspection, connection: sqlite3.Connection, path: Path, section: str, newest: int, remedy: str
+    found: Inspection,
+    connection: sqlite3.Connection,
+    path: Path,
+    copy: Path,
+    kind: DatabaseKind,
+    read: Callable[[Path], None],
+    remedy: str,
 ) -> bool:
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        wrong = [row[0] for row in connection.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
-    except sqlite3.DatabaseError as error:
-        version, wrong = 0, [str(error)]
-    found.figures[section] = {"schema": version, "bytes": path.stat().st_size}
-    if wrong:
-        found.add(ERROR, f"{section}-damaged", f"{path.name} is damaged: {'; '.join(wrong)[:300]}", remedy)
-    elif version > newest:
-        text = f"{path.name} has schema version {version}, this version of Annulet knows {newest}"
-        found.add(ERROR, f"{section}-newer", text, "start the newer version again")
-    return not wrong and 0 < version <= newest
+    except READ_ERRORS:
+        version = 0
+    found.figures[kind.name] = {"schema": version, "bytes": path.stat().st_size}
+    try:
+        read(copy)
+    except StoreError as error:
+        _, unreadable, text = str(error).partition(f"{kind.name} {copy} cannot be read: ")
+        if unreadable:
+            text = text.removesuffix(f"; {kind.remedy}").replace(str(copy), path.name)[:DAMAGE_TEXT_MAX]
+            found.add(ERROR, f"{kind.name}-damaged", f"{path.name} is damaged: {text}", remedy)
+        else:
+            text = f"{path.name} has schema version {version}, this version of Annulet knows {kind.version}"
+            found.add(ERROR, f"{kind.name}-newer", text, "start the newer version again")
+        return False
+    return True
 
 
 # ---------------------------------------------------------------------- the log

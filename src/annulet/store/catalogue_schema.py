@@ -1,0 +1,83 @@
+"""The tables of the catalogue, and how a file of an older version gets them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_VERSION: Final = 5
+"""Written into the file. A file of an older version is migrated at open, a newer one is refused."""
+
+CHECKS: Final = """
+CREATE INDEX virtual_hosts_check ON virtual_hosts (name);
+CREATE INDEX users_check ON users (password_hash, tags, scram);
+CREATE INDEX permissions_check ON permissions (configure, write, read);
+CREATE INDEX exchanges_check ON exchanges (type, auto_delete, internal, arguments, auto_created);
+CREATE INDEX queues_check ON queues (auto_delete, arguments, address, auto_created);
+CREATE INDEX bindings_check ON bindings (source);
+CREATE INDEX leases_check ON leases
+    (queue_id, generation, generated, created_at, active_at, acknowledged, last, owner);
+CREATE INDEX lease_ranges_check ON lease_ranges (last, sequences);
+CREATE INDEX publish_marks_check ON publish_marks (batch, updated_at);
+CREATE INDEX queue_counters_check ON queue_counters (counters);
+CREATE INDEX operator_settings_check ON operator_settings (value);
+CREATE INDEX secrets_check ON secrets (value);
+"""
+"""SQLite has no checksums, and a flipped bit in a value is a value. With each of these there is every value twice, an
+index having its table's key as well, and the integrity check of a start compares the two. Nothing is looked up by them.
+"""
+
+MIGRATIONS: Final[dict[int, str]] = {
+    1: """
+ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queues ADD COLUMN address TEXT NOT NULL DEFAULT '';
+ALTER TABLE queues ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
+""",
+    2: """
+CREATE TABLE operator_settings (
+    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
+""",
+    3: """
+ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
+CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+""",
+    4: CHECKS,
+}
+"""Statements that lead from a version to the next one."""
+
+TABLES: Final = """
+CREATE TABLE virtual_hosts (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE users (
+    name TEXT PRIMARY KEY, password_hash TEXT NOT NULL, tags TEXT NOT NULL, scram TEXT NOT NULL DEFAULT ''
+    ) WITHOUT ROWID;
+CREATE TABLE permissions (
+    user TEXT NOT NULL, virtual_host TEXT NOT NULL, configure TEXT NOT NULL, write TEXT NOT NULL, read TEXT NOT NULL,
+    PRIMARY KEY (user, virtual_host)) WITHOUT ROWID;
+CREATE TABLE exchanges (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    internal INTEGER NOT NULL, arguments TEXT NOT NULL, auto_created INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE queues (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, virtual_host TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
+    arguments TEXT NOT NULL, address TEXT NOT NULL DEFAULT '', auto_created INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (virtual_host, name));
+CREATE TABLE bindings (
+    virtual_host TEXT NOT NULL, source TEXT NOT NULL, destination_type TEXT NOT NULL, destination TEXT NOT NULL,
+    routing_key TEXT NOT NULL, arguments TEXT NOT NULL,
+    PRIMARY KEY (virtual_host, source, destination_type, destination, routing_key, arguments)) WITHOUT ROWID;
+CREATE TABLE leases (
+    virtual_host TEXT NOT NULL, name TEXT NOT NULL, queue_id INTEGER NOT NULL, generation INTEGER NOT NULL,
+    generated INTEGER NOT NULL, created_at INTEGER NOT NULL, active_at INTEGER NOT NULL, acknowledged INTEGER NOT NULL,
+    last INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE lease_ranges (
+    virtual_host TEXT NOT NULL, lease TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    sequences BLOB NOT NULL, PRIMARY KEY (virtual_host, lease, first));
+CREATE TABLE publish_marks (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE queue_counters (queue_id INTEGER PRIMARY KEY, counters TEXT NOT NULL);
+CREATE TABLE operator_settings (
+    kind TEXT NOT NULL, virtual_host TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, virtual_host, name)) WITHOUT ROWID;
+CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+SCHEMA: Final = TABLES + CHECKS

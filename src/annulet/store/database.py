@@ -1,0 +1,102 @@
+"""Opening the SQLite files of a data directory: looked through first, then brought up to date, else refused by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from annulet.store.files import create_private
+from annulet.store.journal import journal_damage
+
+if TYPE_CHECKING:
+    from annulet.store.errors import StoreError
+
+READ_ERRORS: Final = (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, LookupError)
+"""What reading damaged content may meet: SQLite's own, and values that are none any more."""
+
+DESCRIPTION: Final = """
+SELECT master.name, info.name, info.type, info."notnull", info.pk
+FROM sqlite_master AS master LEFT JOIN pragma_table_info(master.name) AS info WHERE master.name NOT LIKE 'sqlite_stat%'
+"""
+"""Every table and index of a file, with the columns of tables."""
+
+DAMAGES_SHOWN: Final = 3
+"""Of a file's damages, in a message: the first says what there is to do."""
+
+
+class DatabaseKind(NamedTuple):
+    """One kind of file: what people call it, its tables, and what to do when it is damaged."""
+
+    name: str
+    version: int  # of the tables; in the file as SQLite's user_version
+    tables: str  # statements that make them
+    migrations: dict[int, str]  # statements that lead from a version, 1 or higher, to the next one
+    synced: bool  # every transaction is on the disk before the next one begins
+    error: type[StoreError]
+    remedy: str
+
+
+def open_database(path: str, kind: DatabaseKind) -> sqlite3.Connection:
+    """Return a connection to a sound file with the present tables; a file that is not there is made.
+
+    Raises the error of its kind when the file is damaged or of a newer version. Such a file gets nothing but what its
+    journal holds.
+    """
+    damage = journal_damage(f"{path}-wal") if kind.synced else ""
+    if damage:
+        raise unreadable(path, kind, damage)
+    create_private(path)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(connection, path, kind)
+    except READ_ERRORS as error:
+        connection.close()
+        raise unreadable(path, kind, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str, kind: DatabaseKind) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={'FULL' if kind.synced else 'NORMAL'}")
+    _check_integrity(connection)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > kind.version:
+        raise kind.error(
+            f"{kind.name} {path} has schema version {version}, this version of Annulet knows {kind.version}; "
+            "start the newer version again, or, if none ever ran here, restore the file from a backup"
+        )
+    if version and any(step not in kind.migrations for step in range(version, kind.version)):
+        raise sqlite3.DatabaseError(f"it has schema version {version}, which no version of Annulet wrote")
+    script = "".join(kind.migrations[step] for step in range(version, kind.version)) if version else kind.tables
+    if script:
+        connection.executescript(f"BEGIN;{script}PRAGMA user_version={kind.version};COMMIT;")
+    _check_tables(connection, kind)
+
+
+def _check_integrity(connection: sqlite3.Connection) -> None:
+    """Have SQLite look through the whole file. Raises ``sqlite3.DatabaseError``, which says what it found."""
+    found = connection.execute(f"PRAGMA integrity_check({DAMAGES_SHOWN})").fetchall()
+    if found != [("ok",)]:
+        raise sqlite3.DatabaseError("; ".join(str(text) for (text,) in found))
+
+
+def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
+    """Compare names and types with those of a new file: what SQLite does not understand in them it takes as it is."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(kind.tables)
+        wanted = set(fresh.execute(DESCRIPTION))
+    differing = wanted.symmetric_difference(connection.execute(DESCRIPTION))
+    if differing:
+        names = sorted({str(name) for name, *_ in differing})
+        raise sqlite3.DatabaseError(f"its tables are not those of schema version {kind.version}: {', '.join(names)}")
+
+
+def unreadable(path: str, kind: DatabaseKind, damage: Exception | str) -> StoreError:
+    """Return what is to be raised for a file that cannot be read."""
+    return kind.error(f"{kind.name} {path} cannot be read: {damage}; {kind.remedy}")

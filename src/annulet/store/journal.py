@@ -1,0 +1,69 @@
+"""Damage in the journal of an SQLite file (``-wal``) that SQLite takes for the end of it.
+
+A journal is there after a crash and holds what was written since it was last emptied. SQLite reads it up to the first
+frame whose checksum is wrong, as a crash tears the last transaction; what is behind a flipped bit would be dropped
+without a word. Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final
+
+HEADER_BYTES: Final = 32
+FRAME_HEADER_BYTES: Final = 24
+SUMMED_BYTES: Final = 8
+"""Of the header of a frame; salts and checksum follow."""
+
+BIG_ENDIAN: Final = 0x377F0683
+LITTLE_ENDIAN: Final = 0x377F0682
+WORD: Final = 0xFFFFFFFF
+PAGE_SIZES: Final = frozenset(1 << bits for bits in range(9, 17))
+
+
+def journal_damage(path: str) -> str:
+    """Say what is damaged in a journal whose transactions were synced one by one; empty for nothing, or no file.
+
+    What a crash tears is the last transaction. So where one that was committed follows a wrong frame, and another one
+    follows that, it was no crash. Damage in the last transaction cannot be told from a crash.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return ""
+    if len(content) <= HEADER_BYTES or not any(content[:HEADER_BYTES]):
+        return ""  # nothing was ever committed into it
+    magic, _, page, _, *salts = struct.unpack(">6I", content[:24])
+    order = {BIG_ENDIAN: ">", LITTLE_ENDIAN: "<"}.get(magic, "")
+    sums = _summed(content[:24], order, (0, 0)) if order else (0, 0)
+    if page not in PAGE_SIZES or not order or sums != struct.unpack(">2I", content[24:HEADER_BYTES]):
+        return f"the header of its journal {path} is damaged"
+    commits = 0  # at and behind the wrong frame
+    wrong = -1
+    frame = FRAME_HEADER_BYTES + page
+    for number, start in enumerate(range(HEADER_BYTES, len(content) - frame + 1, frame)):
+        _, committed, *rest = struct.unpack(">6I", content[start : start + FRAME_HEADER_BYTES])
+        known = rest[:2] == salts
+        if wrong < 0:
+            sums = _summed(content[start : start + SUMMED_BYTES], order, sums)
+            sums = _summed(content[start + FRAME_HEADER_BYTES : start + frame], order, sums)
+            if known and sums == tuple(rest[2:]):
+                continue
+            wrong = number
+        if not known and number > wrong:
+            break  # left by an earlier use of the file
+        if commits:
+            return f"frame {wrong} of its journal {path} is damaged, and what was committed behind it would be lost"
+        commits += committed != 0
+    return ""
+
+
+def _summed(data: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+    """Go on with SQLite's checksum over pairs of words."""
+    first, second = sums
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for place in range(0, len(words), 2):
+        first = (first + words[place] + second) & WORD
+        second = (second + words[place + 1] + first) & WORD
+    return first, second

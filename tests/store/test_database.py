@@ -1,0 +1,96 @@
+"""Opening SQLite files: what is refused, by what text, and that nothing of it is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from annulet.store.database import DatabaseKind, open_database
+from annulet.store.errors import HistoryError
+from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES
+
+TABLES = "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT NOT NULL);"
+CHECK = "CREATE INDEX t_check ON t (text);"
+KIND = DatabaseKind("diary", 2, TABLES + CHECK, {1: CHECK}, synced=True, error=HistoryError, remedy="burn it")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with two rows, closed."""
+    path = tmp_path / "diary.sqlite"
+    with closing(open_database(str(path), KIND)) as connection:
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(1, "monday"), (2, "tuesday")])
+    return path
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(statement)
+
+
+def refused(path: Path, text: str) -> None:
+    before = path.read_bytes()
+    with pytest.raises(HistoryError, match=rf"diary {path} cannot be read: .*{text}.*; burn it"):
+        open_database(str(path), KIND)
+    assert path.read_bytes() == before
+
+
+def test_a_file_is_made_and_found_again(path: Path) -> None:
+    assert path.stat().st_mode & 0o077 == 0
+    with closing(open_database(str(path), KIND)) as connection:
+        assert connection.execute("SELECT text FROM t").fetchall() == [("monday",), ("tuesday",)]
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    with closing(open_database(":memory:", KIND._replace(synced=False))) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
+
+
+def test_an_older_file_gets_what_it_lacks(path: Path) -> None:
+    change(path, "DROP INDEX t_check; PRAGMA user_version=1")
+    for _ in range(2):
+        with closing(open_database(str(path), KIND)) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+            assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
+
+
+def test_a_newer_file_and_versions_nobody_wrote(path: Path) -> None:
+    change(path, "PRAGMA user_version=3")
+    with pytest.raises(HistoryError, match=r"schema version 3, .* knows 2; start the newer version .* from a backup"):
+        open_database(str(path), KIND)
+    change(path, "PRAGMA user_version=-1")
+    refused(path, "version -1, which no version of Annulet wrote")
+    change(path, "PRAGMA user_version=0")
+    refused(path, "already exists")
+    change(path, "PRAGMA user_version=1")
+    refused(path, "already exists")
+
+
+def test_a_value_that_differs_from_its_double_is_damage(path: Path) -> None:
+    content = path.read_bytes()
+    assert content.count(b"monday") == 2
+    path.write_bytes(content.replace(b"monday", b"mondaz", 1))
+    refused(path, "t_check")
+
+
+def test_tables_of_other_names_or_types_are_damage(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"number INTEGER", b"nummer INTEGER"))
+    refused(path, "not those of schema version 2: t")
+    path.write_bytes(content.replace(b"text TEXT", b"text TENT"))
+    refused(path, "not those of schema version 2: t")
+    path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE \xc1ABLE"))  # SQLite quotes it
+    refused(path, "")
+
+
+def test_a_damaged_journal_is_damage_where_each_transaction_was_synced(path: Path) -> None:
+    with closing(open_database(str(path), KIND)) as connection:
+        for number in range(3, 7):
+            connection.execute("INSERT INTO t VALUES (?, 'x')", (number,))
+        left, journal = path.read_bytes(), bytearray(Path(f"{path}-wal").read_bytes())
+    journal[HEADER_BYTES + FRAME_HEADER_BYTES + 5] ^= 1
+    path.write_bytes(left)
+    Path(f"{path}-wal").write_bytes(journal)
+    refused(path, "frame 0 of its journal")
+    open_database(str(path), KIND._replace(synced=False)).close()

@@ -1,0 +1,101 @@
+"""What of a journal is damage, and what a crash left."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES, journal_damage
+
+PAGE = 4096
+FRAME = FRAME_HEADER_BYTES + PAGE
+TRANSACTIONS = 5
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """The journal of a database whose process died after some transactions of one page each."""
+    path = tmp_path / "open.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (number INTEGER)")
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
+        for number in range(TRANSACTIONS):
+            connection.execute("INSERT INTO t VALUES (?)", (number,))
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", tmp_path / f"left.sqlite{end}")
+    return tmp_path / "left.sqlite-wal"
+
+
+def flipped(journal: Path, place: int, bit: int = 1) -> str:
+    content = bytearray(journal.read_bytes())
+    content[place] ^= bit
+    other = journal.with_name("flipped.sqlite-wal")
+    other.write_bytes(content)
+    return journal_damage(str(other))
+
+
+def rows(journal: Path) -> int:
+    """Return what SQLite finds."""
+    with closing(sqlite3.connect(journal.with_name("left.sqlite"))) as connection:
+        count: int = connection.execute("SELECT COUNT(*) FROM t").fetchone()[0]
+        return count
+
+
+def test_a_whole_journal_and_none_are_fine(journal: Path) -> None:
+    assert len(journal.read_bytes()) == HEADER_BYTES + TRANSACTIONS * FRAME
+    assert journal_damage(str(journal)) == ""
+    assert journal_damage(str(journal.with_name("none"))) == ""
+    assert rows(journal) == TRANSACTIONS
+
+
+def test_what_a_crash_tears_is_no_damage(journal: Path) -> None:
+    """Any part of the last transaction may be missing, and all of a journal that was begun."""
+    content = journal.read_bytes()
+    last = len(content) - FRAME
+    for end in (0, 1, HEADER_BYTES, HEADER_BYTES + 5, HEADER_BYTES + FRAME - 1, last + 3, len(content) - 1):
+        journal.write_bytes(content[:end])
+        assert journal_damage(str(journal)) == "", end
+    for place in range(last, len(content), 512):
+        journal.write_bytes(content[:place] + bytes(512) + content[place + 512 :])
+        assert journal_damage(str(journal)) == "", place
+    journal.write_bytes(bytes(len(content)))
+    assert journal_damage(str(journal)) == "", "not even its header was written"
+
+
+def test_what_is_left_of_an_earlier_use_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "open.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (number INTEGER)")
+        for number in range(TRANSACTIONS):
+            connection.execute("INSERT INTO t VALUES (?)", (number,))
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
+        connection.execute("INSERT INTO t VALUES (7)")
+        assert Path(f"{path}-wal").stat().st_size > HEADER_BYTES + 2 * FRAME
+        assert journal_damage(f"{path}-wal") == ""
+
+
+@pytest.mark.parametrize("frame", range(TRANSACTIONS - 1))
+@pytest.mark.parametrize("place", [0, 3, 4, 7, 8, 12, 16, 23, FRAME_HEADER_BYTES, FRAME - 1])
+def test_a_flipped_bit_before_the_last_transaction_is_damage(journal: Path, frame: int, place: int) -> None:
+    found = flipped(journal, HEADER_BYTES + frame * FRAME + place, 32)
+    assert f"frame {frame} of its journal" in found
+
+
+@pytest.mark.parametrize("place", range(0, HEADER_BYTES, 3))
+def test_a_flipped_bit_of_the_header_is_damage(journal: Path, place: int) -> None:
+    assert "header of its journal" in flipped(journal, place, 4)
+
+
+def test_sqlite_itself_drops_what_is_behind_a_flipped_bit(journal: Path) -> None:
+    """Why it is looked for."""
+    content = bytearray(journal.read_bytes())
+    content[HEADER_BYTES + FRAME + 100] ^= 1
+    journal.write_bytes(content)
+    assert journal_damage(str(journal))
+    assert rows(journal) == 1
