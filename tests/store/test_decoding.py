@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.message import Message
 from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
@@ -49,8 +50,8 @@ def test_equal_headers_are_one_object() -> None:
         written = Message(header, b"body", ORIGIN, durable=True)
         parts.append(encode_message(written, encode_origin(ORIGIN), [(3, ordinal + 1)], ordinal, 1, 0, SEED) + b"body")
     places = [sum(map(len, parts[:number])) for number in range(len(parts))]
-    found: list[Message | None] = []
-    assert decode_run(b"".join(parts), places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5, found) == []
+    found, others = decode_run(b"".join(parts), 0, places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5)
+    assert others == []
     made = [each.header for each in found if each is not None]
     assert made == headers
     assert (made[0] is made[1], made[3] is made[4]) == (True, True)
