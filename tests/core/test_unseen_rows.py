@@ -11,7 +11,7 @@ from annulet.core.consumer import Consumer
 from annulet.core.entry import QueueEntry
 from annulet.core.paging import pageable
 from annulet.core.reasons import RemovalReason
-from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHOT
 from annulet.core.unseen_rows import UnseenRows
 from annulet.core.why_not import Obstacle, why_not
 from annulet.residency.walk import WALK_MESSAGES
@@ -71,6 +71,17 @@ def test_who_attached_before_anything_was_on_disk_does_not_keep_the_queue_from_p
     give(deep, consumer, 5000)
     deep.publish(5)
     assert numbers(session) == list(range(1, 2006))
+
+
+@pytest.mark.parametrize("kind", [BROWSE_OFF, BROWSE_FOLLOW])
+def test_who_chooses_does_not_keep_what_it_was_asked_about_from_paging(kind: str) -> None:
+    deep, session = stream(), RecordingSession()
+    consumer = session.consume(deep.queue, selector="seven <> 2", browse=kind)
+    deep.publish(2000)
+    assert deep.page_out(ALL) == deep.queue.order.paged_count() == 1998
+    assert unseen_of(consumer).held() == set()
+    deep.publish(5)
+    assert numbers(session) == [number for number in range(1, 2006) if number % 7 != 2]
 
 
 def test_a_snapshot_of_what_was_in_memory_keeps_the_queue_from_paging() -> None:
