@@ -74,6 +74,17 @@ def test_who_attached_before_anything_was_on_disk_does_not_keep_the_queue_from_p
 
 
 @pytest.mark.parametrize("kind", [BROWSE_OFF, BROWSE_FOLLOW])
+def test_what_was_there_when_somebody_attached_may_page_later(kind: str) -> None:
+    deep, session = stream(), RecordingSession()
+    deep.publish(2000)
+    consumer = session.consume(deep.queue, messages=5, browse=kind)
+    assert deep.page_out(ALL) == deep.queue.order.paged_count() == 1998
+    give(deep, consumer, 5000)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 2001))
+
+
+@pytest.mark.parametrize("kind", [BROWSE_OFF, BROWSE_FOLLOW])
 def test_who_chooses_does_not_keep_what_it_was_asked_about_from_paging(kind: str) -> None:
     deep, session = stream(), RecordingSession()
     consumer = session.consume(deep.queue, selector="seven <> 2", browse=kind)

@@ -57,7 +57,10 @@ class Copies:
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
-        there = order.entries()
+        if self._reads_on(consumer):  # handed out for keeps they could never be rows; see :meth:`use_rows`
+            there = [entry for entry in order.in_memory() if entry.state == PENDING]
+        else:
+            there = order.entries()
         if consumer.settings.browse == BROWSE_SNAPSHOT:
             there = shown(queue, there)
         for entry in sorted([*there, *queue.delivering]):
