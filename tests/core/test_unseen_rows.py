@@ -299,6 +299,42 @@ def test_what_an_operator_gives_another_priority_is_shown_once(seen: bool, behin
     assert sorted(numbers(session)) == wanted
 
 
+def standing(deep: Deep, sequence: int) -> QueueEntry:
+    (found,) = [entry for entry in deep.queue.order.in_memory() if entry.sequence == sequence]
+    return found
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("rows", [0, 100])
+def test_what_was_seen_and_moved_is_not_shown_again_when_it_becomes_a_row(rows: int, times: int) -> None:
+    deep, session = stream(rows), RecordingSession()
+    deep.queue.effects = Storing(deep)
+    consumer = session.consume(deep.queue, messages=rows + 1)
+    deep.publish(6)
+    for turn in range(times):
+        moved = deep.queue.reprioritise(standing(deep, rows + (1, 7)[turn]), turn, NOW)
+        assert moved is not None
+        assert moved.sequence == rows + 7 + turn
+    assert deep.page_out(ALL) > 0
+    give(deep, consumer, 5000)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, rows + 7))
+    assert unseen_of(consumer).noted_as_seen == 0, "nothing is remembered of what cannot come again"
+
+
+def test_what_fell_due_and_was_seen_is_not_shown_again_when_it_was_moved() -> None:
+    deep, session = stream(500), RecordingSession()
+    deep.queue.effects = Storing(deep)
+    deep.queue.enqueue(make_message(b"1000", deliver_at=NOW + 10), NOW)
+    consumer = session.consume(deep.queue, messages=5)
+    deep.queue.tick(NOW + 10)
+    give(deep, consumer, 1)
+    assert numbers(session) == [1, 2, 3, 4, 5, 1000]
+    assert deep.queue.reprioritise(standing(deep, 501), 9, NOW) is not None
+    give(deep, consumer, 1000)
+    assert numbers(session) == [1, 2, 3, 4, 5, 1000, *range(6, 501)]
+
+
 def front_of(deep: Deep) -> list[QueueEntry]:
     return sorted(deep.queue.order.in_memory(), key=lambda entry: entry.sequence)
 
