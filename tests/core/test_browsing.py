@@ -438,3 +438,11 @@ def test_what_stands_behind_a_message_that_has_expired_is_shown(kind: str) -> No
         deep.queue.scan(NOW + 100)
     assert numbers(session) == [*range(1, 11), 12, 13]
     assert deep.queue.counters.removed[RemovalReason.EXPIRED] == 1
+
+
+def test_what_a_browser_with_a_selector_was_asked_about_may_page_when_it_has_gone() -> None:
+    deep, session = deep_queue(), RecordingSession()
+    session.consume(deep.queue, selector="seven <> 2", browse=BROWSE_FOLLOW)
+    deep.publish(1000)
+    session.close(NOW)
+    assert deep.page_out(ALL) == deep.queue.order.paged_count() == 998

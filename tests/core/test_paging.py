@@ -142,12 +142,18 @@ def test_a_stored_message_of_which_nothing_else_is_known_may_be_a_row():
         {"state": DELIVERING},
         {"delivery_count": ROW_COUNT_MOST + 1},
         {"place": -5},
-        {"evaluated": 1},
-        {"blocked": 1},
     ],
 )
 def test_any_other_stays_an_object(facts):
     assert not may_be_row(entry(**facts))
+
+
+@pytest.mark.parametrize("facts", [{"evaluated": 1}, {"evaluated": 1, "blocked": 1}])
+def test_answers_of_selectors_keep_an_object_where_there_are_lanes_for_them(facts):
+    made = entry(**facts)
+    assert may_be_row(made), "they are of readers, who ask again"
+    made.queue.use_lanes(None, None)
+    assert not may_be_row(made)
 
 
 def test_the_interface_holds_nothing():

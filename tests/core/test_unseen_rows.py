@@ -11,7 +11,7 @@ from annulet.core.consumer import Consumer
 from annulet.core.entry import QueueEntry
 from annulet.core.paging import pageable
 from annulet.core.reasons import RemovalReason
-from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHOT
 from annulet.core.unseen_rows import UnseenRows
 from annulet.core.why_not import Obstacle, why_not
 from annulet.residency.walk import WALK_MESSAGES
@@ -71,6 +71,28 @@ def test_who_attached_before_anything_was_on_disk_does_not_keep_the_queue_from_p
     give(deep, consumer, 5000)
     deep.publish(5)
     assert numbers(session) == list(range(1, 2006))
+
+
+@pytest.mark.parametrize("kind", [BROWSE_OFF, BROWSE_FOLLOW])
+def test_what_was_there_when_somebody_attached_may_page_later(kind: str) -> None:
+    deep, session = stream(), RecordingSession()
+    deep.publish(2000)
+    consumer = session.consume(deep.queue, messages=5, browse=kind)
+    assert deep.page_out(ALL) == deep.queue.order.paged_count() == 1998
+    give(deep, consumer, 5000)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, 2001))
+
+
+@pytest.mark.parametrize("kind", [BROWSE_OFF, BROWSE_FOLLOW])
+def test_who_chooses_does_not_keep_what_it_was_asked_about_from_paging(kind: str) -> None:
+    deep, session = stream(), RecordingSession()
+    consumer = session.consume(deep.queue, selector="seven <> 2", browse=kind)
+    deep.publish(2000)
+    assert deep.page_out(ALL) == deep.queue.order.paged_count() == 1998
+    assert unseen_of(consumer).held() == set()
+    deep.publish(5)
+    assert numbers(session) == [number for number in range(1, 2006) if number % 7 != 2]
 
 
 def test_a_snapshot_of_what_was_in_memory_keeps_the_queue_from_paging() -> None:
@@ -275,6 +297,42 @@ def test_what_an_operator_gives_another_priority_is_shown_once(seen: bool, behin
     give(deep, consumer, 5000)
     deep.take_turns()
     assert sorted(numbers(session)) == wanted
+
+
+def standing(deep: Deep, sequence: int) -> QueueEntry:
+    (found,) = [entry for entry in deep.queue.order.in_memory() if entry.sequence == sequence]
+    return found
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("rows", [0, 100])
+def test_what_was_seen_and_moved_is_not_shown_again_when_it_becomes_a_row(rows: int, times: int) -> None:
+    deep, session = stream(rows), RecordingSession()
+    deep.queue.effects = Storing(deep)
+    consumer = session.consume(deep.queue, messages=rows + 1)
+    deep.publish(6)
+    for turn in range(times):
+        moved = deep.queue.reprioritise(standing(deep, rows + (1, 7)[turn]), turn, NOW)
+        assert moved is not None
+        assert moved.sequence == rows + 7 + turn
+    assert deep.page_out(ALL) > 0
+    give(deep, consumer, 5000)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, rows + 7))
+    assert unseen_of(consumer).noted_as_seen == 0, "nothing is remembered of what cannot come again"
+
+
+def test_what_fell_due_and_was_seen_is_not_shown_again_when_it_was_moved() -> None:
+    deep, session = stream(500), RecordingSession()
+    deep.queue.effects = Storing(deep)
+    deep.queue.enqueue(make_message(b"1000", deliver_at=NOW + 10), NOW)
+    consumer = session.consume(deep.queue, messages=5)
+    deep.queue.tick(NOW + 10)
+    give(deep, consumer, 1)
+    assert numbers(session) == [1, 2, 3, 4, 5, 1000]
+    assert deep.queue.reprioritise(standing(deep, 501), 9, NOW) is not None
+    give(deep, consumer, 1000)
+    assert numbers(session) == [1, 2, 3, 4, 5, 1000, *range(6, 501)]
 
 
 def front_of(deep: Deep) -> list[QueueEntry]:

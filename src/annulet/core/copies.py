@@ -47,7 +47,7 @@ class Copies:
         order = queue.order
         if isinstance(order, TargetList) and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
-            self._have_rows(consumer, order, first, order.aside())
+            self._have_rows(consumer, order, first, order.aside(), set())
             return
         pages = order.pages_behind()
         if pages is not None and consumer.settings.browse:
@@ -57,7 +57,10 @@ class Copies:
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
-        there = order.entries()
+        if self._reads_on(consumer):  # handed out for keeps they could never be rows; see :meth:`use_rows`
+            there = [entry for entry in order.in_memory() if entry.state == PENDING]
+        else:
+            there = order.entries()
         if consumer.settings.browse == BROWSE_SNAPSHOT:
             there = shown(queue, there)
         for entry in sorted([*there, *queue.delivering]):
@@ -73,18 +76,23 @@ class Copies:
             unseen = consumer.unseen
             if unseen is not None and self._reads_on(consumer):
                 there = [entry for entry in unseen.snapshot() if entry.state == PENDING]
-                sequences = [entry.sequence for entry in there if not fell_due(entry)]
-                self._have_rows(consumer, order, min(sequences, default=self._queue.next_sequence), there)
+                sequences = {entry.sequence for entry in there if not fell_due(entry)}
+                first = min(sequences, default=self._queue.next_sequence)
+                behind = [entry for entry in order.in_memory() if entry.sequence > first and not fell_due(entry)]
+                seen = {entry.sequence for entry in behind} - sequences
+                self._have_rows(consumer, order, first, there, seen)
 
     def _reads_on(self, consumer: Consumer) -> bool:
         """Say whether a reader sees all from some sequence on, as nothing comes back and everything is followed."""
         return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
 
-    def _have_rows(self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry]) -> None:
-        """Let a reader see what stands from ``first`` on, and what fell due among ``others``."""
+    def _have_rows(
+        self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: set[int]
+    ) -> None:
+        """Let a reader see what stands from ``first`` on but was not ``seen``, and what fell due among ``others``."""
         due = [entry for entry in others if entry.state == PENDING and fell_due(entry)]
         eager = not consumer.settings.browse
-        consumer.unseen = UnseenRows(self._queue, order.pages, first, due, eager=eager)
+        consumer.unseen = UnseenRows(self._queue, order.pages, first, due, seen, eager=eager)
 
     def arrived(self, entry: QueueEntry) -> None:
         """Show a new pending entry to the readers that follow the queue."""

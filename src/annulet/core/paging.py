@@ -337,7 +337,7 @@ def may_be_row(entry: QueueEntry) -> bool:
 
     Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept
     beside it; its times stand beside the row. What an address with limits counts it knows by the message, which a row
-    has not.
+    has not. What selectors said of it matters only in lanes: elsewhere they were asked for readers, and may be again.
     """
     message = entry.message
     accounts, lanes = entry.queue.accounts, entry.queue.lanes
@@ -349,8 +349,7 @@ def may_be_row(entry: QueueEntry) -> bool:
         and entry.state == PENDING
         and entry.delivery_count <= ROW_COUNT_MOST
         and entry.place == entry.sequence
-        and entry.evaluated == 0
-        and entry.blocked == 0
+        and (lanes is None or entry.evaluated == 0 == entry.blocked)
         and entry.key is None
         and (entry.lane is None or lanes is None or lanes.plain)  # of groups only what is behind the lanes
         and (entry.rank is None or fits(entry.rank))

@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 class UnseenRows(BrowseOrder):
     """What stands from the sequence ``first`` on, and those that fell due: ``fallen``. The order is a ``TargetList``.
 
+    But for what has the sequences ``seen``: an operator moved it behind others when it had been shown.
+
     ``eager``: it reads the next rows at once when they are asked for, as dispatch does for those who take messages, as
     long as at least half of what it read was handed out. Else, and for all others, each read waits for a turn.
     """
 
-    def __init__(self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], *, eager: bool) -> None:
+    def __init__(
+        self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], seen: set[int], *, eager: bool
+    ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read
         self.handed_out = 0  # of what was shown since; the caller counts
         super().__init__(queue, pages, follow=True, first=first)
         self._entries = fallen
         heapify(fallen)
+        self._seen = seen
 
     def first(self) -> QueueEntry | None:
         """Return the next entry; see :meth:`BrowseOrder.first`."""
@@ -69,12 +74,18 @@ class UnseenRows(BrowseOrder):
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Let ``entry`` stand for ``former`` if that was not seen; else note that it is not to be shown either."""
-        seen = not (self._is_to_come(former) or former in self._entries)
-        if not self._unnoted:
-            if not seen:
-                heappush(self._entries, entry)
-        elif seen and former.sequence < self._unnoted:
-            self._seen.add(entry.sequence)
+        if former.sequence in self._seen:
+            self._seen.discard(former.sequence)
+            seen = True
+        elif former in self._entries or self._is_to_come(former):
+            seen = False
+        else:
+            seen = fell_due(former) or not 0 < self._unnoted <= former.sequence
+        if seen:
+            if self._unnoted or self._entries:  # the next look may begin before it
+                self._seen.add(entry.sequence)
+        elif not self._unnoted:
+            heappush(self._entries, entry)
 
     def _forget(self) -> None:
         """Look again, when it is their turn, at what is referred to."""
@@ -96,8 +107,10 @@ class UnseenRows(BrowseOrder):
             if self._unnoted >= min(queue.next_sequence, queue.hidden_from):
                 if self._unnoted >= queue.next_sequence:
                     self._unnoted = 0
-                return
+                break
             self._look_from(self._unnoted)
+        if self._seen and not self._unnoted and self._head() is None and not self.next_sequence():
+            self._seen.clear()  # what comes now has higher sequences
 
     def _look_from(self, sequence: int) -> None:
         """Note some from a sequence on: rows of this moment and the objects among them, or entries in memory."""
