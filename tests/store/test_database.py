@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.store.database import DatabaseKind, open_database
+from annulet.store.database import DatabaseKind, open_database, unreadable
 from annulet.store.errors import HistoryError
 from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES
 
@@ -94,3 +94,21 @@ def test_a_damaged_journal_is_damage_where_each_transaction_was_synced(path: Pat
     Path(f"{path}-wal").write_bytes(journal)
     refused(path, "frame 0 of its journal")
     open_database(str(path), KIND._replace(synced=False)).close()
+
+
+def test_a_disk_that_is_full_while_tables_change_is_no_damage(path: Path) -> None:
+    change(path, "DROP INDEX t_check; PRAGMA user_version=1")
+    left = path.read_bytes()
+    full = KIND._replace(migrations={1: f"PRAGMA max_page_count=1; {CHECK} CREATE TABLE other (number INTEGER);"})
+    with pytest.raises(HistoryError, match=r"cannot be read: database or disk is full; .*free space") as raised:
+        open_database(str(path), full)
+    assert "burn it" not in str(raised.value)
+    assert path.read_bytes() == left
+    with closing(open_database(str(path), KIND)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
+
+
+def test_a_text_that_is_none_is_damage() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(sqlite3.OperationalError) as raised:
+        connection.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
+    assert str(unreadable("path", KIND, raised.value)).endswith("; burn it")

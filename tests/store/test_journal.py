@@ -80,6 +80,50 @@ def test_what_is_left_of_an_earlier_use_is_no_damage(tmp_path: Path) -> None:
         assert journal_damage(f"{path}-wal") == ""
 
 
+def test_what_was_rolled_back_behind_a_torn_transaction_is_no_damage(tmp_path: Path) -> None:
+    """SQLite writes frames of a large transaction before it ends, and does not take them back."""
+    path = tmp_path / "open.sqlite"
+    journal = Path(f"{path}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA cache_size=2")
+        connection.execute("CREATE TABLE t (number INTEGER, text TEXT)")
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(number, "x" * 2000) for number in range(20)])
+        connection.execute("ROLLBACK")
+        before = journal.read_bytes()
+        connection.execute("INSERT INTO t VALUES (7, '')")
+        content = journal.read_bytes()
+    assert len(content) == len(before), "written over what was rolled back"
+    changed = [place for place, byte in enumerate(content) if byte != before[place]]
+    last = HEADER_BYTES + (changed[0] - HEADER_BYTES) // FRAME * FRAME
+    assert changed[-1] < last + FRAME <= len(content) - 2 * FRAME
+    place = last + FRAME - 512
+    journal.write_bytes(content[:place] + before[place : place + 512] + content[place + 512 :])
+    assert journal_damage(str(journal)) == ""
+
+
+def test_a_torn_transaction_over_one_of_an_earlier_use_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "open.sqlite"
+    journal = Path(f"{path}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (number INTEGER, text TEXT)")
+        for number in range(TRANSACTIONS):
+            connection.execute("INSERT INTO t VALUES (?, '')", (number,))
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
+        before = journal.read_bytes()
+        connection.execute("INSERT INTO t VALUES (6, '')")
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(number, "x" * 2000) for number in range(5)])
+        connection.execute("COMMIT")
+        content = journal.read_bytes()
+    second = HEADER_BYTES + FRAME
+    torn = content[:second] + before[second : second + FRAME] + content[second + FRAME :]
+    journal.write_bytes(torn)
+    assert journal_damage(str(journal)) == ""
+
+
 @pytest.mark.parametrize("frame", range(TRANSACTIONS - 1))
 @pytest.mark.parametrize("place", [0, 3, 4, 7, 8, 12, 16, 23, FRAME_HEADER_BYTES, FRAME - 1])
 def test_a_flipped_bit_before_the_last_transaction_is_damage(journal: Path, frame: int, place: int) -> None:

@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 READ_ERRORS: Final = (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, LookupError)
 """What reading damaged content may meet: SQLite's own, and values that are none any more."""
 
+SURROUNDINGS: Final = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    }
+)
+"""What SQLite says of the disk, of permissions and of others that have a file open: nothing is wrong in it."""
+
+SURROUNDINGS_REMEDY: Final = "the file is as it was: free space on its disk, or make it writable, and start again"
+
 DESCRIPTION: Final = """
 SELECT master.name, info.name, info.type, info."notnull", info.pk
 FROM sqlite_master AS master LEFT JOIN pragma_table_info(master.name) AS info WHERE master.name NOT LIKE 'sqlite_stat%'
@@ -98,5 +112,7 @@ def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
 
 
 def unreadable(path: str, kind: DatabaseKind, damage: Exception | str) -> StoreError:
-    """Return what is to be raised for a file that cannot be read."""
-    return kind.error(f"{kind.name} {path} cannot be read: {damage}; {kind.remedy}")
+    """Return what is to be raised for a file that cannot be read. Nobody is to move away one that is not damaged."""
+    code = getattr(damage, "sqlite_errorcode", sqlite3.SQLITE_OK)  # none where Python itself could not decode a text
+    remedy = SURROUNDINGS_REMEDY if code & 0xFF in SURROUNDINGS else kind.remedy
+    return kind.error(f"{kind.name} {path} cannot be read: {damage}; {remedy}")

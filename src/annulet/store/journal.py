@@ -25,8 +25,9 @@ PAGE_SIZES: Final = frozenset(1 << bits for bits in range(9, 17))
 def journal_damage(path: str) -> str:
     """Say what is damaged in a journal whose transactions were synced one by one; empty for nothing, or no file.
 
-    What a crash tears is the last transaction. So where one that was committed follows a wrong frame, and another one
-    follows that, it was no crash. Damage in the last transaction cannot be told from a crash.
+    What a crash tears is the last transaction. So where one that was committed ends at a wrong frame or behind it, and
+    another one behind that, it was no crash. Damage in the last transaction cannot be told from a crash. Frames that
+    no commit follows are left by a transaction that was rolled back or whose process died, and prove nothing.
     """
     try:
         content = Path(path).read_bytes()
@@ -53,9 +54,10 @@ def journal_damage(path: str) -> str:
             wrong = number
         if not known and number > wrong:
             break  # left by an earlier use of the file
-        if commits:
+        if commits and committed:
             return f"frame {wrong} of its journal {path} is damaged, and what was committed behind it would be lost"
-        commits += committed != 0
+        if known or rest[0] == salts[0] or rest[1] == salts[1]:  # of an earlier use both differ
+            commits += committed != 0
     return ""
 
 
