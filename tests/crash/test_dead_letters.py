@@ -24,7 +24,7 @@ DIRECTORIES = 6
 DEATHS_EACH = 10
 """More lives of one directory would bring more losses than the ledger keeps."""
 TWIN = (("sync segment", 40), ("write segment", 25), ("history write", 12))
-"""Points the ordinary suite dies at, and at which occurrence: late in a round."""
+"""Points that matter most, and at which occurrence: late in a round."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,7 @@ def test_a_round_without_faults_moves_all_there_is_to_move(
     assert not found.figures[3]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("point", "occurrence"), TWIN, ids=[point.replace(" ", "-") for point, _ in TWIN])
 def test_each_message_is_where_it_may_be_after_death_at(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, point: str, occurrence: int
@@ -66,6 +67,7 @@ def test_each_message_is_where_it_may_be_after_death_at(
     letter_round(brokers, tmp_path / "data", fault, moments.getrandbits(32), steps=steps, must_die=True)
 
 
+@pytest.mark.soak
 def test_what_is_moved_in_one_commit_is_in_one_place(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random
 ) -> None:
@@ -77,6 +79,7 @@ def test_what_is_moved_in_one_commit_is_in_one_place(
     assert promises.promised["move dead"]
 
 
+@pytest.mark.soak
 def test_nothing_is_lost_where_the_disk_has_no_room_for_copies(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random
 ) -> None:
