@@ -253,16 +253,22 @@ def test_rows_of_which_the_ledger_keeps_nothing_go_together_and_count(
     assert len(aging.rest()) == 3
 
 
+def aging_in_pages(monkeypatch: pytest.MonkeyPatch, effects: SlicingEffects) -> Aging:
+    """Return one with pages of 100, whose ledger keeps nothing."""
+    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    aging = Aging(effects=effects)
+    aging.queue.ledger = LossLedger(0)
+    return aging
+
+
 @pytest.mark.parametrize(("queues", "pages"), [(1, ENDED_PAGES), (2, -(-ENDED_RANGES // 100))])
 def test_a_slice_takes_some_pages_and_fewer_where_records_do_not_follow_one_another(
     queues: int, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``pages``: of one slice."""
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
     effects = SlicingEffects()
-    aging = Aging(effects=effects)
+    aging = aging_in_pages(monkeypatch, effects)
     queue = aging.queue
-    queue.ledger = LossLedger(0)
     gone = aging.put([0] * (SLICE_MESSAGES + 100 * 2 * ENDED_PAGES))
     for entry in gone:
         entry.message.record *= queues
@@ -276,11 +282,9 @@ def test_a_slice_takes_some_pages_and_fewer_where_records_do_not_follow_one_anot
 def test_rows_of_each_of_which_somebody_wants_to_know_go_one_by_one(
     sent_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
     effects = SlicingEffects()
-    aging = Aging(effects=effects)
+    aging = aging_in_pages(monkeypatch, effects)
     queue = aging.queue
-    queue.ledger = LossLedger(0)
     forwarder = ModelForwarder({"expired": "elsewhere"} if sent_on else {})
     events = None if sent_on else Removals()
     queue.forwarder, queue.events = forwarder, events

@@ -9,6 +9,15 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.clients.support import Peer, Scene
+from tests.crash.test_marked_points import MortalBrokers
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[MortalBrokers]:
+    """Who starts brokers that die, one after the other, in one module's tests."""
+    brokers = MortalBrokers()
+    yield brokers
+    brokers.close()
 
 
 @pytest.fixture

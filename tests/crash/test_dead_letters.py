@@ -5,7 +5,6 @@ by deliveries, by limits and rings, expiry, and what operators move, copy, retry
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ DEATHS_EACH = 10
 """More lives of one directory would bring more losses than the ledger keeps."""
 TWIN = (("sync segment", 40), ("write segment", 25), ("history write", 12))
 """Points that matter most, and at which occurrence: late in a round."""
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[MortalBrokers]:
-    brokers = MortalBrokers()
-    yield brokers
-    brokers.close()
 
 
 def letter_round(

@@ -5,7 +5,6 @@ bodies, selectors, purges, heavy leases and schedules. What is promised is what 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ DEATHS = 40
 DEEP_BACKUP_ROUND = (*DEEP_ROUND[:8], "backup_begin", *DEEP_ROUND[8:], "backup_end")
 TWIN = (("read segment", 9), ("sync segment", 30))
 """Points the ordinary suite dies at, and at which occurrence: while rows are read, and late in a round."""
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[MortalBrokers]:
-    brokers = MortalBrokers()
-    yield brokers
-    brokers.close()
 
 
 def deep_round(

@@ -99,13 +99,6 @@ class MortalBrokers:
         self._process.stdout.close()
 
 
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[MortalBrokers]:
-    brokers = MortalBrokers()
-    yield brokers
-    brokers.close()
-
-
 def round_of(
     brokers: MortalBrokers,
     data: Path,

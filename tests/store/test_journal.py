@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,20 @@ FRAME = FRAME_HEADER_BYTES + PAGE
 TRANSACTIONS = 5
 
 
+@contextmanager
+def journaled(path: Path, columns: str = "number INTEGER") -> Iterator[sqlite3.Connection]:
+    """Give a connection to a new database with a journal and a table ``t``."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"CREATE TABLE t ({columns})")
+        yield connection
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     """The journal of a database whose process died after some transactions of one page each."""
     path = tmp_path / "open.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE t (number INTEGER)")
+    with journaled(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(RESTART)")
         for number in range(TRANSACTIONS):
             connection.execute("INSERT INTO t VALUES (?)", (number,))
@@ -69,9 +77,7 @@ def test_what_a_crash_tears_is_no_damage(journal: Path) -> None:
 
 def test_what_is_left_of_an_earlier_use_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "open.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE t (number INTEGER)")
+    with journaled(path) as connection:
         for number in range(TRANSACTIONS):
             connection.execute("INSERT INTO t VALUES (?)", (number,))
         connection.execute("PRAGMA wal_checkpoint(RESTART)")
@@ -106,9 +112,7 @@ def test_what_was_rolled_back_behind_a_torn_transaction_is_no_damage(tmp_path: P
 def test_a_torn_transaction_over_one_of_an_earlier_use_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "open.sqlite"
     journal = Path(f"{path}-wal")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE t (number INTEGER, text TEXT)")
+    with journaled(path, "number INTEGER, text TEXT") as connection:
         for number in range(TRANSACTIONS):
             connection.execute("INSERT INTO t VALUES (?, '')", (number,))
         connection.execute("PRAGMA wal_checkpoint(RESTART)")
