@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.pager import AUDITED_ENTRIES_MAX
 from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.queue import Queue
 from annulet.residency.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
@@ -210,3 +212,19 @@ async def test_after_a_crash_bodies_leave_while_messages_are_restored(broker: Br
         assert (await consumed(running.broker))[1] == list(reversed(range(COUNT)))
         assert pager.drift == 0
         leave(running.broker)
+
+
+async def test_a_closed_broker_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Compiled messages are no business of the garbage collector: no cycle may lead over one."""
+    gc.collect()
+    before = {id(found) for found in gc.get_objects() if isinstance(found, Queue)}
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "data", clock=VirtualClock(), body_budget_bytes=MIB
+    ) as running:
+        await filled(running.broker, BY_AGE, lambda number: {"priority": number % 10})
+        peer, _ = await consumed(running.broker, settle=False)
+        assert queue_of(running.broker).bodies.count > 0
+        leave(running.broker)
+    del running, peer
+    gc.collect()
+    assert [found.name for found in gc.get_objects() if isinstance(found, Queue) and id(found) not in before] == []

@@ -394,6 +394,7 @@ class Pager:
         await self._thread.close()
         if self.spill is not None:
             self.spill.close()
+        self.store.close()
 
     @property
     def drift(self) -> int:

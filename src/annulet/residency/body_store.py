@@ -124,6 +124,12 @@ class BodyStore(BodySource):
         """Let the body leave with the next pass."""
         self._orphans.append(message)
 
+    def close(self) -> None:
+        """Let go of the broker, which ends: messages refer to this, and a cycle over compiled ones would stay forever."""
+        self._orphans.clear()
+        self.changed = None
+        self.room = int
+
     def drop_orphans(self) -> None:
         """Let bodies leave that nobody wanted any more, unless somebody does again."""
         for message in self._orphans:

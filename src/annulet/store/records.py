@@ -193,7 +193,7 @@ def _encode_single(
     header_bytes: i64 = len(header)
     length: i64 = len(message.body)
     length += MESSAGE_FIXED_AND_TARGET + origin_bytes + header_bytes
-    priority: i64 = message.priority
+    priority: i64 = i64(message.priority)
     writer = BytesWriter()
     write_i64_le(writer, ordinal << 32 | length)
     write_i64_le(writer, batch)
