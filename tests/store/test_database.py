@@ -108,6 +108,14 @@ def test_a_disk_that_is_full_while_tables_change_is_no_damage(path: Path) -> Non
         assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
 
 
+def test_no_room_for_the_index_of_the_journal_is_no_damage() -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert str(unreadable("path", KIND, error)).endswith("make it writable, and start again")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+    assert str(unreadable("path", KIND, error)).endswith("; burn it")
+
+
 def test_a_text_that_is_none_is_damage() -> None:
     with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(sqlite3.OperationalError) as raised:
         connection.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()

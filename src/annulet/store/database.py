@@ -25,6 +25,8 @@ SURROUNDINGS: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,  # no room for the index of the journal
     }
 )
 """What SQLite says of the disk, of permissions and of others that have a file open: nothing is wrong in it."""
@@ -114,5 +116,5 @@ def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
 def unreadable(path: str, kind: DatabaseKind, damage: Exception | str) -> StoreError:
     """Return what is to be raised for a file that cannot be read. Nobody is to move away one that is not damaged."""
     code = getattr(damage, "sqlite_errorcode", sqlite3.SQLITE_OK)  # none where Python itself could not decode a text
-    remedy = SURROUNDINGS_REMEDY if code & 0xFF in SURROUNDINGS else kind.remedy
+    remedy = kind.remedy if SURROUNDINGS.isdisjoint({code, code & 0xFF}) else SURROUNDINGS_REMEDY
     return kind.error(f"{kind.name} {path} cannot be read: {damage}; {remedy}")
