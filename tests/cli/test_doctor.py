@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from annulet.cli.doctor import EXIT_UNSOUND, Progress
+from annulet.cli.doctor import EXIT_NOT_CHECKED, EXIT_UNSOUND, Progress
 from annulet.cli.main import main
 from annulet.store.segment import segment_name
 from tests.store.data_directories import COUNT, fill
@@ -44,6 +47,19 @@ async def test_a_sound_directory_a_damaged_one_and_a_repair(tmp_path: Path) -> N
     assert document["sound"] is False
     assert [finding["code"] for finding in document["findings"]] == ["log-lost"]
     assert document["figures"]["segments"][0]["damaged_bytes"] > 1000
+
+
+async def test_no_room_to_look_has_an_exit_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    await fill(tmp_path / "data")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    result = run(str(tmp_path / "data"))
+    assert result.exit_code == EXIT_NOT_CHECKED
+    assert "warning  not-checked: catalogue.sqlite was not checked" in result.output
+    (tmp_path / "data" / "letter.txt").touch()
+    assert run(str(tmp_path / "data")).exit_code == EXIT_UNSOUND, "something else is wrong as well"
 
 
 def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:

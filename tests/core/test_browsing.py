@@ -311,6 +311,31 @@ def test_one_who_follows_and_has_no_credit_keeps_few_arrivals() -> None:
     assert numbers(session) == list(range(1, 501 + 3 * ARRIVALS_MAX + 3))
 
 
+@pytest.mark.parametrize("levels", [False, True])
+@pytest.mark.parametrize("first", [0, 300])
+def test_one_who_follows_is_not_shown_again_what_an_operator_moved(levels: bool, first: int) -> None:
+    """``first``: arrivals before; with so many of them it looks for arrivals in the queue."""
+    deep, session = deep_queue(100, levels=levels), RecordingSession()
+    deep.queue.effects = Storing(deep)
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW, messages=106)
+    deep.take_turns()
+    deep.publish(6)
+    assert sorted(numbers(session)) == list(range(1, 107))
+    deep.publish(first)
+    for sequence in (103, 106):
+        (entry,) = [entry for entry in deep.queue.order.in_memory() if entry.sequence == sequence]
+        assert deep.queue.reprioritise(entry, 9, NOW) is not None
+        deep.publish(1)
+    assert deep.page_out(ALL) > 0
+    consumer.window.messages_max = 1000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    deep.publish(1)
+    assert len(numbers(session)) == len(set(numbers(session))) == deep.queue.order.count
+    assert isinstance(consumer.unseen, BrowseOrder)
+    assert consumer.unseen.noted_as_seen == 0
+
+
 @pytest.mark.parametrize("count", [3500, 2500], ids=["at-once", "one-by-one"])
 def test_what_was_purged_is_not_shown_although_the_log_still_has_it(count: int) -> None:
     deep, session, follower = deep_queue(count), RecordingSession(), RecordingSession("follower")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from annulet.store.database import DatabaseKind, open_database, unreadable
 from annulet.store.errors import HistoryError
 from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES
+
+PAGE = 4096
+INDEX_BYTES = 32768
+"""Of a journal, in a file beside it."""
 
 TABLES = "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT NOT NULL);"
 CHECK = "CREATE INDEX t_check ON t (text);"
@@ -96,6 +101,54 @@ def test_a_damaged_journal_is_damage_where_each_transaction_was_synced(path: Pat
     open_database(str(path), KIND._replace(synced=False)).close()
 
 
+def left_by_power_loss(path: Path, rows: int) -> Path:
+    """Return a copy of what is there after a transaction of so many rows, the first page of it not on the disk."""
+    left = path.with_name(f"left-{path.name}")
+    with closing(open_database(str(path), KIND)) as connection:
+        connection.execute("INSERT INTO t (text) VALUES ('whole')")
+        before = Path(f"{path}-wal").read_bytes()
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO t (text) VALUES (?)", [("x" * 1000,)] * rows)
+        connection.execute("COMMIT")
+        content = bytearray(Path(f"{path}-wal").read_bytes())
+        left.write_bytes(path.read_bytes())
+    frames = range(HEADER_BYTES, len(content), FRAME_HEADER_BYTES + PAGE)
+    end = FRAME_HEADER_BYTES + PAGE
+    first = next(start for start in frames if before[start : start + end] != content[start : start + end])
+    content[first + FRAME_HEADER_BYTES : first + end] = bytes(PAGE)
+    Path(f"{left}-wal").write_bytes(content)
+    return left
+
+
+def test_two_power_losses_in_a_row_are_no_damage(path: Path) -> None:
+    """What is left of the first one stands behind the second one's transaction unless the start empties the journal."""
+    twice = left_by_power_loss(left_by_power_loss(path, 20), 1)
+    with closing(open_database(str(twice), KIND)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM t WHERE text = 'whole'").fetchone() == (2,)
+        assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (4,)
+
+
+def test_a_journal_that_the_disk_has_no_room_to_empty_keeps_nothing_from_starting(path: Path) -> None:
+    left = path.with_name("left.sqlite")
+    with closing(open_database(str(path), KIND)) as connection:
+        connection.execute("INSERT INTO t (text) VALUES (?)", ("x" * INDEX_BYTES,))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("INSERT INTO t (text) VALUES (?)", ("y" * 5000,))
+        left.write_bytes(path.read_bytes())
+        Path(f"{left}-wal").write_bytes(Path(f"{path}-wal").read_bytes())
+    room = left.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        connection = open_database(str(left), KIND)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with closing(connection):
+        assert left.stat().st_size == room, "it could not grow"
+        assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (4,)
+
+
 def test_a_disk_that_is_full_while_tables_change_is_no_damage(path: Path) -> None:
     change(path, "DROP INDEX t_check; PRAGMA user_version=1")
     left = path.read_bytes()
@@ -106,6 +159,14 @@ def test_a_disk_that_is_full_while_tables_change_is_no_damage(path: Path) -> Non
     assert path.read_bytes() == left
     with closing(open_database(str(path), KIND)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
+
+
+def test_no_room_for_the_index_of_the_journal_is_no_damage() -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert str(unreadable("path", KIND, error)).endswith("make it writable, and start again")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+    assert str(unreadable("path", KIND, error)).endswith("; burn it")
 
 
 def test_a_text_that_is_none_is_damage() -> None:

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
 import sqlite3
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from annulet.store import inspection
+from annulet.store import catalogue, inspection
 from annulet.store.data_format import (
     FORMAT_FILE,
     QUARANTINE_DIRECTORY,
@@ -135,6 +137,35 @@ def test_sqlite_files_damaged_newer_and_missing(data: Path, section: str) -> Non
     assert codes(inspect(data, now()), ERROR) == [f"{section}-damaged"]
     path.unlink()
     assert f"{section}-missing" in codes(inspect(data, now()), WARNING)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("module", "name"), [(shutil, "copyfile"), (tempfile, "mkdtemp")])
+def test_no_room_for_a_copy_is_no_damage(
+    data: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str
+) -> None:
+    monkeypatch.setattr(module, name, full)
+    monkeypatch.setenv("TMPDIR", "/small")
+    found = inspect(data, now())
+    assert codes(found) == ["not-checked", "not-checked"]
+    assert [finding.text.split()[0] for finding in found.findings] == ["catalogue.sqlite", "history.sqlite"]
+    for finding in found.findings:
+        assert finding.text.endswith(os.strerror(errno.ENOSPC))
+        assert "free space in /small, or set TMPDIR" in finding.remedy
+    assert found.figures["log"]["live_messages"] == COUNT, "the log is looked at all the same"
+
+
+def test_no_room_for_what_sqlite_writes_is_no_damage(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = catalogue.KIND.version
+    step = "PRAGMA max_page_count=1; CREATE TABLE other (number INTEGER);"
+    monkeypatch.setattr(catalogue, "KIND", catalogue.KIND._replace(version=version + 1, migrations={version: step}))
+    found = inspect(data, now())
+    assert codes(found) == ["not-checked"]
+    assert found.findings[0].text.endswith("database or disk is full")
+    assert "catalogue" not in found.figures
 
 
 def test_changes_that_are_only_in_the_journal_count(data: Path) -> None:

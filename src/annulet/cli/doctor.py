@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from annulet.store.errors import StoreError
-from annulet.store.inspection import ERROR, NOTE, WARNING, inspect, repair
+from annulet.store.inspection import ERROR, NOT_CHECKED, NOTE, WARNING, inspect, repair
 
 if TYPE_CHECKING:
     from annulet.store.inspection import Inspection
 
 EXIT_UNSOUND: Final = 1
 """There is an error or a warning. click uses 2 for wrong options."""
+
+EXIT_NOT_CHECKED: Final = 3
+"""Nothing else is wrong, but there was no room to look at all of it."""
 
 PROGRESS_SECONDS: Final = 1.0
 """Between two lines on a terminal while a large log is read."""
@@ -36,7 +39,8 @@ COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
     """Look at the data directory DATA of a stopped broker.  [default: ./annulet-data]
 
-    Exit code 0: nobody has to do anything; 1: there is an error or a warning.
+    Exit code 0: nobody has to do anything; 1: there is an error or a warning; 3: nothing but that there was no room to
+    look at all of it.
     """
     with quiet_log():
         found = inspect(data, int(time.time() * 1000), None if as_json else Progress())
@@ -52,7 +56,15 @@ def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
     else:
         for line in lines(found, removed, failure):
             click.echo(line)
-    sys.exit(0 if found.sound and not failure else EXIT_UNSOUND)
+    sys.exit(EXIT_UNSOUND if failure else exit_code(found))
+
+
+def exit_code(found: Inspection) -> int:
+    """Return what a script is to know of the findings."""
+    codes = {finding.code for finding in found.findings if finding.severity != NOTE}
+    if codes == {NOT_CHECKED}:
+        return EXIT_NOT_CHECKED
+    return EXIT_UNSOUND if codes else 0
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from annulet.core.hidden import shown
 from annulet.core.order import Order
 from annulet.core.returned import first_of_heap
 from annulet.core.row_views import view_of
+from annulet.core.sequence_ranges import RANGES_MAX, SequenceRanges
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -50,7 +51,7 @@ class BrowseOrder(Order):
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
         self._end = 0  # what the walk shows has lower sequences
         self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
-        self._seen: set[int] = set()  # arrivals that were shown before others with lower sequences, less important ones
+        self._seen = SequenceRanges()  # shown before others with lower sequences: more important, or moved since
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
         self._start = 0  # what is noted now has no lower sequences
         self._view: RowView | None = None  # where rows are noted
@@ -75,9 +76,29 @@ class BrowseOrder(Order):
                 self.paged()
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
-        """Let ``entry`` stand for ``former`` if that was not seen; both stay entries."""
-        if not self._unnoted and (former in self._entries or self._is_to_come(former)):
+        """Let ``entry`` stand for ``former`` if that was not seen; else note that it is not to be shown either."""
+        if former.sequence in self._seen:
+            seen = True
+        elif former in self._entries or self._is_to_come(former):
+            seen = False
+        else:
+            seen = fell_due(former) or not 0 < self._unnoted <= former.sequence
+        if seen:
+            if self._follow and (self._unnoted or self._entries):  # the next look may begin before it
+                self._note_moved(entry.sequence)
+        elif not self._unnoted:
             heappush(self._entries, entry)
+
+    def _note_moved(self, sequence: int) -> None:
+        """Note that what has the highest sequence now was seen. With too many ranges of such it is shown once more."""
+        if self._seen.count >= RANGES_MAX:
+            coming = [entry.sequence for entry in self._entries]
+            if self._unnoted:
+                coming.append(self._unnoted)
+            if self.next_sequence():
+                coming.append(self._start)
+            self._seen.drop_below(min(coming))
+        self._seen.add(sequence)
 
     def stored_anew(self, entry: QueueEntry) -> None:
         """Note an entry whose message changed, and its record with it: the row that was noted names the former one."""
@@ -175,8 +196,8 @@ class BrowseOrder(Order):
 
     @property
     def noted_as_seen(self) -> int:
-        """How many arrivals it notes that it was shown before less important ones."""
-        return len(self._seen)
+        """How many ranges of sequences it notes that it was shown, as others with lower ones are to come."""
+        return self._seen.count
 
     def _note_seen(self, sequence: int) -> None:
         """Note that an arrival was shown: it may be among those that are looked for in the queue. Few are noted."""
@@ -184,13 +205,12 @@ class BrowseOrder(Order):
         seen.add(sequence)
         if not self._entries:
             seen.clear()
-        elif len(seen) > ARRIVALS_MAX:
-            first = min([entry.sequence for entry in self._entries])
-            self._seen = {other for other in seen if other > first}
-            if len(self._seen) > ARRIVALS_MAX:
+        elif seen.count > ARRIVALS_MAX:
+            seen.drop_below(min([entry.sequence for entry in self._entries]))
+            if seen.count > ARRIVALS_MAX:
                 self.paged()
                 if not self._unnoted:  # what is left of the arrivals is on no disk
-                    self._seen.clear()
+                    seen.clear()
 
     def exhausted(self) -> bool:
         """Say whether everything was seen."""
@@ -244,7 +264,7 @@ class BrowseOrder(Order):
         self._waiting = found is None
         if found is None:
             return False
-        if self._seen:
+        if self._seen.count:
             found = [entry for entry in found if entry.sequence not in self._seen]
         if self._queue.schedule.count:  # what waits for its redelivery is passed over, and shown when it came back
             waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
@@ -270,6 +290,12 @@ class BrowseOrder(Order):
         """Note what arrived since arrivals were not noted, when all before was seen."""
         if self._unnoted and self._unnoted < self._queue.hidden_from and not self._entries and not self.next_sequence():
             self._note(self._unnoted)
+        self._let_go_of_seen()
+
+    def _let_go_of_seen(self) -> None:
+        """Forget what was seen when there is nothing to come but arrivals, which have higher sequences."""
+        if self._seen.count and not self._unnoted and not self._entries and not self.next_sequence():
+            self._seen.clear()
 
     def _note(self, sequence: int) -> None:
         """Note what is pending or in delivery from a sequence on; on later looks what waits for redelivery too.
@@ -282,7 +308,7 @@ class BrowseOrder(Order):
         if sequence:  # what fell due meanwhile was noted when it did
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
             there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not fell_due(entry)]
-            self._seen = {other for other in self._seen if other >= sequence}
+            self._seen.drop_below(sequence)
             there = [entry for entry in there if entry.sequence not in self._seen]
         end = min(queue.next_sequence, queue.hidden_from)
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken

@@ -15,6 +15,7 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, Delivery
 from annulet.core.hidden import shown
 from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
+from annulet.core.sequence_ranges import SequenceRanges
 from annulet.core.settings import BROWSE_SNAPSHOT
 from annulet.core.unseen_rows import UnseenRows
 
@@ -47,7 +48,7 @@ class Copies:
         order = queue.order
         if isinstance(order, TargetList) and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
-            self._have_rows(consumer, order, first, order.aside(), set())
+            self._have_rows(consumer, order, first, order.aside(), SequenceRanges())
             return
         pages = order.pages_behind()
         if pages is not None and consumer.settings.browse:
@@ -79,7 +80,9 @@ class Copies:
                 sequences = {entry.sequence for entry in there if not fell_due(entry)}
                 first = min(sequences, default=self._queue.next_sequence)
                 behind = [entry for entry in order.in_memory() if entry.sequence > first and not fell_due(entry)]
-                seen = {entry.sequence for entry in behind} - sequences
+                seen = SequenceRanges()
+                for sequence in sorted({entry.sequence for entry in behind} - sequences):
+                    seen.add(sequence)
                 self._have_rows(consumer, order, first, there, seen)
 
     def _reads_on(self, consumer: Consumer) -> bool:
@@ -87,7 +90,7 @@ class Copies:
         return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
 
     def _have_rows(
-        self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: set[int]
+        self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: SequenceRanges
     ) -> None:
         """Let a reader see what stands from ``first`` on but was not ``seen``, and what fell due among ``others``."""
         due = [entry for entry in others if entry.state == PENDING and fell_due(entry)]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
+    from annulet.core.sequence_ranges import SequenceRanges
 
 
 class UnseenRows(BrowseOrder):
@@ -31,7 +32,7 @@ class UnseenRows(BrowseOrder):
     """
 
     def __init__(
-        self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], seen: set[int], *, eager: bool
+        self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], seen: SequenceRanges, *, eager: bool
     ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read
@@ -72,21 +73,6 @@ class UnseenRows(BrowseOrder):
         if not self.next_sequence():
             self._forget()
 
-    def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
-        """Let ``entry`` stand for ``former`` if that was not seen; else note that it is not to be shown either."""
-        if former.sequence in self._seen:
-            self._seen.discard(former.sequence)
-            seen = True
-        elif former in self._entries or self._is_to_come(former):
-            seen = False
-        else:
-            seen = fell_due(former) or not 0 < self._unnoted <= former.sequence
-        if seen:
-            if self._unnoted or self._entries:  # the next look may begin before it
-                self._seen.add(entry.sequence)
-        elif not self._unnoted:
-            heappush(self._entries, entry)
-
     def _forget(self) -> None:
         """Look again, when it is their turn, at what is referred to."""
         going = [entry.sequence for entry in self._entries if not fell_due(entry)]
@@ -109,15 +95,14 @@ class UnseenRows(BrowseOrder):
                     self._unnoted = 0
                 break
             self._look_from(self._unnoted)
-        if self._seen and not self._unnoted and self._head() is None and not self.next_sequence():
-            self._seen.clear()  # what comes now has higher sequences
+        self._let_go_of_seen()
 
     def _look_from(self, sequence: int) -> None:
         """Note some from a sequence on: rows of this moment and the objects among them, or entries in memory."""
         queue = self._queue
         order = queue.order
         assert isinstance(order, TargetList)
-        self._seen = {other for other in self._seen if other >= sequence}
+        self._seen.drop_below(sequence)
         if _comes_to_rows(order, sequence):
             pages = order.pages
             walk = pages.snapshot([]).walk(sequence)

@@ -25,6 +25,8 @@ SURROUNDINGS: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,  # no room for the index of the journal
     }
 )
 """What SQLite says of the disk, of permissions and of others that have a file open: nothing is wrong in it."""
@@ -87,6 +89,8 @@ def _prepare(connection: sqlite3.Connection, path: str, kind: DatabaseKind) -> N
         )
     if version and any(step not in kind.migrations for step in range(version, kind.version)):
         raise sqlite3.DatabaseError(f"it has schema version {version}, which no version of Annulet wrote")
+    if kind.synced:
+        _empty_journal(connection)
     script = "".join(kind.migrations[step] for step in range(version, kind.version)) if version else kind.tables
     if script:
         connection.executescript(f"BEGIN;{script}PRAGMA user_version={kind.version};COMMIT;")
@@ -98,6 +102,19 @@ def _check_integrity(connection: sqlite3.Connection) -> None:
     found = connection.execute(f"PRAGMA integrity_check({DAMAGES_SHOWN})").fetchall()
     if found != [("ok",)]:
         raise sqlite3.DatabaseError("; ".join(str(text) for (text,) in found))
+
+
+def _empty_journal(connection: sqlite3.Connection) -> None:
+    """Move what a crash left in the journal into the file.
+
+    What comes next would overwrite only the beginning of a torn transaction. If it was torn too, what is left of the
+    former one, its end included, would be taken for something committed behind damage.
+    """
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        if not is_of_surroundings(error):  # a full disk keeps nothing from starting
+            raise
 
 
 def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
@@ -113,6 +130,11 @@ def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
 
 def unreadable(path: str, kind: DatabaseKind, damage: Exception | str) -> StoreError:
     """Return what is to be raised for a file that cannot be read. Nobody is to move away one that is not damaged."""
-    code = getattr(damage, "sqlite_errorcode", sqlite3.SQLITE_OK)  # none where Python itself could not decode a text
-    remedy = SURROUNDINGS_REMEDY if code & 0xFF in SURROUNDINGS else kind.remedy
+    remedy = SURROUNDINGS_REMEDY if is_of_surroundings(damage) else kind.remedy
     return kind.error(f"{kind.name} {path} cannot be read: {damage}; {remedy}")
+
+
+def is_of_surroundings(damage: Exception | str) -> bool:
+    """Say whether it is what is around a file that is not as it should be."""
+    code = getattr(damage, "sqlite_errorcode", sqlite3.SQLITE_OK)  # none where Python itself could not decode a text
+    return not SURROUNDINGS.isdisjoint({code, code & 0xFF})

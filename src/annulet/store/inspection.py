@@ -7,11 +7,12 @@ findings call removable, which are files that hold no message and that a start w
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +33,7 @@ from annulet.store.data_format import (
     UNVERSIONED,
     check_format,
 )
-from annulet.store.database import READ_ERRORS
+from annulet.store.database import READ_ERRORS, SURROUNDINGS_REMEDY
 from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
 from annulet.store.lock import LOCK_FILE, DirectoryLock
 from annulet.store.log_inspection import LogInspection, inspect_log
@@ -49,6 +50,11 @@ WARNING: Final = "warning"
 """Somebody should look: nothing is lost, or it is known and done with."""
 NOTE: Final = "note"
 """As it should be after what happened."""
+
+NOT_CHECKED: Final = "not-checked"
+"""Code of a finding: a file could not be looked at, and nothing is known of it."""
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 FREE_BYTES_WANTED: Final = 16 * SEGMENT_BYTES
 """256 MiB: below this a broker under load is some seconds away from refusing publishes."""
@@ -230,14 +236,41 @@ def _checked_copy(
         found.add(WARNING, f"{kind.name}-missing", text, remedy)
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="annulet-doctor-") as place:
-        copy = Path(place) / name
-        for end in ("", "-wal"):
-            part = path.with_name(name + end)
+    with ExitStack() as stack:
+        copy = _copy(found, path, stack)
+        if copy is None:
+            yield None
+            return
+        # open all the time, or its journal would be gone by then
+        connection = stack.enter_context(closing(sqlite3.connect(copy)))
+        yield connection if _is_sound(found, connection, path, copy, kind, read, remedy) else None
+
+
+def _copy(found: Inspection, path: Path, stack: ExitStack) -> Path | None:
+    """Copy an SQLite file with its journal for as long as the stack lives; ``None``, and a finding, without room."""
+    try:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="annulet-doctor-"))
+    except OSError as error:
+        _not_checked(found, path, str(error.strerror))
+        return None
+    copy = Path(place) / path.name
+    for end in ("", "-wal"):
+        part = path.with_name(path.name + end)
+        try:
             if part.exists():
-                shutil.copyfile(part, copy.with_name(name + end))
-        with closing(sqlite3.connect(copy)) as connection:  # open all the time, or its journal would be gone by then
-            yield connection if _is_sound(found, connection, path, copy, kind, read, remedy) else None
+                shutil.copyfile(part, copy.with_name(copy.name + end))
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            _not_checked(found, path, str(error.strerror))
+            return None
+    return copy
+
+
+def _not_checked(found: Inspection, path: Path, reason: str) -> None:
+    text = f"{path.name} was not checked, as there is no room for a copy in temporary files: {reason}"
+    place = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - to be named only
+    found.add(WARNING, NOT_CHECKED, text, f"free space in {place}, or set TMPDIR to a folder that has some; look again")
 
 
 def _is_sound(
@@ -258,7 +291,10 @@ def _is_sound(
         read(copy)
     except StoreError as error:
         _, unreadable, text = str(error).partition(f"{kind.name} {copy} cannot be read: ")
-        if unreadable:
+        if text.endswith(SURROUNDINGS_REMEDY):
+            del found.figures[kind.name]
+            _not_checked(found, path, text.removesuffix(f"; {SURROUNDINGS_REMEDY}"))
+        elif unreadable:
             text = text.removesuffix(f"; {kind.remedy}").replace(str(copy), path.name)[:DAMAGE_TEXT_MAX]
             found.add(ERROR, f"{kind.name}-damaged", f"{path.name} is damaged: {text}", remedy)
         else:
