@@ -1,4 +1,4 @@
-"""Losses of which a copy is sent on: remembered over restarts with the settlement of their record, and not before."""
+"""Losses are remembered over restarts with the settlement of what was lost, and not before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from annulet.core.expiry import expire_later
 from annulet.core.message import Message, Origin
 from annulet.store.errors import DiskFullError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from tests.broker.test_commit import Remembering, SteeredLog
 from tests.broker.test_effects import NOW, House
+from tests.store.history_tools import loss
 
 COUNT = FORWARDED_AT_ONCE + 2
 """Two more than are sent on at once."""
@@ -96,3 +98,24 @@ async def test_in_a_transaction_a_loss_is_remembered_with_its_commit(house: Send
     assert house.losses() == []
     house.effects.end_transaction()
     assert house.losses() == [1]
+
+
+async def test_while_settlements_wait_for_disk_space_losses_wait_with_them() -> None:
+    log = SteeredLog()
+    remembering = Remembering(log)
+    pipeline, notes, history = remembering.pipeline, remembering.recorder, remembering.history
+    log.deferred = True
+    for sequence in (1, 2):
+        remembering.note(sequence)
+        notes.pending.note_loss("/", loss(sequence))
+        await pipeline.durable()
+        assert history.losses("/") == ([], 0)
+        assert notes.batches == sequence, "everything else is written"
+        await pipeline.durable()
+        assert notes.batches == sequence, "nothing was left to write"
+    log.deferred = False
+    await pipeline.durable()
+    found, total = history.losses("/")
+    assert ([record.sequence for record in found], total) == ([1, 2], 2)
+    await pipeline.close()
+    history.close()
