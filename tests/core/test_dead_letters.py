@@ -61,7 +61,7 @@ class Bench:
             queue.next_sequence += 1
             entry.state = REMOVED
             entry.delivery_count = attempts
-            self.letters.add(queue, entry, reason, now)
+            self.letters.add(queue, entry, reason, now, None)
         self.letters.flush(now)
 
     def losses(self) -> list[LossRecord]:
@@ -432,7 +432,7 @@ def test_nothing_is_sent_before_the_flush_and_order_is_kept() -> None:
     one, two = bench.source("one", dead_letter_address="dead"), bench.source("two", dead_letter_address="dead")
     for queue, body in ((one, "a"), (two, "b"), (one, "c"), (one, "d")):
         entry = QueueEntry(queue, letter(body), 1)
-        bench.letters.add(queue, entry, DEAD_LETTERED, NOW)
+        bench.letters.add(queue, entry, DEAD_LETTERED, NOW, None)
     assert bench.letters.waiting
     assert pending(dead) == []
     assert [len(batch.entries) for batch in bench.letters._batches] == [1, 1, 2]

@@ -22,7 +22,7 @@ class Collector(Forwarder):
     def takes(self, queue, reason):
         return reason in (RemovalReason.EXPIRED, RemovalReason.OVERFLOW, RemovalReason.DEAD_LETTERED)
 
-    def add(self, queue, entry, reason, now):
+    def add(self, queue, entry, reason, now, loss):
         self.held.append((queue, entry, reason))
         self.waiting = True
 
@@ -46,7 +46,7 @@ def test_the_base_takes_nothing_and_would_be_wrong_to_be_given_something():
     assert not forwarder.takes(queue, RemovalReason.EXPIRED)
     entry = queue.enqueue(make_message("a"), NOW)
     with pytest.raises(NotImplementedError):
-        forwarder.add(queue, entry, RemovalReason.EXPIRED, NOW)
+        forwarder.add(queue, entry, RemovalReason.EXPIRED, NOW, None)
     forwarder.flush(NOW)
     assert not forwarder.waiting
 

@@ -136,6 +136,25 @@ def test_listeners_hear_of_each_loss_once_it_is_in_the_ledger():
     assert (len(ledger), ledger.forgotten) == (0, 11)
 
 
+def test_listeners_hear_when_a_loss_becomes_durable():
+    class Listener(LossListener):
+        def settled(self, record):
+            heard.append((record.sequence, record.durable))
+
+        def skipped(self, durable):
+            heard.append(durable)
+
+    heard = []
+    ledger = LossLedger()
+    ledger.listeners.append(Listener())
+    loss = record(1)
+    ledger.add(loss)
+    ledger.settled(loss)
+    ledger.settled(None)
+    assert heard == [(1, True), 1]
+    assert ledger.total == 1, "it was counted when it was lost"
+
+
 def test_losses_of_earlier_runs_come_first_and_count_as_they_did():
     ledger = LossLedger(3)
     ledger.add(record(7))

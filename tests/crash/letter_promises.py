@@ -179,6 +179,7 @@ class LetterPromises(Promises):
                 check_invariants(queue)
             assert unaccounted(queue.statistics()) == 0, name
             assert drift_of(queue) == 0, name
+        self._verify_losses(here)
         if not refused:
             self._verify_ledger(here, found)
             trail = Counter(entry.operation for entry in here.broker.audit.query())
@@ -238,6 +239,17 @@ class LetterPromises(Promises):
         numbers = [number for number in numbers if number not in self.unsure]
         died = [number for number in numbers if "refused" not in found.get(number, [])]
         assert not died or promised or died == numbers, "half a transaction"
+
+    @staticmethod
+    def _verify_losses(here: Bench) -> None:
+        """What the ledger calls lost is not there, and is lost once, whatever the disk refused."""
+        for name, reason in LOSSES.items():
+            losses = here.host.ledger.query(queue=name, reason=reason)
+            lost = Counter((loss.sequence, loss.accepted_at) for loss in losses)  # one may be given out again later
+            there = here.host.queues[name].order.entries()
+            back = [entry.sequence for entry in there if (entry.sequence, entry.message.accepted_at) in lost]
+            assert not back, f"{name}: what is lost is there: {back}"
+            assert not [loss for loss, count in lost.items() if count > 1], f"{name}: a loss is counted twice"
 
     def _verify_ledger(self, here: Bench, found: dict[int, list[str]]) -> None:
         """Each death that counts as a loss is in the ledger, once, and nothing that is still there."""

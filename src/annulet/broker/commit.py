@@ -205,7 +205,9 @@ class CommitPipeline:
         except StoreError as error:
             self._give_up(error, waiters, window)
             return
-        notes = None if self.history is None else self.history.take(self.log.next_record)
+        notes = None
+        if self.history is not None:
+            notes = self.history.take(self.log.next_record, deferring=self.log.deferring)
         if batch is None and notes is None:
             _commit(waiters, window)
             return

@@ -63,6 +63,10 @@ class DurableLosses(LossListener):
         if record.durable:
             self._effects.note_loss(record)
 
+    def settled(self, record: LossRecord) -> None:
+        """Pass on what was not durable when it was lost."""
+        self._effects.note_loss(record)
+
     def skipped(self, durable: int) -> None:
         """Pass the number on."""
         if durable:

@@ -53,12 +53,20 @@ class HistoryRecorder:
 
     # ------------------------------------------------------------------ batches
 
-    def take(self, next_record: int) -> HistoryBatch | None:
-        """Hand out what was noted, ``None`` when it is nothing. ``next_record`` is the log's, after its batch."""
+    def take(self, next_record: int, *, deferring: bool = False) -> HistoryBatch | None:
+        """Hand out what was noted, ``None`` when it is nothing. ``next_record`` is the log's, after its batch.
+
+        ``deferring``: the log's settlements wait in memory until a full disk has room. Losses wait with them: a crash
+        brings back the messages they were of.
+        """
         batch = self.pending
         if not batch:
             return None
         self.pending = HistoryBatch()
+        if deferring:
+            self.pending.losses, batch.losses = batch.losses, self.pending.losses
+            if not batch:
+                return None
         batch.next_record = min(next_record, *self._open_records.values()) if self._open_records else next_record
         return batch
 

@@ -34,7 +34,7 @@ from annulet.core.death_records import (
 from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin
-from annulet.core.reasons import RemovalReason
+from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.routing import address_of_key
 from annulet.core.sliced import SlicedWork
 
@@ -88,12 +88,13 @@ class Target:
 class Batch:
     """Entries that left one queue for one reason and wait to be sent on."""
 
-    __slots__ = ("bracketed", "entries", "queue", "reason")
+    __slots__ = ("bracketed", "entries", "losses", "queue", "reason")
 
     def __init__(self, queue: Queue, reason: RemovalReason) -> None:
         self.queue = queue
         self.reason = reason
         self.entries: deque[QueueEntry] = deque()
+        self.losses: deque[LossRecord | None] = deque()  # of the entries, as :meth:`DeadLetters.add` got them
         self.bracketed = False  # they left in a transaction, and are sent in it
 
 
@@ -156,7 +157,7 @@ class DeadLetters(Forwarder):
 
     # ------------------------------------------------------------------ the worklist
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
         """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
         del now  # the copy is made, and dated, by flush
         batches = self._batches
@@ -166,6 +167,7 @@ class DeadLetters(Forwarder):
             batches.append(Batch(queue, reason))
             batches[-1].bracketed = bracketed
         batches[-1].entries.append(entry)
+        batches[-1].losses.append(loss)
         self.waiting = True
 
     def flush(self, now: int) -> None:
@@ -207,13 +209,13 @@ class DeadLetters(Forwarder):
                 if batch.entries[0].message.absent and not _readable(batch):
                     self.refused = True
                     break
-                entry = batch.entries.popleft()
+                entry, loss = batch.entries.popleft(), batch.losses.popleft()
                 if not batch.entries:
                     batches.popleft()
                 if batch.bracketed or not self.host.effects.bracketed():
-                    self._forward(batch.queue, entry, batch.reason, now)
+                    self._forward(batch.queue, entry, batch.reason, now, loss)
                 else:
-                    self._forward_outside(batch.queue, entry, batch.reason, now)
+                    self._forward_outside(batch.queue, entry, batch.reason, now, loss)
         finally:
             self._flushing = False
             self.waiting = bool(batches)
@@ -223,20 +225,27 @@ class DeadLetters(Forwarder):
         self.held = False
         self.flush(now)
 
-    def _forward_outside(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+    def _forward_outside(
+        self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+    ) -> None:
         """Forward what left before the transaction began, or the batch, and does not share its fate."""
         effects, batches = self.host.effects, self.host.batches
         filling, batches.current = batches.current, None
         transaction = effects.suspend_transaction()
         try:
-            self._forward(queue, entry, reason, now)
+            self._forward(queue, entry, reason, now, loss)
         finally:
             effects.resume_transaction(transaction)
             batches.current = filling
 
-    def _forward(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
-        """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start."""
-        sent = True
+    def _forward(
+        self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+    ) -> None:
+        """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start.
+
+        The loss is durable with the settlement, and not before: the start would find lost what it brings back.
+        """
+        sent, kept = True, False
         for target in targets_for(queue.settings, reason):
             try:
                 self._send(queue, entry, reason, target, now)
@@ -245,9 +254,12 @@ class DeadLetters(Forwarder):
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
                 sent = False
                 if entry.message.record and not queue.deleted:
+                    kept = True
                     queue.unsent.append(entry.message.record)
                 else:
                     self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
+        if reason in LOSSES and entry.message.durable and queue.queue_id and not kept:
+            queue.ledger.settled(loss)
         if sent and entry.message.record:
             queue.settle_record(entry)
 

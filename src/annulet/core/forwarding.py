@@ -12,6 +12,7 @@ from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.ledger import LossRecord
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
 
@@ -28,8 +29,12 @@ class Forwarder:
         del queue, reason
         return False
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
-        """Take over a removed entry whose record is not settled yet: send a copy, then ``queue.settle_record``."""
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
+        """Take over a removed entry whose record is not settled yet: send a copy, then ``queue.settle_record``.
+
+        ``loss``: what the ledger has of it; to be durable with the settlement (``LossLedger.settled``). ``None``: it is
+        counted there, or no loss.
+        """
         raise NotImplementedError
 
     def flush(self, now: int) -> None:

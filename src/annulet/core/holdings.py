@@ -298,11 +298,13 @@ class Holdings:
         if self.accounts is not None:
             self.accounts.released(entry.message)
         if reason is not ACKNOWLEDGED:
+            forwarded = self.forwarder.takes(entry.queue, reason)
+            loss = None
             if reason in LOSSES:
-                self.note_loss(entry, reason, now, replaced_by)
+                loss = self.note_loss(entry, reason, now, replaced_by, forwarded=forwarded)
             self.effects.removed(entry.queue, entry, reason)
-            if self.forwarder.takes(entry.queue, reason):
-                self.forwarder.add(entry.queue, entry, reason, now)
+            if forwarded:
+                self.forwarder.add(entry.queue, entry, reason, now, loss)
                 return
         if message.record:
             self.effects.settle(entry.queue, entry)
@@ -465,27 +467,33 @@ class Holdings:
             if entry.state in (PENDING, SCHEDULED):
                 self.index_expiry(entry)
 
-    def note_loss(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        """Write a record of a removed entry into the ledger."""
+    def note_loss(
+        self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, forwarded: bool = False
+    ) -> LossRecord | None:
+        """Write a record of a removed entry into the ledger and return it, ``None`` where it is only counted.
+
+        One that is to be ``forwarded`` is settled later, and the loss durable only then: see ``LossLedger.settled``.
+        """
         message = entry.message
+        durable = message.durable and self.queue_id != 0 and not forwarded
         expiring = self.expiring
         if expiring is not None and expiring.unrecorded and reason is RemovalReason.EXPIRED:
             expiring.unrecorded -= 1
-            self.ledger.skip(1, int(message.durable and self.queue_id != 0))
-            return
-        self.ledger.add(
-            LossRecord(
-                queue=self.name,
-                sequence=entry.sequence,
-                reason=reason,
-                key=entry.key.text if entry.key is not None else "",
-                size=message.size,
-                priority=message.priority,
-                accepted_at=message.accepted_at,
-                at=now,
-                publisher=message.origin.publisher,
-                replaced_by=replaced_by,
-                durable=message.durable and self.queue_id != 0,
-                settings=self.settings,
-            )
+            self.ledger.skip(1, int(durable))
+            return None
+        record = LossRecord(
+            queue=self.name,
+            sequence=entry.sequence,
+            reason=reason,
+            key=entry.key.text if entry.key is not None else "",
+            size=message.size,
+            priority=message.priority,
+            accepted_at=message.accepted_at,
+            at=now,
+            publisher=message.origin.publisher,
+            replaced_by=replaced_by,
+            durable=durable,
+            settings=self.settings,
         )
+        self.ledger.add(record)
+        return record

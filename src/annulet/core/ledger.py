@@ -131,6 +131,9 @@ class LossListener:
     def lost(self, record: LossRecord) -> None:
         """A message was lost just now. Called in the middle of its queue's work: note it and act later."""
 
+    def settled(self, record: LossRecord) -> None:
+        """A loss heard of before is durable from now on: the log has let go of its message, too."""
+
     def skipped(self, durable: int) -> None:
         """Losses were counted without a record, ``durable`` of them such as outlive the broker."""
 
@@ -165,6 +168,18 @@ class LossLedger:
             self.total += count
             for listener in self.listeners:
                 listener.skipped(durable)
+
+    def settled(self, record: LossRecord | None) -> None:
+        """Make a loss durable that was added (``None``: counted) while the log still held its message.
+
+        If the broker had died before, the message would have come back, and be no loss.
+        """
+        for listener in self.listeners:
+            if record is None:
+                listener.skipped(1)
+            else:
+                record.durable = True
+                listener.settled(record)
 
     def restore(self, records: Iterable[LossRecord], total: int) -> None:
         """Put the losses of earlier runs before those of this one; ``total`` counts them all, forgotten ones too.

@@ -8,6 +8,7 @@ from typing import Any
 from annulet.core.consumer import Consumer
 from annulet.core.entry import QueueEntry
 from annulet.core.forwarding import Forwarder
+from annulet.core.ledger import LossRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
@@ -87,7 +88,7 @@ class ModelForwarder(Forwarder):
     def takes(self, queue: Queue, reason: RemovalReason) -> bool:
         return bool(self.targets.get(reason.value))
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
         self.added.append((queue, entry, reason))
         self.waiting = True
 

@@ -15,6 +15,7 @@ from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import CoreError
 from annulet.core.forwarding import Forwarder
+from annulet.core.ledger import LossRecord
 from annulet.core.management import expire_messages, select
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
@@ -194,7 +195,7 @@ class DirectForwarder(Forwarder):
     def takes(self, queue: Queue, reason: RemovalReason) -> bool:
         return self.host.dead_letters.takes(queue, reason)
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
         self.forwards.append((entry.sequence, reason.value))
 
 

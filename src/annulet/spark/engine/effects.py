@@ -135,9 +135,9 @@ class EngineForwarder(Forwarder):
         """Say whether the queue's settings name a target."""
         return bool(targets_for(queue.settings, reason))
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
+    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
         """Note a message with all its targets."""
-        del now
+        del now, loss
         for target in targets_for(queue.settings, reason):
             self.output.add_message(FORWARD, entry, reason=reason.value, target=str(target))
 
