@@ -105,6 +105,28 @@ def test_attaching_looks_at_few_messages_in_memory_a_turn(kind: str) -> None:
     assert numbers(session) == list(range(1, ROWS + 1 + 5 * AT_ONCE_MAX))
 
 
+def test_a_browser_waits_for_its_turn_only_while_it_has_nothing_to_show() -> None:
+    deep, session = in_memory_and_on_disk(2 * AT_ONCE_MAX), RecordingSession()
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW, messages=1)
+    unseen = consumer.unseen
+    assert isinstance(unseen, BrowseOrder)
+    while unseen.to_note:
+        assert unseen.waits_for_turn(), "it is finding out what there is"
+        deep.queue.scan(NOW)
+    assert unseen.waits_for_turn(), "it has to read the first rows"
+    deep.take_turns()
+    assert numbers(session) == [1]
+    assert not unseen.waits_for_turn(), "some that it has read are left"
+    consumer.window.messages_max = 10_000
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    last = ROWS + 2 * AT_ONCE_MAX
+    assert numbers(session) == list(range(1, last + 1))
+    assert not unseen.waits_for_turn(), "it has seen everything"
+    deep.publish()
+    assert session.received[-1].strip() == str(last + 1)
+
+
 def test_what_happens_while_a_browser_finds_out_what_is_there() -> None:
     deep = in_memory_and_on_disk(3 * AT_ONCE_MAX)
     queue, last = deep.queue, ROWS + 3 * AT_ONCE_MAX

@@ -201,6 +201,21 @@ def test_who_replays_nothing_reads_nothing() -> None:
     assert deep.disk.reads == []
 
 
+@pytest.mark.parametrize(("browse", "waits"), [(BROWSE_OFF, False), (BROWSE_FOLLOW, True)])
+def test_only_a_browser_waits_for_a_turn_to_read_on(browse: str, waits: bool) -> None:
+    deep, session = stream(3000), RecordingSession()
+    consumer = session.consume(deep.queue, browse=browse, messages=2 + WALK_MESSAGES)
+    deep.take_turns()
+    assert numbers(session) == list(range(1, WALK_MESSAGES + 3)), "nothing of the first read is left"
+    unseen = unseen_of(consumer)
+    assert unseen.waits_for_turn() is waits
+    deep.queue.turn_asked = True  # somebody else does
+    give(deep, consumer, 10)
+    assert len(session.received) == WALK_MESSAGES + (2 if waits else 12)
+    deep.queue.scan(NOW)
+    assert numbers(session) == list(range(1, WALK_MESSAGES + 13))
+
+
 def test_a_browser_that_follows_reads_in_turns_and_keeps_little() -> None:
     deep, session = stream(1000), RecordingSession()
     consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW)

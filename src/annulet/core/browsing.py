@@ -238,6 +238,10 @@ class BrowseOrder(Order):
         """Say whether there is something to do: to note, or, for who is ``ready`` for it, to read the next rows."""
         return bool(self._unsifted) or (ready and self._walk is not None and not self._read)
 
+    def waits_for_turn(self) -> bool:
+        """Say whether there is something to see, and nothing of it before :meth:`read_on`."""
+        return not (self._entries or self._read) and (self._walk is not None or bool(self._unsifted))
+
     def ask_turn(self) -> None:
         """Have :meth:`read_on` called soon."""
         self._pages.ask_turn()

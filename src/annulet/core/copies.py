@@ -167,6 +167,8 @@ class Copies:
         queue = self._queue
         finished: list[Consumer] = []
         for consumer in queue.consumers.readers() if consumers_too else queue.consumers.browsers():
+            if queue.turn_asked and isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.waits_for_turn():
+                continue  # who takes messages comes here with each acknowledgement
             if consumer.settings.browse or queue.consumers.is_live(consumer):
                 self._serve_one(consumer, now)
                 if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.exhausted():

@@ -50,6 +50,10 @@ class UnseenRows(BrowseOrder):
                 self.read_on()
         return super().first()
 
+    def waits_for_turn(self) -> bool:
+        """Who is eager may read without one."""
+        return not self._eager and super().waits_for_turn()
+
     def read_on(self) -> bool:
         """Read the next rows if none are left of the last."""
         reads = self.due(ready=True)
