@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from annulet.core.bodies import claim
 from annulet.core.emptying import Gone
 from annulet.core.entry import QueueEntry
 from annulet.core.errors import PreconditionFailed
@@ -468,7 +469,7 @@ def test_bodies_that_were_in_delivery_are_not_looked_for_when_their_messages_are
     session.consume(deep.queue, messages=4)
     entries = [entry for _, entry in session.deliveries]
     for entry in entries:
-        bodies.claimed(entry)
+        claim(entry, bodies)
     deep.queue.remove_consumer(next(iter(deep.queue.consumers)), NOW)
     deep.queue.return_entries(entries, NOW, counted=False)
     assert deep.order.came_back() == 10

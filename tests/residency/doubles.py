@@ -64,7 +64,7 @@ class Disk:
         return self.unwritten_from
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
         return made_of(self.read(records), queue_id, records, sequences, origins)
 

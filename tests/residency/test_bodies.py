@@ -408,3 +408,20 @@ def test_a_transient_message_of_a_durable_queue_stays():
     bodies = bodies_of(queue, disk)
     bodies.let_all_go(ALL)
     assert (bodies.count, bodies.in_memory) == (0, 1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_delivery_attempts": 9}], ids=["plainly", "each judged"])
+def test_what_comes_back_from_delivery_where_messages_are_rows_may_leave_before_it_is_one(settings):
+    queue, disk = durable_queue(**settings), Disk()
+    bodies = bodies_of(queue, disk)
+    bodies.keep_messages = 1
+    session = RecordingSession()
+    filled(queue, disk, 9)
+    bodies.adopt()
+    session.consume(queue, messages=6)
+    entries = [entry for _, entry in session.deliveries]
+    queue.remove_consumer(next(iter(queue.consumers)), NOW)
+    queue.return_entries(entries[:4], NOW)
+    run_pass(bodies, ALL)
+    assert [entry.away for entry in entries] == [False, *[True] * 5]
+    assert drift_of(queue) == 0

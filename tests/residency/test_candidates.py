@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from annulet.core.bodies import BodySource
+from annulet.core.bodies import CLAIMED_BYTES, BodySource, claim
+from annulet.core.entry import QueueEntry
+from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.reasons import RemovalReason
-from annulet.residency.candidates import FREED_MOST, SWEEP_LEAST, SWEEP_MOST, BodyCandidates
+from annulet.residency.candidates import CLAIMED_BLOCKS_LEAST, FREED_MOST, SWEEP_LEAST, SWEEP_MOST, BodyCandidates
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, filled
 
@@ -37,13 +39,132 @@ def test_what_may_be_a_row_is_none_until_it_is_delivered_or_kept(rows: bool):
         candidates.note(entry)
     assert candidates.waiting == ([] if rows else entries[:2])
     candidates.waiting = []
-    candidates.claimed(entries[2])
-    assert candidates.waiting == ([entries[2]] if rows else [])
-    candidates.waiting = []
+    queue.delivering.add(entries[2])
+    claim(entries[2], candidates)
+    assert looked_at(candidates) == ([entries[2]] if rows else [])
     candidates.kept(entries, bytearray([0, 1, 0, 0]))
     candidates.kept(entries, bytearray(4))
     assert candidates.waiting == [entries[1]]
     assert candidates.grown == (2 if rows else 3)
+
+
+def delivered(candidates: BodyCandidates, entries: list[QueueEntry]) -> None:
+    """Have entries in delivery as dispatch does."""
+    for entry in entries:
+        candidates.queue.delivering.add(entry)
+        claim(entry, candidates)
+
+
+def looked_at(candidates: BodyCandidates) -> list[QueueEntry]:
+    """Return what a pass looks at, in the order in which it does, and have it end with that."""
+    candidates.begin_pass()
+    found: list[QueueEntry] = []
+    while candidates.blocks:
+        found += reversed(candidates.in_block(candidates.blocks.pop()))
+    found += reversed(candidates.scanning)
+    candidates.scanning = []
+    return found
+
+
+def test_what_is_in_delivery_is_looked_at_once_and_before_what_waits():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 3 * BLOCK_TAGS)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    entries[3].message.record = 0  # noted when it came
+    entries[4].away = True
+    delivered(candidates, entries[: BLOCK_TAGS + 2])
+    candidates.add(entries[-1])
+    assert (candidates.waiting, candidates.grown, candidates.most_waiting) == (
+        entries[-1:], BLOCK_TAGS + 2, 2 * BLOCK_TAGS + 1,
+    )  # fmt: skip
+    queue.delivering.discard(entries[1])
+    there = [entries[0], entries[2], *entries[5 : BLOCK_TAGS + 2]]
+    assert looked_at(candidates) == [*reversed(there), entries[-1]]
+    assert looked_at(candidates) == [], "nothing came"
+    delivered(candidates, entries[2 * BLOCK_TAGS :])
+    assert looked_at(candidates) == entries[: 2 * BLOCK_TAGS - 1 : -1]
+
+
+def test_a_pass_comes_to_deliveries_block_by_block():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 3 * BLOCK_TAGS)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    candidates.wait(entries[:1])
+    delivered(candidates, entries[BLOCK_TAGS:])
+    candidates.begin_pass()
+    assert (candidates.scanning, candidates.blocks) == (entries[:1], [1, 2, 3])
+    candidates.front = set(entries)
+    assert candidates.sift(0, 1, None) == (1, [])
+    assert (candidates.scanning, candidates.blocks) == ([entries[0], entries[-1]], [1, 2])
+    assert candidates.sift(0, 2, None) == (2, [])
+    assert (candidates.waiting, candidates.blocks) == ([entries[-1]], [1])
+    candidates.end()
+    assert not candidates.passing
+    assert candidates.waiting == [entries[-1], *entries[:1], *entries[2 * BLOCK_TAGS - 1 : -1]]
+    candidates.begin_pass()
+    assert candidates.blocks == [1], "the pass had not come to it"
+
+
+def test_nothing_that_is_settled_stays_in_memory_for_having_been_in_delivery():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 2)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    known = sys.getrefcount(entries[0])
+    delivered(candidates, entries[:1])
+    queue.delivering.discard(entries[0])
+    references = sys.getrefcount(entries[0])
+    assert references == known
+
+
+def test_blocks_of_deliveries_that_are_settled_are_forgotten_when_they_are_many():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 2)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    held, passing = entries
+    for block in range(4 * CLAIMED_BLOCKS_LEAST):
+        passing.sequence = (block + 1) * BLOCK_TAGS
+        delivered(candidates, [passing])
+        queue.delivering.discard(passing)
+        if block == 2:
+            delivered(candidates, [held])
+        assert len(candidates._claimed) <= CLAIMED_BLOCKS_LEAST + 4, "and twice what is left, which are two"
+    assert looked_at(candidates) == [held]
+
+
+def test_those_that_are_back_from_delivery_wait_as_what_they_are():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 4)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    entries[1].message.record = 0
+    entries[2].away = True
+    candidates.left_delivery(entries)
+    assert candidates.waiting == [], "of what rows do not take care of nothing was forgotten"
+    candidates.rows = True
+    candidates.left_delivery(entries)
+    assert candidates.waiting == [entries[0], entries[3]]
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_the_account_is_looked_at_when_many_bytes_came_from_the_rows(pending: bool):
+    class Noting(BodyCandidates):
+        def note_change(self) -> None:
+            looks.append(self.unmeasured)
+
+    looks: list[int] = []
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 7, size=CLAIMED_BYTES // 3 + 1)
+    candidates = Noting(BodySource(), queue, -1)
+    candidates.rows = True
+    for number, entry in enumerate(entries, 1):
+        if pending:
+            candidates.left_rows(entry)
+        else:
+            delivered(candidates, [entry])
+        assert looks == [0] * (number // 3)
 
 
 def test_those_that_are_gone_are_forgotten_when_they_are_many():

@@ -121,7 +121,7 @@ def test_entries_kept_and_taken_before_a_place_are_passed_over() -> None:
     area = Area()
     area.pages.add(area.of([1, 2, 3, 6, 8]), bytearray([0, 1, 0, 1, 0]))
     page = area.pages._pages[0]
-    page.take(page.peek(3))
+    page.take(3)
     area.pages.items, area.pages.rows, area.pages.bytes, page.bytes = 2, 1, 10, 10
     assert area.add_among([7]) == []
     assert area.pages.entries_kept() == area.of([6])

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from annulet.core.message import Origin
-from annulet.residency.loader import entries_of, fitting, plain_entries_of, unread_entries_of, with_needles
+from annulet.residency.loader import (
+    entries_of,
+    fitting,
+    plain_entries_of,
+    run_entries_of,
+    unread_entries_of,
+    with_needles,
+)
 from annulet.residency.page import ORIGINS_MAX, Page
 from tests.core.helpers import TableView
 from tests.residency.doubles import Disk, durable_queue, stored_entries
@@ -105,3 +112,18 @@ def test_counts_come_back_however_the_row_is_read():
         assert [(entry.delivery_count, entry.redelivered) for entry in found] == [(1, True), (3, True), (0, False)]
     left, _ = with_needles(rows, disk.read(rows.records), [])
     assert (left.counts, left.sequences) == ([0, 1, 3, 0], [1, 2, 3, 4])
+
+
+def test_a_run_of_rows_is_the_entries_it_was_but_for_what_is_damaged():
+    queue, disk = durable_queue(), Disk()
+    rows = Page.of(stored_entries(queue, disk, 4), bytearray(4)).peek(4)
+    messages = disk.messages(queue.queue_id, rows.records, rows.sequences, list(rows.origins))
+    messages[1] = None
+    found, size = run_entries_of(queue, messages, 1, redelivered=True, count=2)
+    assert [(entry.sequence, entry.redelivered, entry.delivery_count) for entry in found] == [
+        (1, True, 2),
+        (3, True, 2),
+        (4, True, 2),
+    ]
+    assert [entry.message for entry in found] == [messages[0], *messages[2:]]
+    assert size == sum(entry.message.size for entry in found)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from annulet.core.entry import REMOVED
+from annulet.residency import row_reading
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import Page
 from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading
@@ -38,7 +39,7 @@ def test_the_time_of_the_first_message_is_read_once_where_its_page_does_not_know
     assert rows_of.first_accepted_at([]) == 0
     assert [rows_of.first_accepted_at([page]) for _ in range(2)] == [NOW, NOW]
     assert (disk.reads, page.items) == ([1], COUNT)
-    page.take(page.peek(1))
+    page.take(1)
     disk.failing = True
     assert rows_of.first_accepted_at([page]) == 0
     assert (rows_of.attempts, figures.postponed) == (0, 0), "nothing is given up for that"
@@ -55,7 +56,7 @@ def test_the_time_of_the_first_message_of_a_page_that_knows_times_is_not_read() 
     rows_of = RowReading(queue, disk, PagingFigures())
     page = Page.of(entries, bytearray(COUNT), timed=True)
     assert rows_of.first_accepted_at([page]) == NOW - 3
-    page.take(page.peek(1))
+    page.take(1)
     assert rows_of.first_accepted_at([page]) == NOW
     assert disk.reads == []
 
@@ -128,3 +129,51 @@ def test_a_look_leaves_out_what_is_damaged() -> None:
     found = rows_of.look(rows, rows.records, [])
     assert found is not None
     assert (found[0], [entry.sequence for entry in found[1]]) == (rows, [1, 3, 4, 5])
+
+
+def reading_a_run() -> tuple[RowReading, Disk, PagingFigures, Page]:
+    queue, disk, figures = durable_queue(), Disk(), PagingFigures()
+    entries = stored_entries(queue, disk, COUNT)
+    for entry in entries:
+        entry.message.origin = entries[0].message.origin
+    page = Page.of(entries, bytearray(COUNT))
+    assert len(page._lengths) == 1
+    return RowReading(queue, disk, figures), disk, figures, page
+
+
+def test_a_run_is_loaded_without_a_list_of_its_rows_and_all_else_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_of, disk, _figures, page = reading_a_run()
+    disk.damaged.add(2)
+    monkeypatch.setattr(Disk, "fitting", lambda _disk, records, _size: min(3, len(records)))
+    peeked: list[int] = []
+    monkeypatch.setattr(row_reading, "fitting", lambda _reader, rows, _size: peeked.append(len(rows)) or rows)
+    found = rows_of.load(page, COUNT, 100, insist=False)
+    assert found is not None
+    items, rows, lost, entries, size = found
+    assert (items, rows, lost, [entry.sequence for entry in entries], size) == (3, 3, 1, [1, 3], 20)
+    assert peeked == []
+    page.remove(4)
+    assert rows_of.load(page, COUNT, 100, insist=False) is not None
+    assert peeked == [4], "two runs"
+
+
+def test_a_run_that_the_disk_refuses_counts_once() -> None:
+    rows_of, disk, figures, page = reading_a_run()
+    disk.failing = True
+    for attempt in range(1, 3):
+        assert rows_of.load(page, COUNT, 100, insist=False) is None
+        assert (rows_of.attempts, figures.postponed) == (attempt, attempt)
+    disk.failing = False
+    assert rows_of.load(page, COUNT, 100, insist=False) is not None
+    assert rows_of.attempts == 0
+
+
+def test_what_was_kept_among_the_rows_is_not_lost() -> None:
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, COUNT)
+    page = Page.of(entries, bytearray([0, 1, 0, 0, 0]))
+    disk.damaged.add(3)
+    found = RowReading(queue, disk, PagingFigures()).load(page, COUNT, 100, insist=False)
+    assert found is not None
+    items, rows, lost, loaded, size = found
+    assert (items, rows, lost, [entry.sequence for entry in loaded], size) == (5, 4, 1, [1, 2, 4, 5], 30)

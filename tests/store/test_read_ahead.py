@@ -201,6 +201,27 @@ def count_reads(log: MessageLog, files: SimulatedFiles, records: list[int]) -> i
     return files.operations - before
 
 
+@pytest.mark.parametrize("count", [1000, 2500])
+def test_neighbours_are_read_ahead_alike_however_they_are_named(count: int) -> None:
+    """As a range in a few steps, unless they are more than a block: then as any others."""
+    asked = []
+    for kind in (list, tuple, lambda records: range(records[0], records[-1] + 1)):
+        log, records, thread = filled(SimulatedFiles(), 2500, 1000)
+        log.prefetch(kind(records[:count]))
+        asked.append((len(thread.works), log.statistics().read_ahead_bytes))
+        log.close()
+    assert asked[0] == asked[1] == asked[2]
+    assert asked[0][0] == (1 if count == 1000 else 2)
+
+
+def test_what_is_nowhere_is_not_read_ahead() -> None:
+    log, records, thread = filled(SimulatedFiles(), 1000, 1000)
+    log.prefetch(range(records[-1] + 1, records[-1] + 300))
+    log.prefetch(range(99 << ORDINAL_BITS, (99 << ORDINAL_BITS) + 300))
+    assert thread.works == []
+    log.close()
+
+
 def test_rows_come_from_what_the_thread_has_read() -> None:
     files = SimulatedFiles()
     log, records, thread = filled(files, 1000, 1000)

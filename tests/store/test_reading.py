@@ -123,6 +123,28 @@ def test_rows_are_made_into_messages_as_they_are_read(size: int) -> None:
     log.close()
 
 
+def test_neighbouring_rows_are_made_into_messages_by_where_they_begin() -> None:
+    log, records = filled(SimulatedFiles(), 30)
+    records.append(log.append(message(b"%05d" % 31), [(9, 1), (QUEUE, 31)]))
+    flush(log)
+    start = records[0]
+    assert records == list(range(start, start + 31))
+    origins = [Origin("", str(number), "", View()) for number in range(32)]
+    for first, behind in ((0, 20), (3, 4), (25, 31)):  # the last one is of several queues
+        rows = range(start + first, start + behind)
+        made = log.messages(QUEUE, rows, range(first + 1, behind + 1), origins[first:behind])
+        assert [found and int(found.body) for found in made] == list(range(first + 1, behind + 1))
+        assert [found and found.origin for found in made] == origins[first:behind]
+        assert [found and found.record for found in made] == list(rows)
+    assert log.messages(QUEUE, range(start, start + 3), range(2, 5), origins[:3]) == [None] * 3, "not what the rows say"
+    assert log.report.lost_records == 0
+    made = log.messages(QUEUE, range(start + 29, start + 32), range(30, 33), origins[:3])
+    assert [found and int(found.body) for found in made] == [30, 31, None]
+    assert log.report.lost_records == 1
+    assert log.messages(QUEUE, range(0), range(0), []) == []
+    log.close()
+
+
 @pytest.mark.parametrize("place", [0, 4, 8, 12, 50, 90])
 def test_a_damaged_row_is_reported_and_the_others_served(place: int) -> None:
     files = SimulatedFiles()

@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.entry import DELIVERING
 from annulet.core.errors import ContentUnavailable, PreconditionFailed
+from annulet.core.held_deliveries import BLOCK_BITS
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -31,6 +32,10 @@ DAMAGED: Final = 2
 
 LOOK_MESSAGES: Final = 64
 """Bodies that are read at once for who does not take them: a browser, a forwarder."""
+
+CLAIMED_BYTES: Final = 1 << 20
+"""Body bytes that go into delivery before the account is looked at, 1 MiB as one load: a consumer's prefetch may be
+many times the budget."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -57,6 +62,10 @@ class QueueBodies:
         self.in_delivery_bytes = 0  # of these, those of entries in delivery
         self.in_delivery = 0  # how many entries these are
         self.stalled = False  # the disk refused: nothing is asked of it until the next retry, which wakes the queue
+        self.rows = False  # plain entries become rows: only what cannot is a candidate
+        self.grown = 0  # candidates added since the last pass over them began
+        self.unmeasured = 0  # bytes that rows took care of and do no more since the account was looked at for it
+        self.claimed_block = -1  # of the queue's deliveries: the one that was noted last
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
         """Bring back the body of an entry, and with it those of the next ones in ``order``.
@@ -85,12 +94,34 @@ class QueueBodies:
         raise NotImplementedError
 
     def claimed(self, entry: QueueEntry) -> None:
-        """An entry went into delivery with its body: the budget may ask for it."""
+        """:func:`claim` came to another block of the queue's deliveries, or the account is to be looked at."""
+        raise NotImplementedError
+
+    def left_rows(self, entry: QueueEntry) -> None:
+        """A pending entry with its body becomes no row soon: the budget may ask for the body."""
+        raise NotImplementedError
+
+    def left_delivery(self, entries: list[QueueEntry]) -> None:
+        """Entries left delivery and are not gone: the budget may ask for the bodies of those that are not away."""
         raise NotImplementedError
 
     def came_back(self, size: int) -> None:
         """Whoever pulled a message gave it back, with a body of ``size`` bytes: only now the budget may ask for it."""
         raise NotImplementedError
+
+
+def claim(entry: QueueEntry, bodies: QueueBodies) -> None:
+    """Note that an entry went into delivery, which may have been one that rows took care of: the budget may ask for it.
+
+    Of neighbours only the first is noted, and the class of ``bodies`` is asked, which may be interpreted, for no other.
+    What is settled soon costs nothing more, and nobody who would have noted it keeps it in memory.
+    """
+    message = entry.message
+    if bodies.rows and message.record:
+        bodies.grown += 1
+        bodies.unmeasured += message.size
+        if entry.sequence >> BLOCK_BITS != bodies.claimed_block or bodies.unmeasured >= CLAIMED_BYTES:
+            bodies.claimed(entry)
 
 
 def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core import match_classes
+from annulet.core.bodies import claim
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.entry import DELIVERING, PENDING, position_of
 from annulet.core.expiry import expire_later, expire_some, has_expired
@@ -219,7 +220,7 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
     size = entry.message.size
     queue.delivering_bytes += size
     if queue.bodies is not None:
-        queue.bodies.claimed(entry)
+        claim(entry, queue.bodies)
     consumer.take(size)
     if not consumer.auto_acknowledge:
         consumer.session.deliver_unsettled(consumer, entry)
@@ -350,6 +351,6 @@ def _mark_pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> 
     size = entry.message.size
     queue.delivering_bytes += size
     if queue.bodies is not None:
-        queue.bodies.claimed(entry)
+        claim(entry, queue.bodies)
     if consumer is not None:
         consumer.take(size)

@@ -237,7 +237,7 @@ class GroupedLanes(DeepLanes):
         """Put an entry of the stock into its lane: it becomes no row any more, but its body may leave."""
         self._enter(entry, group, None, arrival=False)
         if self._queue.bodies is not None:
-            self._queue.bodies.claimed(entry)
+            self._queue.bodies.left_rows(entry)
 
     def _take_aside(self, stock: TargetList, upto: int) -> set[QueueEntry]:
         """Take out what stands aside between the frontier and ``upto``."""

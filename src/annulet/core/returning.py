@@ -283,6 +283,8 @@ def _back_plainly(
     if queue.bodies is not None:
         queue.bodies.in_delivery -= away
         queue.bodies.in_delivery_bytes -= away_size
+        if away < len(back):
+            queue.bodies.left_delivery(back)
         if pulled:
             queue.bodies.came_back(pulled)
     queue.order.reinsert_all(back if ascending else sorted(back))
@@ -304,8 +306,10 @@ def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> b
     reason = _reason_to_go(queue, entry, now)
     if reason is not None:
         queue.finish_removal(entry, reason, now, 0)
-    elif pulled and queue.bodies is not None:
-        queue.bodies.came_back(entry.message.size)
+    elif queue.bodies is not None:
+        queue.bodies.left_delivery([entry])
+        if pulled:
+            queue.bodies.came_back(entry.message.size)
     return reason is None
 
 

@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 SAMPLE: Final = 512
 """Bodies whose places tell which part of a queue is furthest: right to some 5 %, and sorted in a millisecond."""
 
+SAMPLE_BLOCKS: Final = 8
+"""Blocks of neighbours in delivery that tell how much may leave there: as many messages as in the other sample."""
+
 GROWTH_LEAST: Final = 256
 """Bodies that came since the last pass before another is worth it, where rows can go instead."""
 
@@ -86,17 +89,12 @@ class StoredBodies(BodyCandidates):
 
     # ------------------------------------------------------------------ out
 
-    @property
-    def passing(self) -> bool:
-        """Say whether a pass is under way."""
-        return bool(self.scanning)
-
     def begin(self, wanted: int, deliveries: int = 0) -> None:
         """Begin a pass that is to free about ``wanted`` bytes.
 
         What is in delivery and would have to be written stays as long as no more than ``deliveries`` bytes are.
         """
-        if self.rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, len(self.waiting)):
+        if self.rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, self.most_waiting):
             self.adopt()
         self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries
@@ -150,20 +148,12 @@ class StoredBodies(BodyCandidates):
                 self.waiting.append(entry)
         self.note_change()
 
-    def end(self) -> None:
-        """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        if self.scanning:  # else what waits stays as it is, and which of that is young: each tick asks
-            self.waiting += self.scanning
-            self.wait(self.waiting)
-            self.scanning = []
-        self.front = set()
-
     def let_all_go(self, durable_record: int) -> None:
         """Let every body go that may, whatever is near: for tests, and nothing else needs it."""
         self.adopt(whole=True)
         self.begin_pass()
         self.front, self._boundary, self._spills_deliveries = set(), None, True
-        while self.scanning:
+        while self.passing:
             self.step(durable_record, SAMPLE)
 
     def _leading(self) -> set[QueueEntry]:
@@ -182,7 +172,7 @@ class StoredBodies(BodyCandidates):
         count = len(self.scanning)
         sample = self.scanning if count <= SAMPLE else self._random.sample(self.scanning, SAMPLE)
         places: list[tuple[Position, int]] = []
-        left = wanted * len(sample) / max(1, count)
+        left = (wanted - self._claimed_bytes()) * len(sample) / max(1, count)
         for entry in sample:
             if entry.state == PENDING and not entry.away:
                 places.append((position_of(entry), entry.message.size))
@@ -196,6 +186,12 @@ class StoredBodies(BodyCandidates):
                 return place
             left -= size
         return None
+
+    def _claimed_bytes(self) -> float:
+        """Return about how many bytes may leave of what is in delivery and looked at block by block."""
+        some = self.blocks if len(self.blocks) <= SAMPLE_BLOCKS else self._random.sample(self.blocks, SAMPLE_BLOCKS)
+        found = [entry for number in some for entry in self.in_block(number) if may_leave(entry)]
+        return sum([entry.message.size for entry in found]) * len(self.blocks) / max(1, len(some))
 
     # ------------------------------------------------------------------ back
 

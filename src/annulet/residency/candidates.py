@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.bodies import QueueBodies, send_away
+from annulet.core.bodies import CLAIMED_BYTES, QueueBodies, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
+from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_TAGS
 from annulet.core.paging import may_be_row
 from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
@@ -35,9 +36,9 @@ FREED_MOST: Final = 16_384
 SWEEP_MOST: Final = 8192
 """Of those that came last at so many in any case: 1 ms of the loop."""
 
-CLAIMED_BYTES: Final = 1 << 20
-"""Body bytes that go into delivery before the account is looked at, 1 MiB as one load: a consumer's prefetch may be
-many times the budget."""
+CLAIMED_BLOCKS_LEAST: Final = 1024
+"""Blocks of neighbours in delivery that are noted before those are forgotten that have been settled, or as many as were
+left then: 65,536 messages, and an eighth of a millisecond."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,9 +52,6 @@ class BodyCandidates(QueueBodies):
         super().__init__(source)
         self.queue = queue
         self.spilled_from = spilled_from
-        self.grown = 0  # candidates added since the last pass began
-        self._unmeasured = 0  # bytes that went into delivery since the account was looked at for it
-        self.rows = False  # plain entries become rows: only what cannot is a candidate
         self.waiting: list[QueueEntry] = []  # for the next pass
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
@@ -61,6 +59,10 @@ class BodyCandidates(QueueBodies):
         self._gone: list[QueueEntry] = []  # forgotten, and some that are not: to free very many in one turn takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
         self._new_from = 0  # where in ``waiting`` those begin that came since the last look
+        self._claimed: dict[int, None] = {}  # blocks of the queue's deliveries into which some came since the last pass
+        self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
+        self.blocks: list[int] = []  # those that the pass under way has not come to; they come before what waited
+        self._waited = 0  # how many of ``scanning`` waited when that pass began
 
     @property
     def in_memory(self) -> int:
@@ -75,13 +77,56 @@ class BodyCandidates(QueueBodies):
             self.add(entry)
 
     def claimed(self, entry: QueueEntry) -> None:
-        """An entry went into delivery; it may have been one that rows took care of."""
+        """See :func:`annulet.core.bodies.claim`."""
+        number = entry.sequence >> BLOCK_BITS
+        if number != self.claimed_block:
+            self._note_block(number)
+        self._measure_if_due()
+
+    def left_rows(self, entry: QueueEntry) -> None:
+        """A pending entry is none that rows take care of any more."""
         if self.rows and entry.message.record:
+            self.unmeasured += entry.message.size
             self.add(entry)
-            self._unmeasured += entry.message.size
-            if self._unmeasured >= CLAIMED_BYTES:
-                self._unmeasured = 0
-                self.note_change()
+            self._measure_if_due()
+
+    def left_delivery(self, entries: list[QueueEntry]) -> None:
+        """Some are in delivery no more, and not gone: what was noted of where they were says nothing of them."""
+        if self.rows:
+            self.waiting += [entry for entry in entries if entry.message.record and not entry.away]
+            self._sweep_if_due()
+
+    def _measure_if_due(self) -> None:
+        if self.unmeasured >= CLAIMED_BYTES:
+            self.unmeasured = 0
+            self.note_change()
+
+    def _note_block(self, number: int) -> None:
+        claimed = self._claimed
+        self.claimed_block = number
+        claimed[number] = None
+        if len(claimed) >= self._forget_claimed_at:
+            delivering = self.queue.delivering
+            self._claimed = {block: None for block in claimed if delivering.block(block)}
+            self._forget_claimed_at = 2 * len(self._claimed) + CLAIMED_BLOCKS_LEAST
+
+    @property
+    def most_waiting(self) -> int:
+        """How many candidates the next pass has at most, but for those that come until then."""
+        return len(self.waiting) + len(self._claimed) * BLOCK_TAGS
+
+    def in_block(self, number: int) -> list[QueueEntry]:
+        """Return the candidates in a block of the queue's deliveries; what has no record was noted when it came."""
+        return [
+            entry
+            for entry in self.queue.delivering.block(number)
+            if entry is not None and entry.message.record and not entry.away
+        ]
+
+    def _forget_claimed(self) -> None:
+        self._claimed = {}
+        self.claimed_block = -1
+        self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
 
     def note_change(self) -> None:
         """What is in memory has changed by about as much as one load, and nobody looked at the account for it."""
@@ -105,20 +150,43 @@ class BodyCandidates(QueueBodies):
             ]
         )
         self.scanning = []
+        self.blocks = []
+        self._forget_claimed()
         self.grown = len(self.waiting)
 
     def add(self, entry: QueueEntry) -> None:
         """Take in a candidate."""
         self.waiting.append(entry)
         self.grown += 1
+        self._sweep_if_due()
+
+    def _sweep_if_due(self) -> None:
         if len(self.waiting) > self._sweep_at:
             self._sweep_young()
             self.tidy()
 
     def begin_pass(self) -> None:
-        """Have all candidates looked at."""
+        """Have all candidates looked at, those in delivery first: of these there is no list, and none is made."""
         self.scanning = self.waiting
+        self._waited = len(self.scanning)
+        self.blocks = sorted(self._claimed)
+        self._forget_claimed()
         self.wait([])
+
+    @property
+    def passing(self) -> bool:
+        """Say whether a pass is under way."""
+        return bool(self.scanning or self.blocks)
+
+    def end(self) -> None:
+        """End a pass under way, which nobody needs any more: where it began the front was another one."""
+        if self.passing:  # else what waits stays as it is, and which of that is young: each tick asks
+            self.waiting += self.scanning
+            self.wait(self.waiting)
+            self.scanning = []
+            self._claimed.update(dict.fromkeys(self.blocks))
+            self.blocks = []
+        self.front = set()
 
     def may_have_place(self, entry: QueueEntry) -> bool:
         """Say whether the body is, or could be, anywhere but in memory."""
@@ -133,11 +201,15 @@ class BodyCandidates(QueueBodies):
         Only bodies of records below ``durable_record``, or that were spilled, can be read back. Returns at how many it
         looked, and what may go when it has been written: about ``CHUNK_BYTES``, which ends the look too.
         """
-        scanning, front = self.scanning, self.front
+        scanning, blocks, front = self.scanning, self.blocks, self.front
         kept: list[QueueEntry] = []
         unwritten: list[QueueEntry] = []
         size = looked = 0
-        while scanning and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
+        while (scanning or blocks) and looked < limit and size < CHUNK_BYTES and len(unwritten) < CHUNK_BODIES:
+            if blocks and len(scanning) <= self._waited:
+                scanning += self.in_block(blocks.pop())
+                looked += 1
+                continue
             entry = scanning.pop()
             looked += 1
             if entry.state == REMOVED or entry.away:
@@ -158,7 +230,7 @@ class BodyCandidates(QueueBodies):
         kept.reverse()
         self.waiting += kept
         self.wait(self.waiting)
-        if not scanning:
+        if not self.passing:
             self.front = set()
         return looked, unwritten
 
@@ -183,7 +255,7 @@ class BodyCandidates(QueueBodies):
             self._gone += self.scanning
             self.wait(_in_memory_once(self.waiting))
             self.scanning = _in_memory_once(self.scanning)
-            if not self.scanning:
+            if not self.passing:
                 self.front = set()
 
     def _sweep_young(self) -> None:

@@ -63,9 +63,12 @@ class MessageReader(Protocol):
         """Records below it can be read."""
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
-        """Return the messages of a queue's rows, made with these origins. ``None`` and ``OSError`` as above."""
+        """Return the messages of a queue's rows, made with these origins. ``None`` and ``OSError`` as above.
+
+        Ranges of ``records`` and ``sequences`` save a look at each number.
+        """
 
     def fitting(self, records: Sequence[int], size: int) -> int:
         """Return how many of these come with ``size`` bytes read, at least 1, without reading any."""
@@ -96,6 +99,24 @@ def fitting(reader: MessageReader, rows: Rows, size: int) -> Rows:
             return rows.leading(place)
         left -= record > 0
     return rows
+
+
+def run_entries_of(
+    queue: Queue, messages: list[Message | None], first: int, *, redelivered: bool, count: int
+) -> tuple[list[QueueEntry], int]:
+    """Return what :func:`entries_of` does for a run of rows: sequences from ``first`` on, and all else is the same."""
+    entries: list[QueueEntry] = []
+    size = 0
+    sequence = first
+    for message in messages:
+        if message is not None:
+            entry = QueueEntry(queue, message, sequence)
+            entry.redelivered = redelivered
+            entry.delivery_count = count
+            entries.append(entry)
+            size += message.size
+        sequence += 1
+    return entries, size
 
 
 def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None]) -> tuple[list[QueueEntry], int]:

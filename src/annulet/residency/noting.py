@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.paging import may_be_row
+
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
@@ -28,8 +30,9 @@ class ArrivalNotes:
         if worth_noting(queue):
             self.queues.add(queue)
             self.records[queue] = entry.message.record
-            if queue.bodies is not None:
-                queue.bodies.note(entry)
+            bodies = queue.bodies
+            if bodies is not None and not (bodies.rows and may_be_row(entry)):  # what rows take care of, it passes over
+                bodies.note(entry)
 
     def take_written(self, durable_record: int) -> list[Queue]:
         """Return the queues of which all that was noted stands below this record by now, each once."""

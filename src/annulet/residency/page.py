@@ -279,10 +279,13 @@ class Page(Runs):
         """Return the first ``limit`` items that were not taken."""
         return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
 
-    def records_from(self, sequence: int, limit: int) -> tuple[list[int], int]:
+    def records_from(self, sequence: int, limit: int) -> tuple[Sequence[int], int]:
         """Return the records of up to ``limit`` rows left from ``sequence`` on, and the sequence behind the last."""
         found: list[int] = []
         run, start = self._row_from(sequence)
+        if run < len(self._lengths) and self._lengths[run] - start >= limit > 0:
+            record = self._base_record + self._records[run] + start
+            return range(record, record + limit), self._base_sequence + self._sequences[run] + start + limit
         while len(found) < limit and run < len(self._lengths):
             count = min(self._lengths[run] - start, limit - len(found))
             record = self._base_record + self._records[run] + start
@@ -448,9 +451,9 @@ class Page(Runs):
                 start = 0
         return found
 
-    def take(self, rows: Rows) -> None:
-        """Forget the items that :meth:`peek` returned last; :attr:`bytes` is the caller's."""
-        left = len(rows)
+    def take(self, items: int) -> None:
+        """Forget the first so many items that were not taken; :attr:`bytes` is the caller's."""
+        left = items
         self.items -= left
         while left:
             length = self._lengths[self._run]

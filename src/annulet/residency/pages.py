@@ -203,17 +203,17 @@ class StoredQueueArea(QueueArea):
         if self.stalled and not insist:
             return None
         page = self._pages[0]
-        rows = fitting(self._reader, page.peek(_items_to_load(page)), LOAD_BYTES)
-        records = rows.records if rows.plain else [record for record in rows.records if record]
-        found = self._read(rows, records, insist=insist)
+        found = self._reading.load(page, _items_to_load(page), LOAD_BYTES, insist=insist)
+        self.stalled = found is None
         if found is None:
             return None
-        self._account(page, rows, records, *found)
+        items, rows, self.lost, entries, size = found
+        self._account(page, items, rows, size)
         self._drop_if_empty(page)
         self._asked_for -= 1
         if self._asked_for <= PREFETCH_LOADS:
             self._prefetch()
-        return found[0]
+        return entries
 
     def skip(self, rows: int) -> int:
         """Forget whole pages."""
@@ -276,15 +276,13 @@ class StoredQueueArea(QueueArea):
         page = self._times.ended(now, least)
         return None if page is None else Ended(page.record_ranges(), page.rows, self._take_page(page).bytes)
 
-    def _account(self, page: Page, rows: Rows, records: list[int], entries: list[QueueEntry], size: int) -> None:
-        kept = 0 if rows.plain else sum(entry is not None for entry in rows.kept)
-        self.lost = len(records) - (len(entries) - kept)
-        page.take(rows)
+    def _account(self, page: Page, items: int, rows: int, size: int) -> None:
+        page.take(items)
         page.bytes -= size
-        self._count_out(len(rows), len(records), size)
+        self._count_out(items, rows, size)
         self._forget_bytes_of_damaged(page)
         self._figures.loads += 1
-        self._figures.loaded += len(records) - self.lost
+        self._figures.loaded += rows - self.lost
         self._figures.unreadable += self.lost
 
     def origins(self) -> list[Origin] | None:

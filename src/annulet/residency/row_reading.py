@@ -7,9 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import PENDING
-from annulet.residency.loader import entries_of, plain_entries_of, read_singly, with_needles
+from annulet.residency.loader import entries_of, fitting, plain_entries_of, read_singly, run_entries_of, with_needles
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
-from annulet.residency.runs import ORIGIN_MASK
+from annulet.residency.runs import COUNT_SHIFT, ORIGIN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,6 +69,47 @@ class RowReading:
         at = 0 if found is None else found.accepted_at
         self._told = (record, at)
         return at
+
+    def load(
+        self, page: Page, items: int, size: int, *, insist: bool
+    ) -> tuple[int, int, int, list[QueueEntry], int] | None:
+        """Read the first ``items`` of a page, or as many as come with ``size`` bytes read; ``None`` as :meth:`read`.
+
+        Returns how many items and how many rows these are, how many of the rows are lost, and what :meth:`read` does.
+        """
+        run = self._read_run(page, items, size)
+        if run is not None:
+            count, (entries, read) = run
+            return count, count, count - len(entries), entries, read
+        rows = fitting(self._reader, page.peek(items), size)
+        records = rows.records if rows.plain else [record for record in rows.records if record]
+        found = self.read(rows, records, insist=insist)
+        if found is None:
+            return None
+        kept = 0 if rows.plain else sum(entry is not None for entry in rows.kept)
+        return len(rows), len(records), len(records) - (len(found[0]) - kept), *found
+
+    def _read_run(self, page: Page, items: int, size: int) -> tuple[int, tuple[list[QueueEntry], int]] | None:
+        """Read the first items, without a list of what each row says, where they are a run of rows as most are.
+
+        ``None`` also when the disk refuses: who reads them as any others counts it.
+        """
+        sequence, records, origin = run_from(page, page.first_sequence, items)
+        if origin is None or len(records) < min(items, page.items):
+            return None
+        mark = page._marks[page._run]
+        records = records[: self._reader.fitting(records, size)]
+        queue = self._queue
+        count = len(records)
+        try:
+            messages = self._reader.messages(
+                queue.queue_id, records, range(sequence, sequence + count), [origin] * count
+            )
+        except OSError:
+            return None
+        self.attempts = 0
+        redelivered, came_back = bool(mark & 1), mark >> COUNT_SHIFT
+        return count, run_entries_of(queue, messages, sequence, redelivered=redelivered, count=came_back)
 
     def read(self, rows: Rows, records: list[int], *, insist: bool) -> tuple[list[QueueEntry], int] | None:
         """Return the entries and the body bytes read; ``None`` when the disk refuses, which is final only after many

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LOW: Final = 0xFFFFFFFF
+_checksum: Final = crc32  # a constant is at hand; a name of the module is looked up each time
 _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority left out, type
 
 
@@ -76,12 +77,12 @@ def headers_lack(data: bytes, first: i64, places: list[int], needles: Sequence[l
     return True
 
 
-def decode_run(
+def decode_rows(
     data: bytes,
     first: i64,
     places: list[int],
     seed: int,
-    queue_id: int,
+    queue_id: i64,
     records: list[int],
     sequences: list[int],
     origins: list[Origin],
@@ -89,45 +90,90 @@ def decode_run(
     """Return the messages of records at ``places``; ``None`` for any other. ``data`` begins at ``first``.
 
     ``records``, ``sequences`` and ``origins`` are what the queue's rows say of them. The second list is the
-    indexes of what was something else, damaged or not. Numbers stand where ``records.SINGLE`` has them.
+    indexes of what was something else, damaged or not.
     """
-    size: i64 = len(data)
     found: list[Message | None] = []
     others: list[int] = []
-    shared = b""  # the header of the message before, which is the same as a rule: 48 bytes less for each that is held
-    checksum = crc32  # a name of the module is looked up each time
+    former: Message | None = None
     for index in range(len(places)):
-        record = records[index]
         at: i64 = places[index]
-        start: i64 = at - first
-        fixed: i64 = start + FIXED_BYTES
-        if fixed <= size:
-            magic: i64 = read_i64_le(data, start)  # and the checksum
-            length: i64 = read_i64_le(data, start + 8)  # and the ordinal
-            kind: i64 = read_i64_le(data, start + 32)  # and priority, number of targets, half of the time
-            origin_bytes: i64 = read_i64_le(data, start + 52)  # and those of the header
-            header: i64 = fixed + (origin_bytes & _LOW)
-            body: i64 = header + (origin_bytes >> 32 & _LOW)
-            end: i64 = start + HEADER_BYTES + (length & _LOW)
-            if (
-                magic & _LOW == MAGIC
-                and length >> 32 & _LOW == record & ORDINAL_MASK
-                and kind & 0xFFFF00FF == _SINGLE_MESSAGE
-                and read_i64_le(data, start + 60) == queue_id
-                and read_i64_le(data, start + 68) == sequences[index]
-                and body <= end <= size
-                and checksum(data[start + PREFIX_BYTES : end], seed) == magic >> 32 & _LOW
-            ):
-                priority: i64 = kind >> 8 & 0xFF
-                accepted_at: i64 = read_i64_le(data, start + 36)
-                expires_at: i64 = read_i64_le(data, start + 44)
-                content = data[header:body]
-                if content != shared:
-                    shared = content
-                found.append(
-                    logged_message(record, shared, data[body:end], origins[index], priority, accepted_at, expires_at)
-                )
-                continue
-        others.append(index)
-        found.append(None)
+        message = _message_at(
+            data, at - first, seed, queue_id, records[index], sequences[index], origins[index], former
+        )
+        if message is None:
+            others.append(index)
+        else:
+            former = message
+        found.append(message)
     return found, others
+
+
+def decode_run(
+    data: bytes,
+    first: i64,
+    places: list[int],
+    seed: int,
+    queue_id: i64,
+    record: i64,
+    sequence: i64,
+    origins: list[Origin],
+) -> list[Message | None]:
+    """Return what :func:`decode_rows` does for rows whose records and sequences grow by one from these on."""
+    found: list[Message | None] = []
+    former: Message | None = None
+    for index in range(len(places)):
+        at: i64 = places[index]
+        message = _message_at(
+            data, at - first, seed, queue_id, record + index, sequence + index, origins[index], former
+        )
+        if message is not None:
+            former = message
+        found.append(message)
+    return found
+
+
+def _message_at(
+    data: bytes,
+    start: i64,
+    seed: int,
+    queue_id: i64,
+    record: i64,
+    sequence: i64,
+    origin: Origin,
+    former: Message | None,
+) -> Message | None:
+    """Return the message whose record begins at ``start``; ``None`` for anything else that stands there.
+
+    Numbers stand where ``records.SINGLE`` has them. The header is that of the ``former`` message if it is the same, as
+    it is as a rule: 48 bytes less for each that is held.
+    """
+    size: i64 = len(data)
+    fixed: i64 = start + FIXED_BYTES
+    if fixed > size:
+        return None
+    magic: i64 = read_i64_le(data, start)  # and the checksum
+    length: i64 = read_i64_le(data, start + 8)  # and the ordinal
+    kind: i64 = read_i64_le(data, start + 32)  # and priority, number of targets, half of the time
+    origin_bytes: i64 = read_i64_le(data, start + 52)  # and those of the header
+    header: i64 = fixed + (origin_bytes & _LOW)
+    body: i64 = header + (origin_bytes >> 32 & _LOW)
+    end: i64 = start + HEADER_BYTES + (length & _LOW)
+    if (
+        magic & _LOW != MAGIC
+        or length >> 32 & _LOW != record & ORDINAL_MASK
+        or kind & 0xFFFF00FF != _SINGLE_MESSAGE
+        or read_i64_le(data, start + 60) != queue_id
+        or read_i64_le(data, start + 68) != sequence
+        or not body <= end <= size
+    ):
+        return None
+    content = data[body:end]  # the checksum goes on with it as it is: nothing large is copied for that alone
+    if _checksum(content, _checksum(data[start + PREFIX_BYTES : body], seed)) != magic >> 32 & _LOW:
+        return None
+    properties = data[header:body]
+    if former is not None and former.header == properties:
+        properties = former.header
+    priority: i64 = kind >> 8 & 0xFF
+    accepted_at: i64 = read_i64_le(data, start + 36)
+    expires_at: i64 = read_i64_le(data, start + 44)
+    return logged_message(record, properties, content, origin, priority, accepted_at, expires_at)

@@ -238,10 +238,11 @@ class Log(ABC):
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
         """Return what :meth:`read` would, made into messages with these origins for speed.
 
+        Ranges of ``records`` and ``sequences``, which grow by one, are the fastest.
         ``None`` also for a record that does not name the queue with the sequence. Raises as :meth:`read`.
         """
         raise NotImplementedError(

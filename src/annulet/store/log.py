@@ -176,7 +176,7 @@ class MessageLog(Log):
         return record >= self._window_first or (segment is not None and segment.holds(record & ORDINAL_MASK, queue_id))
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
         """See the reader."""
         return self._reader.messages(queue_id, records, sequences, origins)

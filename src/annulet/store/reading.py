@@ -15,7 +15,7 @@ from typing import Final
 from isal.isal_zlib import crc32
 
 from annulet.core.message import Message, Origin, logged_message
-from annulet.store.decoding import decode_run, grow_by_one, headers_lack, stand_in_order
+from annulet.store.decoding import decode_rows, decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
@@ -95,9 +95,14 @@ class RecordReader:
         return headers_lack(data, first, together[2], needles)
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
         """Return the messages of a queue's rows, as :meth:`read` does, made with the origins that the rows know."""
+        if isinstance(records, range) and isinstance(sequences, range):
+            run = self._run(queue_id, records, sequences, origins)
+            if run is not None:
+                return run
+        records, sequences = list(records), list(sequences)
         found: list[Message | None] = []
         for segment, start, offsets in self._spans(records):
             stop = start + len(offsets)
@@ -107,7 +112,7 @@ class RecordReader:
                 found.extend([None] * len(offsets))
                 continue
             data, first = self._bytes_of(segment, offsets)
-            made, others = decode_run(
+            made, others = decode_rows(
                 data, first, offsets, segment.seed, queue_id,
                 records[start:stop], sequences[start:stop], origins[start:stop],
             )  # fmt: skip
@@ -120,6 +125,18 @@ class RecordReader:
                     made[index] = _message_of(logged, records[place], origins[place])
             found += made
         return found
+
+    def _run(
+        self, queue_id: int, records: range, sequences: range, origins: list[Origin]
+    ) -> list[Message | None] | None:
+        """Return the messages of a run of rows; ``None`` where one read does not bring them, or one is not that."""
+        together = self._together(records)
+        if together is None:
+            return None
+        segment, _, offsets = together
+        data, first = self._bytes_of(segment, offsets)
+        made = decode_run(data, first, offsets, segment.seed, queue_id, records.start, sequences.start, origins)
+        return None if None in made else made
 
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
         """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
@@ -190,7 +207,10 @@ class RecordReader:
 
     def _stretches(self, records: Sequence[int]) -> Iterator[tuple[Segment, int, int, int]]:
         """Yield what is read ahead together: segment, where its first and last record begin, and where that ends."""
-        stretch: tuple[Segment, int, int, int] | None = None
+        stretch = self._stretch_of(records) if isinstance(records, range) else None
+        if stretch is not None:
+            yield stretch
+            return
         for start in range(0, len(records), TOGETHER):
             for segment, place, offsets in self._spans(records[start : start + TOGETHER]):
                 if segment is None or not offsets[0]:
@@ -209,6 +229,17 @@ class RecordReader:
                 stretch = (segment, first, last, end)
         if stretch is not None:
             yield stretch
+
+    def _stretch_of(self, records: range) -> tuple[Segment, int, int, int] | None:
+        """Return what is read ahead for neighbours, without a look at each, where that is one block."""
+        ordinal, last = records.start & ORDINAL_MASK, records[-1] & ORDINAL_MASK
+        segment = self._segments.get(records.start >> ORDINAL_BITS)
+        if segment is None or last - ordinal != len(records) - 1 or last >= len(segment.offsets):
+            return None
+        first, end = segment.offsets[ordinal], _end_of(segment, last)
+        if not 0 < first <= segment.offsets[last] or end - first > BLOCK_BYTES_MAX:
+            return None
+        return segment, first, segment.offsets[last], end
 
     def hold(self, segment: Segment) -> None:
         """Keep a segment's present file open until :meth:`release`. Raises ``OSError`` when it cannot be opened."""

@@ -58,7 +58,7 @@ class ModelDisk:
         return [self._stored(self._message(record)) for record in records]
 
     def messages(
-        self, queue_id: int, records: list[int], sequences: list[int], origins: list[Origin]
+        self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:
         return made_of(self.read(records), queue_id, records, sequences, origins)
 
