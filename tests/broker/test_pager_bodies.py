@@ -10,10 +10,12 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
+from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
 from annulet.broker.pager import AUDITED_ENTRIES_MAX
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
+from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
@@ -228,3 +230,54 @@ async def test_a_closed_broker_leaves_nothing_behind(tmp_path: Path) -> None:
     del running, peer
     gc.collect()
     assert [found.name for found in gc.get_objects() if isinstance(found, Queue) and id(found) not in before] == []
+
+
+@pytest.mark.parametrize("rows", [True, False])
+async def test_a_queue_is_looked_at_before_it_has_very_many(
+    tmp_path: Path, rows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the first had to leave all were looked at in one turn, which held the event loop for 40 ms."""
+    monkeypatch.setattr(pager_module, "ADOPTED_LEAST", 1500)
+    looks: list[int] = []
+    adopt = StoredBodies.adopt
+
+    def noted(self: StoredBodies, *, whole: bool = False) -> None:
+        looks.append(len(self.queue.order.in_memory()))
+        adopt(self, whole=whole)
+
+    monkeypatch.setattr(StoredBodies, "adopt", noted)
+    arguments = {} if rows else {"x-last-value-key": "key"}
+    async with testing.broker(
+        http=False, data_dir=tmp_path / "data", clock=VirtualClock(), body_budget_bytes=3 * MIB
+    ) as running:
+        broker = running.broker
+        assert broker.pager is not None
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments=arguments))
+        for start in range(0, 4000, 250):
+            numbers = range(start, start + 250)
+            await peer.send(1, *(persistent(1, "q", body(number), headers={"key": number}) for number in numbers))
+            await broker.commit.durable()
+            queue = queue_of(broker)
+            assert (queue.bodies is not None) is (queue.order.count >= 1500)
+        await paged(broker)
+        assert broker.pager.budget.used <= 3 * MIB
+        assert (queue.order.paged_count() > 0, broker.pager.bodies_away[0] > 0) == (rows, not rows)
+        assert looks == [1500]
+        assert drift_of(queue) == 0
+        leave(broker)
+
+
+async def test_a_start_looks_at_queues_with_very_many_before_anybody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pager_module, "ADOPTED_LEAST", COUNT)
+    monkeypatch.setattr(pager_module.Pager, "run", lambda self: False)
+    arguments = {"x-last-value-key": "key"}
+    for number in range(2):
+        async with testing.broker(http=False, data_dir=tmp_path / "data", clock=VirtualClock()) as running:
+            if not number:
+                await filled(running.broker, arguments, lambda number: {"headers": {"key": number}})
+            queue = queue_of(running.broker)
+            assert (queue.order.count, queue.bodies is not None) == (COUNT, number == 1)
+            leave(running.broker)

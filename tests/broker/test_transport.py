@@ -15,11 +15,13 @@ from annulet.broker.sending import SendingSession
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
+    DELIVERIES_TIMED,
     INPUT_BYTES_MAX,
     NO_SHARE,
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
     TURN_DELIVERIES,
+    TURN_SECONDS,
     UNREAD_LIMIT,
     ClientConnection,
     DeliveryShares,
@@ -264,6 +266,49 @@ async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are
     await turns()
     assert session.woken == [True]
     assert connection._delivered == 0
+
+
+@pytest.mark.parametrize(("seconds", "woken"), [(TURN_SECONDS, 1), (TURN_SECONDS / 2, 0)])
+async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_are(
+    broker: Broker, seconds: float, woken: int
+) -> None:
+    """1000 of a deep sorted queue, each read from another place, held the event loop for up to 48 ms."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.output_added()
+    now[0] = seconds
+    for _ in range(DELIVERIES_TIMED - 2):
+        connection.output_added()
+    assert session.writable, "the time is looked at now and then only"
+    connection.output_added()
+    assert (session.writable, broker.shares.used_up) == (not woken, woken)
+    for _ in range(DELIVERIES_TIMED):
+        connection.output_added()
+    assert broker.shares.used_up == woken, "what is delivered beyond it all the same does not count again"
+    await turns()
+    assert session.woken == [True] * woken
+    connection.output_added()
+    assert session.writable, "the next turn has its own time"
+
+
+async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) -> None:
+    class First(EchoSession):
+        @property
+        def outranks(self) -> bool:
+            return True
+
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    connection, _ = connected(broker)
+    session = First(connection.open())
+    connection.channels[0] = session
+    for _ in range(2 * SHARE_LEAST):
+        connection.output_added()
+        now[0] += TURN_SECONDS
+    assert (session.writable, broker.shares.used_up) == (True, 0)
 
 
 async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:

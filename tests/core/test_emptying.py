@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core import emptying
+from annulet.core.entry import REMOVED, sequence_of
 from annulet.core.invariants import check_invariants
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message
@@ -32,7 +34,10 @@ class LogEffects(SlicingEffects):
         self.knows = knows
 
     def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
-        assert gone.records == [entry.message.record for entry in gone.entries]
+        records = [entry.message.record for entry in gone.entries if entry.message.record]
+        assert (gone.lowest, gone.highest) == (min(records, default=0), max(records, default=0))
+        assert (gone.unwritten, gone.durable) == ([], sum(entry.message.durable for entry in gone.entries))
+        assert gone.entries == sorted(gone.entries, key=sequence_of)
         return self.knows
 
 
@@ -233,3 +238,73 @@ def test_arrivals_during_the_work_are_no_part_of_it():
     assert queue.order.first() is new
     sizes = [record.size for record in queue.ledger.query()]
     assert sizes == [10] * 20
+
+
+@pytest.mark.parametrize("delivered", [0, 1])
+def test_the_keys_of_very_many_are_forgotten_in_slices(delivered: int):
+    """50,000 of them held the event loop for 57 ms. Where some are in delivery, others' keys are forgotten at once."""
+    effects, session = SlicingEffects(), RecordingSession()
+    queue = queue_of(effects, last_value_key="k")
+    count = 2 * emptying.RELEASED_PER_SLICE + 1
+    entries = [queue.enqueue(make_message(str(number), k=number), NOW) for number in range(count)]
+    if delivered:
+        session.consume(queue, messages=delivered)
+    assert queue.purge(NOW) == count - delivered
+    assert queue.key_count == delivered
+    check_invariants(queue)
+    again = queue.enqueue(make_message("new", k=count - 1), NOW)
+    known = [entry for entry in entries if entry.key is not None and entry.key.live]
+    assert len(known) == (delivered or count)
+    most = 0
+    while effects.works:
+        effects.turn()
+        left = [entry for entry in known if entry.key is not None and entry.key.live]
+        most = max(most, len(known) - len(left))
+        known = left
+    assert most == (0 if delivered else emptying.RELEASED_PER_SLICE)
+    assert known == entries[:delivered]
+    assert (queue.key_count, queue.order.entries()) == (1 + delivered, [again])
+    check_invariants(queue)
+
+
+def test_the_times_of_very_many_are_let_go_of_in_slices():
+    effects = SlicingEffects()
+    queue = queue_of(effects, message_ttl=1000)
+    count = 2 * emptying.TIMES_PER_SLICE * 1024 + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.expiry is not None
+    assert len(queue.expiry) == count
+    assert queue.purge(NOW) == count
+    assert (len(queue.expiry), queue.next_due_at()) == (0, 0)
+    (work,) = effects.works
+    assert isinstance(work, emptying.Emptying)
+    blocks = [len(work._times)]
+    while effects.works:
+        effects.turn()
+        blocks.append(len(work._times))
+    assert max(before - after for before, after in pairwise(blocks)) == emptying.TIMES_PER_SLICE
+    assert blocks[-1] == 0
+    entry = queue.enqueue(make_message("new"), NOW)
+    assert (queue.next_due_at(), queue.tick(NOW + 1000)) == (NOW + 1000, 1)
+    assert entry.state == REMOVED
+
+
+def test_what_the_log_has_not_written_is_told_one_by_one():
+    class Writing(LogEffects):
+        def written_below(self) -> int:
+            return 4
+
+        def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
+            told.append((gone.lowest, gone.highest, gone.unwritten, gone.durable))
+            return True
+
+    told: list[tuple[int, int, list[int], int]] = []
+    queue = durable_queue()
+    queue.effects = Writing()
+    for record in (5, 2, 0, 3, 4):
+        message = make_message("m", durable=record > 0)
+        message.record = record
+        queue.enqueue(message, NOW)
+    assert emptying.empty(queue, PURGED, NOW) == 5
+    assert told == [(2, 3, [5, 4], 4)]

@@ -457,3 +457,21 @@ def test_late_messages_that_become_rows_at_start_hold_no_bodies():
     restore_rows(order, *columns(entries[20:]), redelivered=False)
     assert (bodies.count, bodies.bytes, drift_of(queue)) == (0, 0, 0)
     assert entries[10].message.near == 1
+
+
+def test_cutting_the_front_moves_what_stays_and_not_the_rest():
+    """The rest was copied, which held the event loop for 10 ms where the body budget was full."""
+    disk, queue = Disk(), durable_queue()
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert isinstance(order, TargetList)
+    order.keep_messages = 3
+    entries = stored_entries(queue, disk, 20)
+    for entry in entries:
+        order.append(entry)
+    everything = order._tail
+    assert order.page_out(0, 5) == 0, "none is written"
+    assert order._pending_cache is everything
+    assert (list(order._tail), list(everything)) == (entries[:3], entries[3:])
+    assert order.page_out(ALL, 5) == 5
+    assert (order.paged_count(), list(order._pending_cache)) == (5, entries[8:])
+    assert [entry.sequence for entry in order.entries()] == [entry.sequence for entry in entries]

@@ -155,6 +155,10 @@ class HostEffects(Effects):
             self.log.discard(queue.queue_id, long)
         self.pipeline.request()
 
+    def written_below(self) -> int:
+        """Ask the log."""
+        return self.log.written_below
+
     def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
 
@@ -166,23 +170,21 @@ class HostEffects(Effects):
             return False
         if queue.deleted:
             return True
-        records, pages = gone.records, gone.pages
-        if records and (max(records) >= bound or min(records) == 0):
-            for record in records:
-                if record >= bound:
-                    self.log.settle(record, queue.queue_id)
-            records = [record for record in records if 0 < record < bound]
+        pages = gone.pages
+        for record in gone.unwritten:
+            self.log.settle(record, queue.queue_id)
         if self.history is not None:
             for entry in gone.noted:
                 self._forget(queue, entry)
             for first, last in pages.counted_ranges() if pages is not None else ():
                 self._noted().counts.note_none(queue.queue_id, first, last)
+        bounds = [gone.lowest, gone.highest] if gone.highest else []
         if pages is not None:
-            records += pages.record_bounds()
-        if records:
+            bounds += pages.record_bounds()
+        if bounds:
             held = [entry.message.record for entry in queue.delivering]
             held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
-            self.log.discard(queue.queue_id, ranges_without(min(records), max(records), held))
+            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), held))
         self.pipeline.request()
         return True
 

@@ -23,7 +23,7 @@ from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import BodyBudget, drift_of
+from annulet.residency.budget import BodyBudget, drift_of, in_memory
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
 from annulet.residency.noting import ArrivalNotes, worth_noting
@@ -72,6 +72,10 @@ GIVEN_BACK: Final = 2048
 DELIVERY_SHARE: Final = 8
 """The part of a queue's share that bodies in delivery may take before they are spilled: mostly they are settled soon
 (design, T10n). With all queues at their shares that is an eighth of the budget."""
+
+ADOPTED_LEAST: Final = 1 << 15
+"""Messages in memory from which on it is noted which bodies of a queue may leave, whether any has to or not: to look at
+32,768 takes some 5 ms of the loop, and at all that the budget has room for, which is when the first has to, 30."""
 
 AUDITED_ENTRIES_MAX: Final = 5000
 """Entries in memory of a queue whose account a tick counts anew: 1 ms of the loop. Deeper queues are not counted."""
@@ -193,6 +197,7 @@ class Pager:
 
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
+        self.adopt_noted()
         self.budget.measure(noted)
         self._stuck -= noted
         durable = self._log.written_below
@@ -218,6 +223,16 @@ class Pager:
                 if left <= 0 or time.thread_time() >= until:
                     return self.budget.exceeded()
         return False
+
+    def adopt_noted(self) -> None:
+        """Look at what is in memory of queues with so many messages there that later it would take long."""
+        for queue in self.notes.queues:
+            if queue not in self._bodies and in_memory(queue) >= ADOPTED_LEAST and self._may_leave(queue):
+                self._bodies_of(queue)
+
+    def _may_leave(self, queue: Queue) -> bool:
+        """Say whether there is a place for bodies of a queue outside memory."""
+        return not queue.deleted and (queue.queue_id != 0 or self.spilling is not None)
 
     def _slice_end(self, began: float) -> float:
         """Return how many seconds the loop's thread will have computed when a slice ends that began at so many."""
@@ -267,7 +282,7 @@ class Pager:
 
         Bodies of a pass that began go first, and what came in delivery since the last one: nobody waits for those.
         """
-        if not queue.queue_id and self.spilling is None:
+        if not self._may_leave(queue):
             return 0
         bodies = self._bodies_of(queue)
         if not bodies.passing and bodies.grown < GROWTH_LEAST:

@@ -267,6 +267,8 @@ class MessageRestorer:
         torn = broker.log.report.torn_messages
         for queue_id, queue in self._queues.items():
             queue.finish_restore(broker.log.next_sequences.get(queue_id, 1), torn.get(queue_id, 0), broker.clock())
+        if broker.pager is not None:
+            broker.pager.adopt_noted()  # while nobody waits for the loop
         if broker.history is None:
             return
         for queue_id in self._paused & self._queues.keys():

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 DUPLICATES_MAX: Final = 20_000
 """Duplicate ids an address remembers when nothing else is set (Artemis ``id-cache-size``)."""
 
+ALL_WRITTEN: Final = 1 << 61
+"""A record above all there will be."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Effects:
@@ -38,6 +41,10 @@ class Effects:
 
     def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
         """Rows left ``queue`` for good, of messages of which no delivery came back: from a first record to a last."""
+
+    def written_below(self) -> int:
+        """Return the record below which all are on disk and belong to no open transaction."""
+        return ALL_WRITTEN
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
         """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.

@@ -7,23 +7,28 @@ ledger, which keeps no more than that, and to let go of the memory.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.entry import REMOVED
+from annulet.core.entry import REMOVED, sequence_of
 from annulet.core.hidden import Kept, pending_bytes, scheduled_bytes, shown
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.expiry import ExpiryBlock
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
+    from annulet.core.retention import KeyTable
 
 RELEASED_PER_SLICE: Final = 5000
 """Messages whose memory is given back in one slice: 1 ms."""
+
+TIMES_PER_SLICE: Final = 4
+"""Blocks of some 1000 times of expiry that are let go of with them."""
 
 
 def suits(queue: Queue) -> bool:
@@ -68,7 +73,27 @@ def _let_go(
     All is looked at in one pass: with very many, what costs is to bring them into the processor's cache.
     """
     gone = Gone(pages)
-    entries, records = gone.entries, gone.records
+    _mark(gone, found, queue.effects.written_below())
+    entries = gone.entries
+    _forget(queue, gone)
+    if queue.evictions is not None:
+        queue.evictions.compact(queue.order.count)
+    count = len(entries) + (0 if pages is None else pages.rows)
+    queue.counters.removed[reason] += count
+    queue.counters.bytes_removed += size
+    if queue.events is not None:
+        queue.events.emptied(count, reason, now)
+    settled = queue.effects.emptied(queue, gone)
+    queue.effects.later(Emptying(queue, gone, reason, now, settled=settled), now)
+    return count
+
+
+def _mark(gone: Gone, found: list[QueueEntry], written_below: int) -> None:
+    """Mark entries as removed, and note all there is to know of them."""
+    entries = gone.entries
+    lowest, highest = written_below, 0
+    before = durable = 0
+    ascending = True
     for entry in found:
         if entry.state == REMOVED:
             continue
@@ -79,41 +104,58 @@ def _let_go(
         else:
             message.near -= 1
         entries.append(entry)
-        records.append(message.record)
+        record, sequence = message.record, entry.sequence
+        if 0 < record < written_below:
+            lowest = min(lowest, record)
+            highest = max(highest, record)
+        elif record:
+            gone.unwritten.append(record)
+        ascending = ascending and before <= sequence
+        before = sequence
+        if message.durable:
+            durable += 1
         if entry.delivery_count or message.deliver_at:
             gone.noted.append(entry)
+    gone.lowest, gone.highest, gone.durable = lowest if highest else 0, highest, durable
+    if not ascending:  # to find that out here is less work than to sort what is in order
+        entries.sort(key=sequence_of)
+
+
+def _forget(queue: Queue, gone: Gone) -> None:
+    """Have who knows of the entries forget them: one by one where they know of others, too."""
     keys, accounts = queue.keys, queue.accounts
-    if keys is not None or accounts is not None:
-        for entry in entries:
-            if keys is not None:
-                keys.forget(entry)
-            if accounts is not None:
-                accounts.released(entry.message)
-    if queue.expiry is not None:
+    alone = not (queue.delivering or queue.hidden or queue.returns)
+    if accounts is not None:
+        for entry in gone.entries:
+            accounts.released(entry.message)
+    if keys is not None and alone:
+        gone.keys = keys.detached()
+    elif keys is not None:
+        for entry in gone.entries:
+            keys.forget(entry)
+    if queue.expiry is not None and alone:
+        gone.times = queue.expiry.detached()
+    elif queue.expiry is not None:
         queue.expiry.sweep()
-    if queue.evictions is not None:
-        queue.evictions.compact(queue.order.count)
-    count = len(entries) + (0 if pages is None else pages.rows)
-    queue.counters.removed[reason] += count
-    queue.counters.bytes_removed += size
-    if queue.events is not None:
-        queue.events.emptied(count, reason, now)
-    settled = queue.effects.emptied(queue, gone)
-    entries.sort(key=attrgetter("sequence"))
-    queue.effects.later(Emptying(queue, entries, pages, reason, now, settled=settled), now)
-    return count
 
 
 class Gone:
-    """What a queue was emptied of: ``entries`` with their ``records`` (0: none), and the rows of ``pages``.
+    """What a queue was emptied of: ``entries`` by sequence, and the rows of ``pages``.
 
-    ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken.
+    ``lowest`` and ``highest`` of the entries' written records, 0 where there is none; those ``unwritten``; how many
+    messages are ``durable``. ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken. ``keys``
+    and ``times`` are what the queue knew of these entries and no others.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
         self.entries: list[QueueEntry] = []
-        self.records: list[int] = []
+        self.lowest = 0
+        self.highest = 0
+        self.unwritten: list[int] = []
+        self.durable = 0
         self.noted: list[QueueEntry] = []
+        self.keys: KeyTable | None = None
+        self.times: list[ExpiryBlock] = []
         self.pages = pages
 
 
@@ -126,50 +168,54 @@ class Emptying(SlicedWork):
     def __init__(
         self,
         queue: Queue,
-        entries: list[QueueEntry],
-        pages: QueueArea | None,
+        gone: Gone,
         reason: RemovalReason,
         now: int,
         *,
         settled: bool,
     ) -> None:
         super().__init__()
+        entries, pages = gone.entries, gone.pages
         self._queue = queue
         self._reason = reason
         self._at = now
         self._entries = entries
+        self._keys, self._times = gone.keys, gone.times
         self._pages = pages
         self._settled = settled
         self._position = 0  # the next entry to look at
         self._releasing = False  # all is recorded
         rows = 0 if pages is None else pages.rows
         first = pages.first_sequence() if pages is not None and rows else 0
-        self._before = len([entry for entry in entries if entry.sequence < first]) if rows else len(entries)
+        self._before = bisect_left(entries, first, key=sequence_of) if rows else len(entries)
         unrecorded = max(0, len(entries) + rows - queue.ledger.records_max)  # counted in the ledger, and that is all
         self._skipped_before = min(unrecorded, self._before)
         unrecorded -= self._skipped_before
         skipped_rows = pages.skip(min(unrecorded, rows)) if pages is not None and settled else 0
         self._skipped_behind = max(0, unrecorded - rows)
-        self._note_skipped(skipped_rows)
+        self._note_skipped(skipped_rows, gone.durable)
         self.reads = pages is not None and pages.rows > 0
 
-    def _note_skipped(self, rows: int) -> None:
+    def _note_skipped(self, rows: int, durable: int) -> None:
+        """Count in the ledger what it does not record: ``rows``, and entries, of all of which so many are ``durable``.
+
+        These are counted by looking at the others, of which there are no more than the ledger records.
+        """
         queue = self._queue
         behind = self._before + self._skipped_behind
         count = self._skipped_before + behind - self._before
-        durable = rows  # what is on disk is durable
+        skipped = rows  # what is on disk is durable
         if queue.queue_id and count:
-            skipped = self._entries[: self._skipped_before] + self._entries[self._before : behind]
-            durable += sum([entry.message.durable for entry in skipped])
-        queue.ledger.skip(count + rows, durable)
+            recorded = self._entries[self._skipped_before : self._before] + self._entries[behind:]
+            skipped += durable - sum([entry.message.durable for entry in recorded])
+        queue.ledger.skip(count + rows, skipped)
 
     def step(self, now: int) -> bool:
         """Record the next losses, older ones first; then give back the memory of what is left."""
         del now
         entries, pages = self._entries, self._pages
         if self._releasing:
-            del entries[-RELEASED_PER_SLICE:]
-            return bool(entries)
+            return self._release()
         if self._position < self._before:
             self._look(self._before)
         elif pages is not None and pages.rows:
@@ -180,6 +226,16 @@ class Emptying(SlicedWork):
             self._pages = None
             self._releasing = True
         return True
+
+    def _release(self) -> bool:
+        """Let go of some of what is left. Returns whether there is more."""
+        entries = self._entries
+        if self._keys is not None:  # a key knows its messages, and they know it
+            for entry in entries[-RELEASED_PER_SLICE:]:
+                self._keys.forget(entry)
+        del entries[-RELEASED_PER_SLICE:]
+        del self._times[-TIMES_PER_SLICE:]
+        return bool(entries or self._times)
 
     def _look(self, end: int) -> None:
         """Settle and record the next entries up to ``end``, as many as fit a slice."""

@@ -135,6 +135,13 @@ class ExpiryIndex:
             block.entries = {sequence: entry for sequence, entry in block.entries.items() if entry.state != REMOVED}
             self._tidy(number, block)
 
+    def detached(self) -> list[ExpiryBlock]:
+        """Take everything out, for who lets it go later: whose entries have all been removed."""
+        blocks = list(self._blocks.values())
+        self._blocks = {}
+        self._firsts = []
+        return blocks
+
     def due(self, now: int, most: int = -1, before: tuple[int, int] = NEVER) -> list[QueueEntry]:
         """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all).
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
@@ -452,8 +451,8 @@ class TargetList(FifoOrder):
         length = length_kept(self)
         if length == len(tail):
             return False
-        self._pending_cache = deque(islice(tail, length, None))
-        self._tail = deque(islice(tail, length))
+        self._tail = deque([tail.popleft() for _ in range(length)])  # not the rest: there may be some hundred thousand
+        self._pending_cache = tail
         self._split = True
         return True
 

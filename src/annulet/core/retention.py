@@ -99,6 +99,12 @@ class KeyTable:
             return None
         return record.recent.pop(next(iter(record.recent)))
 
+    def detached(self) -> KeyTable:
+        """Take all keys out, as a table of their own: for who lets its entries go later."""
+        table = KeyTable(self._property, self.keep, self._fallback)
+        table._records, self._records = self._records, table._records
+        return table
+
     def superseded(self, entry: QueueEntry) -> bool:
         """Say whether enough newer messages of its key arrived that ``entry`` must not come back."""
         record = entry.key

@@ -94,7 +94,9 @@ class StoredBodies(BodyCandidates):
 
         What is in delivery and would have to be written stays as long as no more than ``deliveries`` bytes are.
         """
-        if self.rows is not pageable(self.queue) or self.in_memory > 2 * max(self._adopted, self.most_waiting):
+        # What becomes rows is in no list, and the pages tell of what cannot: to look at all again would find nothing.
+        grown = not self.rows and self.in_memory > 2 * max(self._adopted, self.most_waiting)
+        if grown or self.rows is not pageable(self.queue):
             self.adopt()
         self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries
