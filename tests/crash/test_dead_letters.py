@@ -19,6 +19,10 @@ MOVES = ("refuse", "shift", "retry", "shift", "retry", "shift")
 MOVED_AT = (6, 9, 10, 11, 12, 13)
 """Windows of which most hold a move: a refusal has two, and what declares and opens has three."""
 
+FLOODED = ("flood", "expire", "expire")
+FLOODED_AT = (4, 5, 6)
+"""Windows around those in which copies are sent; how many there are depends on the disk."""
+
 DIRECTORIES = 6
 DEATHS_EACH = 10
 """More lives of one directory would bring more losses than the ledger keeps."""
@@ -50,7 +54,6 @@ def test_a_round_without_faults_moves_all_there_is_to_move(
     assert not found.figures[3]
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(("point", "occurrence"), TWIN, ids=[point.replace(" ", "-") for point, _ in TWIN])
 def test_each_message_is_where_it_may_be_after_death_at(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, point: str, occurrence: int
@@ -59,7 +62,6 @@ def test_each_message_is_where_it_may_be_after_death_at(
     letter_round(brokers, tmp_path / "data", fault, moments.getrandbits(32), steps=steps, must_die=True)
 
 
-@pytest.mark.soak
 def test_what_is_moved_in_one_commit_is_in_one_place(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random
 ) -> None:
@@ -71,13 +73,21 @@ def test_what_is_moved_in_one_commit_is_in_one_place(
     assert promises.promised["move dead"]
 
 
-@pytest.mark.soak
 def test_nothing_is_lost_where_the_disk_has_no_room_for_copies(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random
 ) -> None:
     fault, steps = Fault("create spare", 3, "ENOSPC", for_ever=True), len(LETTER_ROUND)
     promises = letter_round(brokers, tmp_path / "data", fault, moments.getrandbits(32), steps=steps)
     assert any("copies were not made" in why for _, why in promises.refused)
+
+
+@pytest.mark.parametrize("occurrence", FLOODED_AT)
+def test_what_waits_to_be_sent_on_is_not_lost(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random, occurrence: int
+) -> None:
+    """Copies of more than are sent at once are in several windows, losses with them."""
+    fault, seed = Fault("window written", occurrence), moments.getrandbits(32)
+    letter_round(brokers, tmp_path / "data", fault, seed, steps=2 * len(FLOODED), plan=FLOODED)
 
 
 @pytest.mark.soak
