@@ -125,7 +125,7 @@ class BodyStore(BodySource):
         self._orphans.append(message)
 
     def close(self) -> None:
-        """Let go of the broker, which ends: messages refer to this, and a cycle over compiled ones would stay forever."""
+        """Let go of the broker, which ends: messages refer to this, and a cycle over compiled ones would stay."""
         self._orphans.clear()
         self.changed = None
         self.room = int
