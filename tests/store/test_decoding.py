@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.message import Message
-from annulet.store.decoding import FIXED_BYTES, decode_run, grow_by_one, headers_lack, stand_in_order
+from annulet.store.decoding import FIXED_BYTES, decode_rows, decode_run, grow_by_one, headers_lack, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
 
@@ -33,10 +33,14 @@ def test_what_a_row_says_is_decoded_and_nothing_else() -> None:
     for part in parts:
         places.append(end)
         end += len(part)
-    found, others = decode_run(
+    found, others = decode_rows(
         b"".join(parts), 1000, places, SEED, 3, list(range(9)), list(range(1, 10)), [ORIGIN] * 9
     )  # fmt: skip
     assert others == [1, 2, 3, 4, 5, 6, 8]
+    run = decode_run(b"".join(parts), 1000, places, SEED, 3, 0, 1, [ORIGIN] * 9)
+    assert [None if made is None else (made.record, made.body) for made in run] == [
+        (0, b"one"), *[None] * 6, (7, b""), None,
+    ]  # fmt: skip
     assert [None if made is None else made.body for made in found] == [b"one", *[None] * 6, b"", None]
     first = found[0]
     assert first is not None
@@ -50,7 +54,7 @@ def test_equal_headers_are_one_object() -> None:
         written = Message(header, b"body", ORIGIN, durable=True)
         parts.append(encode_message(written, encode_origin(ORIGIN), [(3, ordinal + 1)], ordinal, 1, 0, SEED) + b"body")
     places = [sum(map(len, parts[:number])) for number in range(len(parts))]
-    found, others = decode_run(b"".join(parts), 0, places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5)
+    found, others = decode_rows(b"".join(parts), 0, places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5)
     assert others == []
     made = [each.header for each in found if each is not None]
     assert made == headers
@@ -59,13 +63,13 @@ def test_equal_headers_are_one_object() -> None:
 
 @pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])
 def test_too_few_bytes_for_any_record(length: int) -> None:
-    assert decode_run(bytes(length), 5, [5], SEED, 3, [0], [1], [ORIGIN]) == ([None], [0])
+    assert decode_rows(bytes(length), 5, [5], SEED, 3, [0], [1], [ORIGIN]) == ([None], [0])
 
 
 def test_the_bytes_may_begin_before_the_first_record() -> None:
     data = record(b"before", [(3, 1)], 0) + record(b"one", [(3, 2)], 1)
     place = 500 + len(data) - len(record(b"one", [(3, 2)], 1))
-    (made,), others = decode_run(data, 500, [place], SEED, 3, [1], [2], [ORIGIN])
+    (made,), others = decode_rows(data, 500, [place], SEED, 3, [1], [2], [ORIGIN])
     assert (made and made.body, others) == (b"one", [])
     assert headers_lack(data, 500, [place], [[b"nowhere"]])
     assert not headers_lack(data, 500, [place], [[b"header"]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from mypy_extensions import i32, mypyc_attr, u8
+from mypy_extensions import i16, i32, mypyc_attr
 
 from annulet.core.death_records import DeathRecord
 
@@ -224,7 +224,7 @@ class Message:
         deliver_at: int = 0,
     ) -> None:
         self.durable = durable  # the sender asked for persistence (delivery-mode 2)
-        self.priority: u8 = priority  # small numbers stand together: compiled it has 120 bytes
+        self.priority: i16 = priority  # small numbers stand together: compiled it has 120 bytes
         self.near: i32 = 0  # entries that want the body in memory
         self.away: i32 = 0  # entries whose queues can do without
         self.header = header
