@@ -280,6 +280,8 @@ class Broker:
                 save_counters(self)
             if not self.commit.failed:
                 self.log.close()
+                if self._restored and self.history is not None:  # losses that waited for room with their settlements
+                    self.history.write_now(self.log.next_record)
         except StoreError as error:
             logger.error("not everything was written down", error=str(error))  # noqa: TRY400 - the text says it all
 
