@@ -22,6 +22,7 @@ from annulet.store.interface import Log
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.test_commit import Remembering, SteeredLog
 from tests.broker.test_effects import NOW, House
+from tests.broker.test_tls_listeners import until
 from tests.store.history_tools import loss
 
 COUNT = FORWARDED_AT_ONCE + 2
@@ -158,3 +159,18 @@ async def test_a_stop_remembers_losses_that_wait_for_disk_space_if_the_log_does(
     with closing(History(tmp_path / HISTORY_FILE)) as history:
         found, total = history.losses("/")
     assert ([record.sequence for record in found], total) == (([1], 1) if ends else ([], 0))
+
+
+async def test_losses_that_waited_are_written_when_there_is_room_though_nothing_else_is(disk_broker: Broker) -> None:
+    recorder, full = disk_broker.history, FullLog(disk_broker.log, ends=True)
+    assert recorder is not None
+    await disk_broker.commit.durable()
+    disk_broker.commit.log = cast("Log", full)
+    recorder.pending.note_loss("/", loss(1))
+    await disk_broker.commit.durable()
+    assert recorder.history.losses("/") == ([], 0)
+    disk_broker.commit.log = disk_broker.log
+    written = recorder.batches
+    disk_broker._on_tick()
+    await until(lambda: recorder.batches > written)
+    assert recorder.history.losses("/")[1] == 1

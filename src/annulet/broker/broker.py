@@ -407,8 +407,10 @@ class Broker:
             timer.tick()
         self.tls.renew()
         now = self.clock()
-        if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
-            self.commit.request()
+        if self.history is not None:
+            noted = self._counter_rounds.tick(self.hosts.values(), now)
+            if noted or self.history.pending.losses:  # a checkpoint may have made room for those that waited
+                self.commit.request()
         blocked = self.memory.check()
         if blocked != self.memory_blocked:
             self.memory_blocked = blocked
