@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from annulet.broker.broker import Broker
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.core.dead_letters import FORWARDED_AT_ONCE
 from annulet.core.expiry import expire_later
 from annulet.core.message import Message, Origin
-from annulet.store.errors import DiskFullError
+from annulet.store.data_format import HISTORY_FILE
+from annulet.store.errors import DiskFullError, StoreError
+from annulet.store.history import History
+from annulet.store.interface import Log
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.test_commit import Remembering, SteeredLog
 from tests.broker.test_effects import NOW, House
+from tests.broker.test_tls_listeners import until
 from tests.store.history_tools import loss
 
 COUNT = FORWARDED_AT_ONCE + 2
@@ -119,3 +127,50 @@ async def test_while_settlements_wait_for_disk_space_losses_wait_with_them() -> 
     assert ([record.sequence for record in found], total) == ([1, 2], 2)
     await pipeline.close()
     history.close()
+
+
+class FullLog:
+    """A log on a disk that has no room for settlements, and perhaps none for the checkpoint of its end."""
+
+    deferring = True
+
+    def __init__(self, log: Log, *, ends: bool) -> None:
+        self._log = log
+        self._ends = ends
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def close(self) -> None:
+        self._log.close()
+        if not self._ends:
+            raise StoreError("no disk space")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_stop_remembers_losses_that_wait_for_disk_space_if_the_log_does(
+    disk_broker: Broker, tmp_path: Path, *, ends: bool
+) -> None:
+    recorder, full = disk_broker.history, FullLog(disk_broker.log, ends=ends)
+    assert recorder is not None
+    recorder.pending.note_loss("/", loss(1))
+    disk_broker.log = disk_broker.commit.log = cast("Log", full)
+    await disk_broker.stop()
+    with closing(History(tmp_path / HISTORY_FILE)) as history:
+        found, total = history.losses("/")
+    assert ([record.sequence for record in found], total) == (([1], 1) if ends else ([], 0))
+
+
+async def test_losses_that_waited_are_written_when_there_is_room_though_nothing_else_is(disk_broker: Broker) -> None:
+    recorder, full = disk_broker.history, FullLog(disk_broker.log, ends=True)
+    assert recorder is not None
+    await disk_broker.commit.durable()
+    disk_broker.commit.log = cast("Log", full)
+    recorder.pending.note_loss("/", loss(1))
+    await disk_broker.commit.durable()
+    assert recorder.history.losses("/") == ([], 0)
+    disk_broker.commit.log = disk_broker.log
+    written = recorder.batches
+    disk_broker._on_tick()
+    await until(lambda: recorder.batches > written)
+    assert recorder.history.losses("/")[1] == 1

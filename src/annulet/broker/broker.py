@@ -280,6 +280,8 @@ class Broker:
                 save_counters(self)
             if not self.commit.failed:
                 self.log.close()
+                if self._restored and self.history is not None:  # losses that waited for room with their settlements
+                    self.history.write_now(self.log.next_record)
         except StoreError as error:
             logger.error("not everything was written down", error=str(error))  # noqa: TRY400 - the text says it all
 
@@ -405,8 +407,10 @@ class Broker:
             timer.tick()
         self.tls.renew()
         now = self.clock()
-        if self.history is not None and self._counter_rounds.tick(self.hosts.values(), now):
-            self.commit.request()
+        if self.history is not None:
+            noted = self._counter_rounds.tick(self.hosts.values(), now)
+            if noted or self.history.pending.losses:  # a checkpoint may have made room for those that waited
+                self.commit.request()
         blocked = self.memory.check()
         if blocked != self.memory_blocked:
             self.memory_blocked = blocked

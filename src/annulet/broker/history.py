@@ -94,9 +94,9 @@ class HistoryRecorder:
         batch.absorb(self.pending)
         self.pending = batch
 
-    def write_now(self, next_record: int) -> None:
-        """Write what is noted, on the loop: for a stop, when the disk thread has ended."""
-        batch = self.take(next_record)
+    def write_now(self, next_record: int, *, deferring: bool = False) -> None:
+        """Write what is noted, on the loop: for a stop, when the disk thread has ended; else as :meth:`take`."""
+        batch = self.take(next_record, deferring=deferring)
         if batch is not None:
             self.finish(batch, self.write(batch))
 

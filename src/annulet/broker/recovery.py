@@ -349,4 +349,4 @@ def save_counters(broker: Broker) -> None:
                     if broker.history is not None:
                         broker.history.pending.counters[queue.queue_id] = counters
     if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold
-        broker.history.write_now(broker.log.next_record)
+        broker.history.write_now(broker.log.next_record, deferring=broker.log.deferring)

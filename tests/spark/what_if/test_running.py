@@ -56,3 +56,7 @@ def test_tasks_of_spark_find_what_the_simulation_finds(spark: SparkSession) -> N
         run_settings(recording(spark, 1), [])
     with pytest.raises(WhatIfError, match="no column priority, properties; give archived messages"):
         run_settings(recording(spark, 1).drop("priority", "properties"), SETTINGS)
+    for priority in (-1, 256):  # an octet of the core would not take it, in the middle of a task
+        odd = recording(spark, 3).selectExpr("* EXCEPT (priority)", f"if(position = 1, {priority}, null) AS priority")
+        with pytest.raises(WhatIfError, match="priorities of 1 messages are out of range, 0 to 255; null stands for"):
+            run_settings(odd, SETTINGS)

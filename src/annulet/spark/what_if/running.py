@@ -23,6 +23,9 @@ SETTINGS_MAX: Final = 1000
 MESSAGES_MAX: Final = 5_000_000
 """Messages of a recording: a task holds all of them, about 1 KiB each."""
 
+PRIORITY_MAX: Final = 255
+"""AMQP 1.0 §3.2.1: a priority is an octet. The core keeps no other number of a message."""
+
 COLUMNS: Final = ("enqueued_at", "queue", "position", "priority", "expires_at", "group_id", "body", "properties")
 """What the recording needs of archived messages."""
 
@@ -41,9 +44,12 @@ def run_settings(messages: DataFrame, settings: Sequence[Setting]) -> list[Resul
         raise WhatIfError(f"the recording has no column {', '.join(missing)}; give archived messages")
     if not 1 <= len(settings) <= SETTINGS_MAX:
         raise WhatIfError(f"{len(settings)} settings are out of range; vary less, at most {SETTINGS_MAX} in all")
-    count = messages.count()
+    beyond = functions.when(~functions.col("priority").between(0, PRIORITY_MAX), 1)
+    ((count, odd),) = messages.agg(functions.count(functions.lit(1)), functions.count(beyond)).collect()
     if not 1 <= count <= MESSAGES_MAX:
         raise WhatIfError(f"{count:,} messages are out of range, 1 to {MESSAGES_MAX:,}; choose by time and address")
+    if odd:
+        raise WhatIfError(f"priorities of {odd:,} messages are out of range, 0 to {PRIORITY_MAX}; null stands for none")
     spark = messages.sparkSession
     recording = messages.select(
         functions.unix_millis("enqueued_at").alias("at"),
