@@ -107,6 +107,25 @@ def test_a_pass_comes_to_deliveries_block_by_block():
     assert candidates.blocks == [1], "the pass had not come to it"
 
 
+def test_a_pass_comes_to_deliveries_block_by_block_also_when_what_waited_is_gone():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 4 * BLOCK_TAGS)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    queue.remove(entries[0], RemovalReason.PURGED, NOW)
+    candidates.wait([entries[0]] * 100 * BLOCK_TAGS)
+    queue.bodies = candidates
+    queue.acquire(-1, -1, NOW)
+    candidates.begin_pass()
+    candidates.tidy()
+    assert candidates.scanning == []
+    looked = 0
+    while candidates.passing:
+        looked += candidates.sift(0, 1, None)[0]
+        assert len(candidates.scanning) <= BLOCK_TAGS
+    assert looked == len(queue.delivering) + len(queue.delivering.block_numbers())
+
+
 def test_nothing_that_is_settled_stays_in_memory_for_having_been_in_delivery():
     queue = durable_queue()
     entries = filled(queue, Disk(), 2)

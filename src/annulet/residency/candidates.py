@@ -255,6 +255,7 @@ class BodyCandidates(QueueBodies):
             self._gone += self.scanning
             self.wait(_in_memory_once(self.waiting))
             self.scanning = _in_memory_once(self.scanning)
+            self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
 
