@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 
 import pytest
 
@@ -184,6 +185,23 @@ def test_the_account_is_looked_at_when_many_bytes_came_from_the_rows(pending: bo
         else:
             delivered(candidates, [entry])
         assert looks == [0] * (number // 3)
+
+
+def test_of_those_that_are_replaced_one_by_one_few_stay():
+    """Each with its body: a last-value queue in memory took twice what its messages take."""
+    queue, disk = durable_queue(), Disk()
+    there = 4 * SWEEP_MOST
+    entries = filled(queue, disk, there)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(list(entries))
+    random = Random(1)
+    for _ in range(2 * there):
+        place = random.randrange(there)
+        queue.remove(entries[place], RemovalReason.PURGED, NOW)
+        (entries[place],) = filled(queue, disk, 1)
+        candidates.add(entries[place])
+        assert len(candidates.waiting) < 1.25 * there + 2 * SWEEP_MOST
+    assert set(entries) <= set(candidates.waiting)
 
 
 def test_those_that_are_gone_are_forgotten_when_they_are_many():
