@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 
 import pytest
 
@@ -107,6 +108,25 @@ def test_a_pass_comes_to_deliveries_block_by_block():
     assert candidates.blocks == [1], "the pass had not come to it"
 
 
+def test_a_pass_comes_to_deliveries_block_by_block_also_when_what_waited_is_gone():
+    queue = durable_queue()
+    entries = filled(queue, Disk(), 4 * BLOCK_TAGS)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.rows = True
+    queue.remove(entries[0], RemovalReason.PURGED, NOW)
+    candidates.wait([entries[0]] * 100 * BLOCK_TAGS)
+    queue.bodies = candidates
+    queue.acquire(-1, -1, NOW)
+    candidates.begin_pass()
+    candidates.tidy()
+    assert candidates.scanning == []
+    looked = 0
+    while candidates.passing:
+        looked += candidates.sift(0, 1, None)[0]
+        assert len(candidates.scanning) <= BLOCK_TAGS
+    assert looked == len(queue.delivering) + len(queue.delivering.block_numbers())
+
+
 def test_nothing_that_is_settled_stays_in_memory_for_having_been_in_delivery():
     queue = durable_queue()
     entries = filled(queue, Disk(), 2)
@@ -165,6 +185,23 @@ def test_the_account_is_looked_at_when_many_bytes_came_from_the_rows(pending: bo
         else:
             delivered(candidates, [entry])
         assert looks == [0] * (number // 3)
+
+
+def test_of_those_that_are_replaced_one_by_one_few_stay():
+    """Each with its body: a last-value queue in memory took twice what its messages take."""
+    queue, disk = durable_queue(), Disk()
+    there = 4 * SWEEP_MOST
+    entries = filled(queue, disk, there)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(list(entries))
+    random = Random(1)
+    for _ in range(2 * there):
+        place = random.randrange(there)
+        queue.remove(entries[place], RemovalReason.PURGED, NOW)
+        (entries[place],) = filled(queue, disk, 1)
+        candidates.add(entries[place])
+        assert len(candidates.waiting) < 1.25 * there + 2 * SWEEP_MOST
+    assert set(entries) <= set(candidates.waiting)
 
 
 def test_those_that_are_gone_are_forgotten_when_they_are_many():

@@ -36,6 +36,10 @@ FREED_MOST: Final = 16_384
 SWEEP_MOST: Final = 8192
 """Of those that came last at so many in any case: 1 ms of the loop."""
 
+OLD_LOOKS: Final = 4
+"""Of those that were there twice, as many are looked at for each that came: where each takes the place of one, as last
+values do, a quarter of what is there is gone at most, and those that came last; and no look is at all of them."""
+
 CLAIMED_BLOCKS_LEAST: Final = 1024
 """Blocks of neighbours in delivery that are noted before those are forgotten that have been settled, or as many as were
 left then: 65,536 messages, and an eighth of a millisecond."""
@@ -59,6 +63,7 @@ class BodyCandidates(QueueBodies):
         self._gone: list[QueueEntry] = []  # forgotten, and some that are not: to free very many in one turn takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
         self._new_from = 0  # where in ``waiting`` those begin that came since the last look
+        self._old_from = 0  # where in ``waiting`` the next look at the old ones begins, a few at a time
         self._claimed: dict[int, None] = {}  # blocks of the queue's deliveries into which some came since the last pass
         self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
         self.blocks: list[int] = []  # those that the pass under way has not come to; they come before what waited
@@ -255,16 +260,18 @@ class BodyCandidates(QueueBodies):
             self._gone += self.scanning
             self.wait(_in_memory_once(self.waiting))
             self.scanning = _in_memory_once(self.scanning)
+            self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
 
     def _sweep_young(self) -> None:
-        """Forget those that left or were removed of the ones that came last. Who was there twice is looked at no more.
+        """Forget those that left or were removed of the ones that came last, and of some that were there twice.
 
         So what others hold for long is not looked through again and again for what comes and goes meanwhile; and what
         goes does not stay here with its body until it is as much as they hold.
         """
         waiting = self.waiting
+        self._sweep_old(OLD_LOOKS * (len(waiting) - self._new_from))
         young = _in_memory_once(waiting[self._young_from : self._new_from])
         new = _in_memory_once(waiting[self._new_from :])
         del waiting[self._young_from :]
@@ -274,9 +281,21 @@ class BodyCandidates(QueueBodies):
         self._new_from = len(waiting)
         self._sweep_at = len(waiting) + min(len(new) + SWEEP_LEAST, SWEEP_MOST)
 
+    def _sweep_old(self, most: int) -> None:
+        """Forget those that left or were removed of the next ``most`` old ones, from the first on after the last."""
+        start = self._old_from
+        end = min(start + most, self._young_from)
+        left = [entry for entry in self.waiting[start:end] if entry.state != REMOVED and not entry.away]
+        self.waiting[start:end] = left
+        gone = end - start - len(left)
+        self._young_from -= gone
+        self._new_from -= gone
+        self._old_from = start + len(left) if end < self._young_from + gone else 0
+
     def wait(self, entries: list[QueueEntry]) -> None:
         """Let these be what waits for the next pass, all of them old."""
         self.waiting = entries
+        self._old_from = 0
         self._young_from = self._new_from = len(entries)
         self._sweep_at = len(entries) + SWEEP_LEAST
 
