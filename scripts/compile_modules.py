@@ -95,6 +95,7 @@ def flatten(library: Path, target: Path) -> None:
 
 def build(modules: list[str]) -> str:
     """Replace the compiled build; return an empty string, or why there is none now."""
+    digests = {module: _build.digest_of(module) for module in modules}
     with tempfile.TemporaryDirectory(prefix="annulet-compile-") as scratch:
         folder = Path(scratch)
         problem = compile_into(folder, modules)
@@ -103,7 +104,7 @@ def build(modules: list[str]) -> str:
             return problem
         _build.FOLDER.mkdir(parents=True)
         flatten(folder / "lib", _build.FOLDER)
-        _build.write_manifest(modules)
+        _build.write_manifest(digests)
     return ""
 
 

@@ -23,7 +23,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(_build, "MANIFEST", folder / "manifest.json")
     for name in (_build.GROUP, "sample.hot"):
         _build.library_of(name).write_bytes(b"library")
-    _build.write_manifest(["sample.hot"])
+    _build.write_manifest({"sample.hot": _build.digest_of("sample.hot")})
     return source
 
 

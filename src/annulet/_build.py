@@ -49,9 +49,12 @@ def digest_of(module: str) -> str:
     return hashlib.sha256(source_of(module).read_bytes()).hexdigest()
 
 
-def write_manifest(modules: Iterable[str]) -> None:
-    """Record the sources a build was made from. Called by scripts/compile_modules.py after a successful build."""
-    MANIFEST.write_text(json.dumps({module: digest_of(module) for module in modules}, indent=1))
+def write_manifest(digests: dict[str, str]) -> None:
+    """Record the sources a build was made from. Called by scripts/compile_modules.py after a successful build.
+
+    ``digests`` are from before it: what was edited meanwhile makes the build one of sources that have changed.
+    """
+    MANIFEST.write_text(json.dumps(digests, indent=1))
 
 
 def manifest() -> dict[str, str]:
