@@ -8,8 +8,10 @@ import pytest
 
 from annulet.broker import pager as pager_module
 from annulet.broker.pager import Pager
+from annulet.core.bodies import bring_back
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.returning import return_many
+from annulet.residency.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
 
 COUNT = 2500
@@ -38,6 +40,23 @@ async def test_what_came_back_without_its_body_becomes_rows_when_it_is_much(
         monkeypatch.setattr(pager_module, "FOLDED_LEAST", BACK + missing)
         await deep.settled()
         assert order.came_back() == left
+        assert await deep.drained() == list(range(COUNT))
+
+
+async def test_what_still_has_its_body_goes_with_what_came_back_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pager_module, "FOLDED_LEAST", 400)
+    monkeypatch.setattr(pager_module, "CHUNK", 100)
+    async with deep_broker(tmp_path) as deep:
+        pager, order = await came_back(deep)
+        pager.budget.limit = 64 * MIB
+        bodies = pager._bodies_of(deep.queue())
+        for entry in sorted(order._returned.entries())[: BACK - 500]:
+            entry.message.arrive(entry.message.body)
+            bring_back(entry, bodies)
+        await deep.settled()
+        assert order.came_back() < KEEP_MESSAGES + 100
         assert await deep.drained() == list(range(COUNT))
 
 

@@ -244,7 +244,7 @@ class Pager:
         until = self._slice_end(began)
         while self._folding:
             queue = next(iter(self._folding))
-            order = self._paged(queue) if self._foldable(queue) else None
+            order = self._paged(queue) if self._foldable(queue, begun=True) else None
             moved = 0 if order is None else order.fold(durable, CHUNK)
             if moved:
                 self._paging[queue] = None
@@ -257,13 +257,16 @@ class Pager:
             del self._folding[queue]
         return False
 
-    def _foldable(self, queue: Queue) -> bool:
-        """Say whether so many came back whose bodies are on disk that they had better be rows."""
+    def _foldable(self, queue: Queue, *, begun: bool = False) -> bool:
+        """Say whether so many came back whose bodies are on disk that they had better be rows.
+
+        What is ``begun`` goes on with those whose bodies are in memory: they stand before the others.
+        """
         bodies = self._bodies.get(queue)
         if bodies is None or queue.deleted or queue.returns or not pageable(queue):  # what is on its way is asked later
             return False
         back = queue.order.came_back()
-        if min(back, bodies.count - bodies.in_delivery) < FOLDED_LEAST:
+        if back < FOLDED_LEAST or (not begun and bodies.count - bodies.in_delivery < FOLDED_LEAST):
             self._unfolded.pop(queue, None)  # what comes back from now on are others
             return False
         return abs(back - self._unfolded.get(queue, -CHUNK)) >= CHUNK  # else none could, and they are about the same
