@@ -32,7 +32,7 @@ from annulet.core.death_records import (
     with_death,
 )
 from annulet.core.forwarding import Forwarder
-from annulet.core.ledger import LossRecord
+from annulet.core.ledger import LossRecord, loss_of
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import LOSSES, RemovalReason
 from annulet.core.routing import address_of_key
@@ -332,23 +332,8 @@ class DeadLetters(Forwarder):
 
         That the message left its queue is another fact, which the queue records where the reason makes it a loss.
         """
-        message = entry.message
-        queue.ledger.add(
-            LossRecord(
-                queue=queue.name,
-                sequence=entry.sequence,
-                reason=RemovalReason.DEAD_LETTERED,
-                key=entry.key.text if entry.key is not None else "",
-                size=message.size,
-                priority=message.priority,
-                accepted_at=message.accepted_at,
-                at=now,
-                publisher=message.origin.publisher,
-                replaced_by=0,
-                durable=message.durable and queue.queue_id != 0,
-                rule=rule,
-            )
-        )
+        durable = entry.message.durable and queue.queue_id != 0
+        queue.ledger.add(loss_of(queue.name, entry, RemovalReason.DEAD_LETTERED, now, durable=durable, rule=rule))
 
 
 def _readable(batch: Batch) -> bool:

@@ -25,7 +25,7 @@ from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import GroupTable
 from annulet.core.hidden import HIDES_NOTHING, Batches, Kept, Stretch, count_hidden, shown, shown_appointments
 from annulet.core.lanes import Lanes
-from annulet.core.ledger import LossLedger, LossRecord
+from annulet.core.ledger import LossLedger, LossRecord, loss_of
 from annulet.core.limits import limits_for
 from annulet.core.matching import Matchers
 from annulet.core.order import Order
@@ -474,26 +474,14 @@ class Holdings:
 
         One that is to be ``forwarded`` is settled later, and the loss durable only then: see ``LossLedger.settled``.
         """
-        message = entry.message
-        durable = message.durable and self.queue_id != 0 and not forwarded
+        durable = entry.message.durable and self.queue_id != 0 and not forwarded
         expiring = self.expiring
         if expiring is not None and expiring.unrecorded and reason is RemovalReason.EXPIRED:
             expiring.unrecorded -= 1
             self.ledger.skip(1, int(durable))
             return None
-        record = LossRecord(
-            queue=self.name,
-            sequence=entry.sequence,
-            reason=reason,
-            key=entry.key.text if entry.key is not None else "",
-            size=message.size,
-            priority=message.priority,
-            accepted_at=message.accepted_at,
-            at=now,
-            publisher=message.origin.publisher,
-            replaced_by=replaced_by,
-            durable=durable,
-            settings=self.settings,
+        record = loss_of(
+            self.name, entry, reason, now, durable=durable, replaced_by=replaced_by, settings=self.settings
         )
         self.ledger.add(record)
         return record

@@ -12,6 +12,7 @@ from annulet.core.reasons import RemovalReason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from annulet.core.entry import QueueEntry
     from annulet.core.settings import QueueSettings
 
 LEDGER_RECORDS_MAX: Final = 10_000
@@ -89,6 +90,36 @@ class LossRecord:
     def forwarded_to(self) -> str:
         """Where a copy was sent, as ``expiry-address 'late'``; empty when nobody has the message any more."""
         return self._forwarded_to or forwarding_text(self.reason, self.settings)
+
+
+def loss_of(
+    queue: str,
+    entry: QueueEntry,
+    reason: RemovalReason,
+    now: int,
+    *,
+    durable: bool,
+    replaced_by: int = 0,
+    settings: QueueSettings | None = None,
+    rule: str = "",
+) -> LossRecord:
+    """Return a record of an entry that a queue has lost, with what its message says of itself."""
+    message = entry.message
+    return LossRecord(
+        queue=queue,
+        sequence=entry.sequence,
+        reason=reason,
+        key=entry.key.text if entry.key is not None else "",
+        size=message.size,
+        priority=message.priority,
+        accepted_at=message.accepted_at,
+        at=now,
+        publisher=message.origin.publisher,
+        replaced_by=replaced_by,
+        durable=durable,
+        settings=settings,
+        rule=rule,
+    )
 
 
 def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
