@@ -17,7 +17,8 @@ from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import drift_of
 from annulet.residency.candidates import SWEEP_MOST
 from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.load_ahead import PREFETCH_LOADS
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, plenty, stored_entries

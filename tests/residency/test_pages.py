@@ -9,7 +9,8 @@ import pytest
 
 from annulet.core.entry import REMOVED
 from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.load_ahead import PREFETCH_LOADS
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -64,20 +65,6 @@ def test_a_load_of_messages_of_all_sizes_is_no_more():
     assert sum(map(len, loads)) == 1009
     assert max(map(sum, loads)) <= LOAD_BYTES
     assert len(loads) < 12
-
-
-def test_the_disk_is_asked_ahead_once_in_some_loads():
-    pages, disk, entries = filled(PAGE_ITEMS_MAX + 10)
-    records = [entry.message.record for entry in entries]
-    asked = []
-    while pages.items:
-        pages.load(insist=False)
-        asked.append((len(disk.prefetched) + LOAD_MESSAGES) // LOAD_MESSAGES)
-    first = 1 + PREFETCH_LOADS
-    assert asked[:3] == [first, first + PREFETCH_LOADS, first + PREFETCH_LOADS]
-    assert min(asked[place] - place for place in range(1, 8)) > PREFETCH_LOADS, "always so many ahead"
-    assert len(set(asked)) <= 2 + PAGE_ITEMS_MAX // LOAD_MESSAGES // PREFETCH_LOADS, "many at a time"
-    assert disk.prefetched == records[LOAD_MESSAGES:], "each once"
 
 
 def test_the_disk_is_asked_ahead_anew_for_what_comes_before():

@@ -34,8 +34,16 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
     if not settings.browse:
         queue.gate.consumer_added(queue, now)
         _rebalance(queue)
+        _look_ahead(queue)
     queue.update_gate(now)
     queue.dispatch(now)
+
+
+def _look_ahead(queue: Queue) -> None:
+    """Have the disk read what stands behind the front, before the front is used up and everybody waits for that."""
+    pages = queue.order.pages_behind() if queue.lanes is None and not queue.settings.non_destructive else None
+    if pages is not None:
+        pages.look_ahead()
 
 
 def _rebalance(queue: Queue) -> None:

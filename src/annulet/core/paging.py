@@ -202,6 +202,9 @@ class QueueArea:
         """
         raise NotImplementedError
 
+    def look_ahead(self) -> None:
+        """Have the disk read what the first loads come to, while somebody else goes on. No more than a hint."""
+
     def skip(self, rows: int) -> int:
         """Forget the first rows, whole pages of them, ``rows`` at most. Returns how many; all that there are if asked.
 

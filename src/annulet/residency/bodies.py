@@ -16,7 +16,8 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import pageable
 from annulet.residency.candidates import BodyCandidates, may_leave, position_of
-from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, PREFETCH_LOADS
+from annulet.residency.load_ahead import PREFETCH_LOADS
+from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.row_reading import ATTEMPTS_MAX, SCARCE
 from annulet.residency.spilling import BODY_BYTES_LEAST
 

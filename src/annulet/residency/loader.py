@@ -46,6 +46,14 @@ class StoredMessage(Protocol):
         """The (queue id, sequence) pairs it was stored for."""
 
 
+class Stretch(Protocol):
+    """What a thread was asked to read ahead."""
+
+    @property
+    def dropped(self) -> bool:
+        """Say that nobody came for it in time: it has to be asked for again."""
+
+
 class MessageReader(Protocol):
     """Reads records. :class:`annulet.store.interface.Log` is one."""
 
@@ -73,8 +81,8 @@ class MessageReader(Protocol):
     def fitting(self, records: Sequence[int], size: int) -> int:
         """Return how many of these come with ``size`` bytes read, at least 1, without reading any."""
 
-    def prefetch(self, records: Sequence[int]) -> None:
-        """Have these read ahead."""
+    def prefetch(self, records: Sequence[int]) -> Stretch | None:
+        """Have these read ahead. Returns the last stretch of them that a thread will read, if one does."""
 
 
 def read_singly(reader: MessageReader, records: Sequence[int]) -> list[StoredMessage | None]:

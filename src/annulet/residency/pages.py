@@ -15,6 +15,7 @@ from annulet.core.paging import Ended, QueueArea
 from annulet.core.row_expiry import NEVER
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
+from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead
 from annulet.residency.loader import fitting, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page, total_of
 from annulet.residency.row_endings import take_expired
@@ -48,10 +49,6 @@ of the time."""
 PASSED_BYTES: Final = LOAD_BYTES // 2
 """Body bytes of them, about: one read, which the cache of a processor holds."""
 
-PREFETCH_LOADS: Final = 4
-"""Loads that the disk is asked for together, while as many are left that it was asked for before: of 1 KiB messages
-1 MiB, 7 ms of a drain at 140,000 a second."""
-
 
 class StoredQueueArea(QueueArea):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet."""
@@ -75,8 +72,7 @@ class StoredQueueArea(QueueArea):
         self._pages: deque[Page] = deque()
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
-        self._asked_for = 0  # loads whose rows the disk was asked for ahead
-        self._asked_upto = 0  # sequence of the first row it was not asked for
+        self._ahead = LoadAhead(reader)
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
         self._barren = True  # nothing was found at the last look
 
@@ -109,7 +105,7 @@ class StoredQueueArea(QueueArea):
         """Make pages of the entries."""
         if self._queue.bodies is not None:
             self._queue.bodies.kept(entries, kept)
-        self._asked_upto = 0
+        self._ahead.restart()
         made = self._made_of(entries, kept)
         self._pages.extendleft(reversed(made))
         for page in made:
@@ -117,7 +113,7 @@ class StoredQueueArea(QueueArea):
 
     def add_among(self, entries: list[QueueEntry], kept: bytearray) -> list[QueueEntry]:
         """Make pages of those that stand between pages; of the others each comes into the page it stands in."""
-        self._asked_upto = 0
+        self._ahead.restart()
         refused, taken = put_among(self, entries, kept)
         if self._queue.bodies is not None:
             self._queue.bodies.kept(*taken)
@@ -210,10 +206,12 @@ class StoredQueueArea(QueueArea):
         items, rows, self.lost, entries, size = found
         self._account(page, items, rows, size)
         self._drop_if_empty(page)
-        self._asked_for -= 1
-        if self._asked_for <= PREFETCH_LOADS:
-            self._prefetch()
+        self._ahead.loaded(self._pages, _items_to_load)
         return entries
+
+    def look_ahead(self) -> None:
+        """Have the disk read what the first loads come to."""
+        self._ahead.ask(self._pages, _items_to_load)
 
     def skip(self, rows: int) -> int:
         """Forget whole pages."""
@@ -464,7 +462,8 @@ class StoredQueueArea(QueueArea):
         """Forget all pages."""
         self._pages.clear()
         self._times.clear()
-        self.items = self.rows = self.bytes = self._reading.attempts = self._asked_upto = 0
+        self.items = self.rows = self.bytes = self._reading.attempts = 0
+        self._ahead.restart()
         self.stalled = False
 
     def retry(self) -> None:
@@ -476,18 +475,6 @@ class StoredQueueArea(QueueArea):
         found = self._reading.read(rows, records, insist=insist)
         self.stalled = found is None
         return found
-
-    def _prefetch(self) -> None:
-        """Have the disk read what loads come to behind those that it was asked for, as far as a page goes."""
-        index = bisect_left(self._pages, self._asked_upto, key=_last_sequence_of)
-        if index == len(self._pages):
-            return
-        page = self._pages[index]
-        records, upto = page.records_from(self._asked_upto, _items_to_load(page) * PREFETCH_LOADS)
-        self._asked_upto = upto if records else page.last_sequence + 1
-        if records:
-            self._asked_for = max(0, self._asked_for) + PREFETCH_LOADS
-            self._reader.prefetch(records)
 
 
 def _last_sequence_of(page: Page) -> int:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
+from annulet.store.read_ahead import AheadBlock
 
 NO_PRIORITY: Final = 256
 """Stands for the priority of a message whose sender gave none: what that counts as, its queue says."""
@@ -259,8 +260,11 @@ class Log(ABC):
             f"{type(self).__name__} keeps its messages nowhere; {len(records), size} was asked for"
         )
 
-    def prefetch(self, records: Sequence[int]) -> None:
-        """Have these records read ahead of their :meth:`read`, without waiting for them."""
+    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
+        """Have these records read ahead of their :meth:`read`, without waiting for them.
+
+        Returns the last block that a thread will read for it, ``None`` if it reads none.
+        """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
 
     def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:

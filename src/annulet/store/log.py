@@ -31,6 +31,7 @@ from annulet.store.interface import (
     sequences_as_next,
 )
 from annulet.store.maintenance import Maintenance
+from annulet.store.read_ahead import AheadBlock
 from annulet.store.reading import RecordReader
 from annulet.store.records import (
     CONTROL_OVERHEAD,
@@ -116,9 +117,7 @@ class MessageLog(Log):
             log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
             log._start(recovery)
         except OSError as error:
-            raise StoreError(
-                f"cannot open the message log in {path}: {error}; check the disk and permissions"
-            ) from error
+            raise StoreError(f"cannot open the message log in {path}: {error}; check disk and permissions") from error
         return log
 
     def _start(self, recovery: Recovery) -> None:
@@ -185,9 +184,9 @@ class MessageLog(Log):
         """See the reader."""
         return self._reader.fitting(records, size)
 
-    def prefetch(self, records: Sequence[int]) -> None:
+    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
         """See the reader."""
-        self._reader.prefetch(records)
+        return self._reader.prefetch(records)
 
     def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
         """Let the reader have a thread, or none."""

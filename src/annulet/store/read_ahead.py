@@ -23,8 +23,8 @@ BLOCK_BYTES_LEAST: Final = 128 << 10
 BLOCK_BYTES_MAX: Final = 2 << 20
 """Bytes of the largest block: four loads of 1 KiB messages are in one."""
 
-AHEAD_BYTES_MAX: Final = 8 << 20
-"""Bytes of all blocks, read or to be read: two blocks for each of three queues that are drained at the same time, at
+AHEAD_BYTES_MAX: Final = 12 << 20
+"""Bytes of all blocks, read or to be read: three blocks for each of three queues that are drained at the same time, at
 1 KiB a message. What finds no room is left to the system's read-ahead."""
 
 NOBODY: Final = -1
@@ -47,10 +47,14 @@ class AheadBlock:
         self.used = True  # asked for, or read from, since the last look
         self.passed = False  # somebody has read from it
 
+    @property
+    def dropped(self) -> bool:
+        """Say that nobody read from it in time."""
+        return self.segment == NOBODY
+
     def run(self) -> None:
-        """Read, in the thread."""
+        """Read, in the thread. With one call: for each the thread waits until the event loop lets it run."""
         try:
-            self.file.prefetch(self.first, self.length)  # as a whole: of a read the system makes many small ones
             data = self.file.read(self.first, self.length)
             if len(data) == self.length:
                 self.data = data
@@ -73,14 +77,14 @@ class ReadAhead:
         """Bytes of all blocks, read or to be read."""
         return sum([block.length for block in self._blocks])
 
-    def ask(self, file: File, segment: int, first: int, last: int, length: int) -> bool:
-        """Have a stretch read; return whether it will be."""
+    def ask(self, file: File, segment: int, first: int, last: int, length: int) -> AheadBlock | None:
+        """Have a stretch read; return the block that it will be, if there is room for it."""
         if self.submit is None or length < BLOCK_BYTES_LEAST or not self._make_room(length):
-            return False
+            return None
         block = AheadBlock(file, segment, first, last, length)
         self._blocks.append(block)
         self.submit(block.run)
-        return True
+        return block
 
     def find(self, segment: int, first: int, last: int) -> AheadBlock | None:
         """Return the block, if one was read, with the records of a segment between these offsets, both included."""

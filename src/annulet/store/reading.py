@@ -19,7 +19,7 @@ from annulet.store.decoding import decode_rows, decode_run, grow_by_one, headers
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
-from annulet.store.read_ahead import BLOCK_BYTES_MAX, ReadAhead
+from annulet.store.read_ahead import BLOCK_BYTES_MAX, AheadBlock, ReadAhead
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -192,18 +192,22 @@ class RecordReader:
         end = segment.offsets[following] if following < len(segment.offsets) else segment.size
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
-    def prefetch(self, records: Sequence[int]) -> None:
+    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
         """Have these records read ahead, by the thread where they stand together and else by the system.
 
-        Returns at once; what fails is left out.
+        Returns at once, the last block that the thread will read, if it reads any; what fails is left out.
         """
+        block = None
         for segment, first, last, end in self._stretches(records):
             try:
                 file = self._file(segment)
-                if not self.ahead.ask(file, segment.number, first, last, end - first):
+                asked = self.ahead.ask(file, segment.number, first, last, end - first)
+                if asked is None:
                     file.prefetch(first, end - first)
+                block = asked or block
             except OSError as error:
                 logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
+        return block
 
     def _stretches(self, records: Sequence[int]) -> Iterator[tuple[Segment, int, int, int]]:
         """Yield what is read ahead together: segment, where its first and last record begin, and where that ends."""

@@ -1,0 +1,96 @@
+"""How far the disk is asked ahead of what consumers come to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from annulet.core.paged_levels import paged_order_of
+from annulet.residency.load_ahead import AHEAD_LOADS, PREFETCH_LOADS
+from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
+from tests.core.helpers import RecordingSession
+from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOGETHER = PREFETCH_LOADS * LOAD_MESSAGES
+
+
+class Stretch:
+    dropped = False
+
+
+class ThreadedDisk(Disk):
+    """A thread reads what it is asked for ahead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stretches: list[Stretch] = []
+
+    def prefetch(self, records: Sequence[int]) -> Stretch:
+        super().prefetch(records)
+        self.stretches.append(Stretch())
+        return self.stretches[-1]
+
+
+def filled(count: int) -> tuple[StoredQueueArea, ThreadedDisk, list[int]]:
+    """Return pages with so many rows, their disk and their records."""
+    queue, disk = durable_queue(), ThreadedDisk()
+    pages = pages_of(queue, disk)
+    entries = stored_entries(queue, disk, count)
+    pages.add(entries, bytearray(count))
+    return pages, disk, [entry.message.record for entry in entries]
+
+
+def test_the_disk_is_asked_for_more_the_longer_loads_go_on() -> None:
+    pages, disk, records = filled(PAGE_ITEMS_MAX + 10)
+    left = []
+    while pages.items:
+        pages.load(insist=False)
+        left.append(1 + (LOAD_MESSAGES + len(disk.prefetched) - (len(records) - pages.rows)) // LOAD_MESSAGES)
+    assert left[0] == 1 + PREFETCH_LOADS, "one part at first"
+    assert min(left[4:8]) > AHEAD_LOADS, "then always so many loads ahead"
+    assert len(disk.stretches) <= 2 + PAGE_ITEMS_MAX // TOGETHER, "many at a time"
+    assert disk.prefetched == records[LOAD_MESSAGES:], "each once"
+
+
+def test_who_comes_too_late_for_what_was_read_ahead_has_it_read_again_and_less() -> None:
+    pages, disk, records = filled(PAGE_ITEMS_MAX)
+    for _ in range(4):
+        pages.load(insist=False)
+    assert len(disk.stretches) == 3
+    disk.prefetched.clear()
+    disk.stretches[-1].dropped = True
+    pages.load(insist=False)
+    assert disk.prefetched == records[5 * LOAD_MESSAGES :][:TOGETHER]
+    pages.load(insist=False)
+    assert len(disk.stretches) == 5, "and more again"
+
+
+def test_what_was_dropped_and_is_not_the_last_changes_nothing() -> None:
+    pages, disk, records = filled(PAGE_ITEMS_MAX)
+    for _ in range(4):
+        pages.load(insist=False)
+    disk.stretches[0].dropped = True
+    pages.load(insist=False)
+    assert disk.prefetched == records[LOAD_MESSAGES:][: len(disk.prefetched)], "each once"
+
+
+@pytest.mark.parametrize("browse", [False, True])
+def test_the_disk_is_asked_when_a_consumer_comes_and_the_front_is_full(browse: bool) -> None:
+    queue, disk = durable_queue(), ThreadedDisk()
+    order = paged_order_of(queue, pages_of(queue, disk))
+    entries = stored_entries(queue, disk, 3000)
+    for entry in entries:
+        queue.insert(entry, arrival=True)
+    order.page_out(1 << 40, 3000)
+    assert order.pages.rows
+    RecordingSession("one").consume(queue, messages=1, browse=browse)
+    first = order.pages.first_sequence() - 1
+    expected = [] if browse else [entry.message.record for entry in entries[first : first + TOGETHER]]
+    assert disk.prefetched == expected
+    RecordingSession("two").consume(queue, messages=1, browse=browse)
+    assert disk.prefetched == expected, "once"
