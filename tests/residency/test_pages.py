@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from annulet.core.entry import REMOVED
-from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.load_ahead import PREFETCH_LOADS
+from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW
