@@ -117,6 +117,12 @@ def test_what_is_unwritten_or_hidden_ends_what_is_taken() -> None:
             assert [*late] == entries[place:], "it stands where it stood"
 
 
+def test_what_was_removed_while_it_was_hidden_stays() -> None:
+    entries, late = late_entries()
+    assert take_written(late, ALL, 8, entries[1].sequence) == ([entries[0]], bytearray(1))
+    assert [*late] == entries[1:]
+
+
 def test_what_is_no_row_needs_no_record_that_is_written() -> None:
     entries, late = late_entries()
     late.popleft()

@@ -30,10 +30,11 @@ def take_written(
     kept = bytearray(min(limit, len(late)))
     while late and len(entries) < limit:
         entry = late.popleft()  # the end of what may go comes once, so to put it back costs less than to look first
-        if entry.state == REMOVED:
+        hidden = entry.sequence >= hidden_from
+        if entry.state == REMOVED and not hidden:
             continue
         row = may_be_row(entry)
-        if entry.sequence >= hidden_from or (row and entry.message.record >= durable_record):
+        if hidden or (row and entry.message.record >= durable_record):
             late.appendleft(entry)
             break
         if not row:
