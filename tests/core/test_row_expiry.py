@@ -14,7 +14,7 @@ from annulet.core.ledger import LossLedger
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
-from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, time_of
+from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, some_expire, time_of
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
@@ -490,3 +490,11 @@ def test_rows_found_at_start_expire_with_what_a_clock_that_was_set_back_left():
     assert aging.order.paged_count() == 1
     aging.queue.tick(NOW + 500 + LIFE)
     assert (aging.rest(), aging.queue.counters.removed[EXPIRED]) == ([], 15)
+
+
+def test_only_what_becomes_a_row_expires_as_one() -> None:
+    entries = Aging().put([0, 1])
+    assert not some_expire(entries, bytearray(2))
+    entries[1].message.expires_at = NOW + 5
+    assert some_expire(entries, bytearray([0, 0]))
+    assert not some_expire(entries, bytearray([0, 1]))

@@ -1,18 +1,22 @@
-"""What an entry leaves behind that became a row, and what is counted when rows are damaged."""
+"""Which entries become rows, what they leave behind, and what is counted when rows are damaged."""
 
 from __future__ import annotations
+
+from collections import deque
 
 import pytest
 
 from annulet.core.bodies import send_away
-from annulet.core.entry import QueueEntry
+from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.events import QueueEvents
 from annulet.core.paging import QueueArea
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_moves import count_lost, leave_memory
+from annulet.core.row_moves import count_lost, leave_memory, let_rows_go, take_written
 from tests.core.helpers import NOW, make_message
-from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
+from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, stored_entries
+
+ALL = 1 << 60
 
 
 class Emptied(QueueEvents):
@@ -84,6 +88,55 @@ def test_a_row_is_not_in_the_expiry_index() -> None:
     assert not entry.indexed
     assert queue.expiry is not None
     assert queue.expiry.due(NOW + 6) == [stays]
+
+
+def late_entries() -> tuple[list[QueueEntry], deque[QueueEntry]]:
+    """Return eight entries with records, twice: the second was removed, the third is no row."""
+    entries = stored_entries(durable_queue(), Disk(), 8)
+    entries[1].state = REMOVED
+    entries[2].message.durable = False
+    return entries, deque(entries)
+
+
+@pytest.mark.parametrize("limit", [5, ALL])
+def test_what_is_written_is_taken_up_to_the_limit(limit: int) -> None:
+    entries, late = late_entries()
+    taken, kept = take_written(late, ALL, limit, ALL)
+    assert taken == [entry for entry in entries if entry is not entries[1]][:limit]
+    assert kept == bytearray([0, 1, 0, 0, 0, 0, 0][:limit])
+    assert [*late] == entries[6:8] * (limit == 5)
+
+
+def test_what_is_unwritten_or_hidden_ends_what_is_taken() -> None:
+    for place in (3, 5):
+        for hidden in (False, True):
+            entries, late = late_entries()
+            end = entries[place]
+            found = take_written(late, ALL if hidden else end.message.record, 8, end.sequence if hidden else ALL)
+            assert found == ([entries[0], *entries[2:place]], bytearray([0, 1, 0, 0][: place - 1]))
+            assert [*late] == entries[place:], "it stands where it stood"
+
+
+def test_what_was_removed_while_it_was_hidden_stays() -> None:
+    entries, late = late_entries()
+    assert take_written(late, ALL, 8, entries[1].sequence) == ([entries[0]], bytearray(1))
+    assert [*late] == entries[1:]
+
+
+def test_what_is_no_row_needs_no_record_that_is_written() -> None:
+    entries, late = late_entries()
+    late.popleft()
+    assert take_written(late, entries[0].message.record, 8, ALL) == ([entries[2]], bytearray([1]))
+
+
+def test_only_what_became_a_row_is_let_go_of() -> None:
+    queue = durable_queue()
+    entries = [entry_of(queue, 5) for _ in range(3)]
+    let_rows_go(queue, entries, bytearray([0, 1, 0]))
+    assert [entry.away for entry in entries] == [True, False, True]
+    assert [entry.indexed for entry in entries] == [False, True, False]
+    let_rows_go(queue, entries[1:2], bytearray(1))
+    assert entries[1].away
 
 
 @pytest.mark.parametrize("heard", [False, True])

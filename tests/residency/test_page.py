@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,7 @@ from hypothesis import strategies as st
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Message, Origin
 from annulet.core.paging import ROW_COUNT_MOST
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page, total_of
-from annulet.residency.row_facts import some_expire
+from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
@@ -147,13 +144,6 @@ def test_the_ranges_of_records_are_those_of_the_rows_that_are_left():
 def test_a_range_of_records_goes_on_behind_a_row_with_another_mark():
     page = Page.of([entry_of(n, n, count=n == 2) for n in range(1, 4)], bytearray(3))
     assert (len(page._lengths), page.record_ranges()) == (3, [(1, 3)])
-
-
-def test_only_what_becomes_a_row_expires_as_one():
-    entries = [entry_of(n, n) for n in (1, 2)]
-    entries[1].message.expires_at = 5
-    assert some_expire(entries, bytearray([0, 0]))
-    assert not some_expire(entries, bytearray([0, 1]))
 
 
 def test_origins_beyond_the_bound_keep_publisher_and_connection():
@@ -318,8 +308,3 @@ def test_items_go_from_the_middle(steps, data):
     found = before.read_from(whole[0][0], 100)
     assert list(zip(found.sequences, found.records, strict=True)) == whole, "a copy is not touched"
     assert [found[:2] for found in drain(page, 3)] == left
-
-
-@pytest.mark.parametrize("sizes", [[7], [7, 7, 7], [7, 7, 8], [0, 0], [8, 7]])
-def test_sizes_are_added_up_whether_they_are_equal_or_not(sizes):
-    assert total_of(sizes) == total_of(array("I", sizes)) == sum(sizes)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
-from annulet.residency.runs import NARROW_MAX, Runs, column_for, column_of, starts_of_runs
+from annulet.residency.runs import NARROW_MAX, Runs, column_for, column_of, records_of, starts_of_runs, total_of
+from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 
 def rows(runs: Runs) -> list[tuple[int, int, int]]:
@@ -76,3 +79,17 @@ def test_a_run_begins_where_a_number_or_the_mark_does_not_go_on(
 def test_a_column_has_the_numbers_it_is_made_of(numbers: list[int]) -> None:
     column = column_of("H", numbers)
     assert (column.typecode, column.tolist()) == ("H", numbers)
+
+
+@pytest.mark.parametrize("sizes", [[7], [7, 7, 7], [7, 7, 8], [0, 0], [8, 7]])
+def test_sizes_are_added_up_whether_they_are_equal_or_not(sizes: list[int]) -> None:
+    assert total_of(sizes) == total_of(array("I", sizes)) == sum(sizes)
+
+
+def test_the_records_of_what_stays_an_object_do_not_count() -> None:
+    entries = stored_entries(durable_queue(), Disk(), 4)
+    for entry, record in zip(entries, (5, 9, 2, 7), strict=True):
+        entry.message.record = record
+    assert records_of(entries, bytearray(4)) == (2, 9)
+    assert records_of(entries, bytearray([0, 1, 1, 0])) == (5, 7)
+    assert records_of(entries, bytearray([1, 1, 1, 1])) == (0, 0)

@@ -123,7 +123,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
         staying = set(refused)
         moved = len(going) - len(refused)
         rows = [entry for entry, keep in zip(going, kept, strict=True) if not keep and entry not in staying]
-        target_list.hold_no_more(rows)
+        target_list.hold_no_more(rows, bytearray(len(rows)))
     for entry in stays:
         returned.push(entry)
     return moved

@@ -19,7 +19,7 @@ from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, len
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import Ended, QueueArea, may_be_row, refusal_for
-from annulet.core.row_moves import count_lost, leave_memory
+from annulet.core.row_moves import count_lost, let_rows_go, take_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -365,22 +365,10 @@ class TargetList(FifoOrder):
         if not self._split and not self._split_front():
             return fold_back(self, durable_record, limit)
         late = self._pending_cache
-        hidden_from = self._queue.hidden_from
-        entries: list[QueueEntry] = []
-        kept = bytearray()
-        while late and len(entries) < limit and late[0].sequence < hidden_from:
-            entry = late[0]
-            if entry.state == REMOVED:
-                late.popleft()
-                self._removed -= 1
-                continue
-            row = may_be_row(entry)
-            if row and entry.message.record >= durable_record:
-                break
-            late.popleft()
-            entries.append(entry)
-            kept.append(0 if row else 1)
+        before = len(late)
+        entries, kept = take_written(late, durable_record, limit, self._queue.hidden_from)
         moved = len(entries)
+        self._removed -= before - len(late) - moved
         if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
             moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
@@ -431,12 +419,11 @@ class TargetList(FifoOrder):
             self.pages.add_before(entries, kept)
         else:
             self.pages.add(entries, kept)
-        self.hold_no_more([entry for entry, stays in zip(entries, kept, strict=True) if not stays])
+        self.hold_no_more(entries, kept)
 
-    def hold_no_more(self, entries: list[QueueEntry]) -> None:
-        """Let go of entries that are rows now."""
-        for entry in entries:
-            leave_memory(self._queue, entry)
+    def hold_no_more(self, entries: list[QueueEntry], kept: bytearray) -> None:
+        """Let go of the entries with a 0 in ``kept``, which are rows now."""
+        let_rows_go(self._queue, entries, kept)
         self._split = bool(self.pages.items or self._pending_cache)
         if self._queue.copies is not None:
             self._queue.copies.paged()

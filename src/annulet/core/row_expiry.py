@@ -13,6 +13,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 
 if TYPE_CHECKING:
+    from annulet.core.entry import QueueEntry
     from annulet.core.expiry import ExpiryIndex
     from annulet.core.queue import Queue
     from annulet.core.settings import QueueSettings
@@ -49,6 +50,11 @@ def time_of(settings: QueueSettings, accepted_at: int, own: int) -> int:
         if life >= 0:
             at = min(at or accepted_at + life, accepted_at + life)
     return at
+
+
+def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
+    """Say whether the sender of a message that becomes a row, an entry with a 0 in ``kept``, has limited its life."""
+    return any(entry.message.expires_at and not kept[place] for place, entry in enumerate(entries))
 
 
 def next_expiry(queue: Queue, now: int) -> int:

@@ -5,13 +5,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.bodies import became_row
+from annulet.core.entry import REMOVED
 from annulet.core.expiry import leave_index
+from annulet.core.paging import may_be_row
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from annulet.core.entry import QueueEntry
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
+
+
+def take_written(
+    late: deque[QueueEntry], durable_record: int, limit: int, hidden_from: int
+) -> tuple[list[QueueEntry], bytearray]:
+    """Take up to ``limit`` of the first entries that were not removed, until one may not go: what is hidden, and a row
+    from ``durable_record`` on.
+
+    Returns them, and a 1 for each that cannot be a row.
+    """
+    entries: list[QueueEntry] = []
+    kept = bytearray(min(limit, len(late)))
+    while late and len(entries) < limit:
+        entry = late.popleft()  # the end of what may go comes once, so to put it back costs less than to look first
+        hidden = entry.sequence >= hidden_from
+        if entry.state == REMOVED and not hidden:
+            continue
+        row = may_be_row(entry)
+        if hidden or (row and entry.message.record >= durable_record):
+            late.appendleft(entry)
+            break
+        if not row:
+            kept[len(entries)] = 1
+        entries.append(entry)
+    del kept[len(entries) :]
+    return entries, kept
+
+
+def let_rows_go(queue: Queue, entries: list[QueueEntry], kept: bytearray) -> None:
+    """Entries with a 0 in ``kept`` became rows."""
+    some_stay = 1 in kept
+    for place, entry in enumerate(entries):
+        if not (some_stay and kept[place]):
+            leave_memory(queue, entry)
 
 
 def leave_memory(queue: Queue, entry: QueueEntry) -> None:

@@ -11,13 +11,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.message import Origin
 from annulet.core.paging import ROW_COUNT_MOST
 from annulet.core.row_expiry import NEVER
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.rows import Rows
-from annulet.residency.runs import COUNT_SHIFT, NARROW_MAX, ORIGIN_MASK, Runs, column_for, column_of, starts_of_runs
+from annulet.residency.runs import (
+    COUNT_SHIFT,
+    NARROW_MAX,
+    ORIGIN_MASK,
+    Runs,
+    column_for,
+    column_of,
+    records_of,
+    starts_of_runs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,13 +85,12 @@ class Page(Runs):
         ``timed``: it keeps what the expiry of its rows needs.
         """
         assert 0 < len(entries) <= PAGE_ITEMS_MAX
-        records = [0 if keep else entry.message.record for entry, keep in zip(entries, kept, strict=True)]
-        lowest = min([record for record in records if record], default=0)
-        span = max(max(records) - lowest, entries[-1].sequence - entries[0].sequence)
+        lowest, highest = records_of(entries, kept)
+        span = max(highest - lowest, entries[-1].sequence - entries[0].sequence)
         page = Page(entries[0].sequence, lowest, column_for(span))
         if timed:
             page.facts = RowFacts()
-        page._fill(entries, records)
+        page._fill(entries, kept, highest)
         return page
 
     @classmethod
@@ -96,62 +106,62 @@ class Page(Runs):
         """
         if self._seen + len(entries) > PAGE_ITEMS_MAX:
             return False
-        records: list[int] = []
-        base = self._base_record
-        span = entries[-1].sequence - self._base_sequence
-        for index, entry in enumerate(entries):
-            record = 0 if kept[index] else entry.message.record
-            records.append(record)
-            if record:
-                if record < base:
-                    return False
-                span = max(span, record - base)
+        lowest, highest = records_of(entries, kept)
+        if 0 < lowest < self._base_record:
+            return False
+        span = max(entries[-1].sequence - self._base_sequence, highest - self._base_record)
         if self._records.typecode == "I" and span > NARROW_MAX:
             return False
-        self._fill(entries, records)
+        self._fill(entries, kept, highest)
         return True
 
-    def _fill(self, entries: list[QueueEntry], records: list[int]) -> None:
+    def _fill(self, entries: list[QueueEntry], kept: bytearray, highest_record: int) -> None:
         self._seen += len(entries)
         self.items += len(entries)
-        self.highest_record = max(self.highest_record, *records)
+        self.highest_record = max(self.highest_record, highest_record)
         marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
         partial = {
             (origin.publisher, id(origin.view), id(origin.connection)): index
             for index, origin in enumerate(self._origins)
             if index >= ORIGINS_MAX
         }
-        next_sequence = next_record = last_mark = origin_mark = -1
+        next_sequence: i64 = -1
+        next_record: i64 = -1
+        last_mark: i64 = -1
+        origin_mark: i64 = -1
         if self._lengths and self._lengths[-1]:
             next_sequence = self._base_sequence + self._sequences[-1] + self._lengths[-1]
             next_record = self._base_record + self._records[-1] + self._lengths[-1]
             last_mark = self._marks[-1]
         last_origin: Origin | None = None
-        longer = rows = size = 0  # longer: rows that the last run is to have more
-        for entry, record in zip(entries, records, strict=True):
-            sequence = entry.sequence
-            if not record:
+        longer: i64 = 0  # rows that the last run is to have more
+        size: i64 = 0
+        facts = self.facts
+        some_stay = 1 in kept
+        for place, entry in enumerate(entries):
+            sequence: i64 = entry.sequence
+            if some_stay and kept[place]:
                 longer = self._lengthen(longer)
                 self._append(sequence, 0, 0, 0)
                 self._kept.append(entry)
                 next_sequence = -1
                 continue
             message = entry.message
+            record: i64 = message.record
             if message.origin is not last_origin:
                 last_origin = message.origin
                 origin_mark = marks.get(last_origin, -1)
                 if origin_mark < 0:
                     origin_mark = marks[last_origin] = self._mark_of(last_origin, partial)
-            mark = origin_mark
+            mark: i64 = origin_mark
             if entry.redelivered:
                 mark |= 1
                 self.redelivered_upto = sequence
             if entry.delivery_count:  # of what a browser notes it may be any
                 mark |= min(entry.delivery_count, ROW_COUNT_MOST) << COUNT_SHIFT
-            rows += 1
             size += message.size
-            if self.facts is not None:
-                self.facts.note(sequence, message.accepted_at, message.size, message.priority, message.expires_at)
+            if facts is not None:
+                facts.note(sequence, message.accepted_at, message.size, message.priority, message.expires_at)
             if sequence == next_sequence and record == next_record and mark == last_mark:
                 longer += 1
             else:
@@ -159,7 +169,7 @@ class Page(Runs):
                 self._append(sequence, record - self._base_record, 1, mark)
             next_sequence, next_record, last_mark = sequence + 1, record + 1, mark
         self._lengthen(longer)
-        self.rows += rows
+        self.rows += len(entries) - kept.count(1)
         self.bytes += size
 
     def room_for(self, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> int:
@@ -485,8 +495,3 @@ class Page(Runs):
     def sweep(self) -> None:
         """Let go of removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]
-
-
-def total_of(sizes: Sequence[int]) -> int:
-    """Return the sum of at least one size: at once where all are equal, as a column of them may well be."""
-    return sizes[0] * len(sizes) if sizes[1:] == sizes[:-1] else sum(sizes)

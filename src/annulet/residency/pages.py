@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import sequence_of
 from annulet.core.paging import Ended, QueueArea
-from annulet.core.row_expiry import NEVER
+from annulet.core.row_expiry import NEVER, some_expire
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead
 from annulet.residency.loader import fitting, unread_entries_of
-from annulet.residency.page import PAGE_ITEMS_MAX, Page, total_of
+from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_endings import take_expired
-from annulet.residency.row_facts import RowFacts, some_expire
+from annulet.residency.row_facts import RowFacts
 from annulet.residency.row_reading import RowReading, run_from
 from annulet.residency.row_times import RowTimes
+from annulet.residency.runs import total_of
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:

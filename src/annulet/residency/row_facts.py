@@ -18,7 +18,6 @@ from annulet.core.row_expiry import NEVER, time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from annulet.core.entry import QueueEntry
     from annulet.core.settings import QueueSettings
     from annulet.residency.page import Page
 
@@ -343,8 +342,3 @@ class RowFacts:
         made._lives, made._sizes, made._priorities = self._lives.copy(), self._sizes.copy(), self._priorities.copy()
         made._all, made._new = self._all.copy(), self._new.copy()
         return made
-
-
-def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
-    """Say whether the sender of a message that becomes a row, an entry with a 0 in ``kept``, has limited its life."""
-    return any(entry.message.expires_at and not kept[index] for index, entry in enumerate(entries))

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from annulet.core.entry import QueueEntry
 
 NARROW_MAX: Final = 0xFFFFFFFF
 """Largest difference that fits a column of 32 bits."""
@@ -137,8 +142,28 @@ def starts_of_runs(sequences: list[int], records: list[int], marks: list[int]) -
     return starts
 
 
+def records_of(entries: list[QueueEntry], kept: bytearray) -> tuple[int, int]:
+    """Return the lowest and the highest record of those that become rows, which have a 0 in ``kept``; 0 for none."""
+    lowest: i64 = 0
+    highest: i64 = 0
+    some_stay = 1 in kept
+    for place, entry in enumerate(entries):
+        if some_stay and kept[place]:
+            continue
+        record: i64 = entry.message.record
+        if record < lowest or not lowest:
+            lowest = record
+        highest = max(highest, record)
+    return lowest, highest
+
+
 def column_of(kind: str, numbers: list[int]) -> array[int]:
     """Return numbers as an array of a type: without a look at each where all are equal, as marks and lengths may be."""
     if numbers and numbers.count(numbers[0]) == len(numbers):
         return array(kind, numbers[:1]) * len(numbers)
     return array(kind, numbers)
+
+
+def total_of(sizes: Sequence[int]) -> int:
+    """Return the sum of at least one size: at once where all are equal, as a column of them may well be."""
+    return sizes[0] * len(sizes) if sizes[1:] == sizes[:-1] else sum(sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from pamqp import commands, frame, header
 
@@ -105,6 +107,25 @@ async def test_refusal_comes_after_the_confirms_before_it_and_the_next_publish_i
     monkeypatch.undo()
     await peer.send(1, persistent(1, "q"))
     assert [(kind, tag) for kind, tag, _ in settlements(await peer.take())] == [("ack", 4)]
+
+
+async def test_a_window_confirms_what_waits_for_it_and_not_what_was_refused_behind_that(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await confirming(disk_broker, durable=True)
+    pipeline, write, goes_on = disk_broker.commit, disk_broker.log.write, threading.Event()
+    monkeypatch.setattr(disk_broker.log, "write", lambda batch: (goes_on.wait(), write(batch)))
+    first = pipeline.window
+    peer.receive(persistent(1, "q"))
+    while pipeline.window == first:  # what comes now is of the next one
+        await turns(1)
+    peer.receive(persistent(1, "q") * 2)
+    fill_disk(disk_broker, monkeypatch)
+    peer.receive(persistent(1, "q"))
+    assert settlements(await peer.take()) == [("nack", 4, False)]
+    goes_on.set()
+    await pipeline.durable()
+    assert settlements(await peer.take()) == [("ack", 1, True), ("ack", 3, True)]
 
 
 async def test_publish_that_the_log_refuses_although_it_had_room_is_refused(

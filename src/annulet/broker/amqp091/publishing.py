@@ -113,10 +113,13 @@ class PublishingSession(Session):
         self.mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
         self.sent_to: dict[str, None] = {}  # addresses the open transaction sends to
         self.messages_published = 0  # since confirm.select when confirming: the tag of the latest publish
-        self.confirmed_to = 0  # publishes up to here were answered or are in _waiting
+        self.confirmed_to = 0  # publishes up to here were answered or wait for the disk
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
         self.held_since = 0  # when the first of them told it to stop, milliseconds since 1970
-        self._waiting: deque[tuple[int, int]] = deque()  # (last publish tag, window) of publishes waiting for the disk
+        self._pipeline = connection.broker.commit
+        self._window = 0  # the newest one that publishes wait for; 0: none waits for the disk
+        self._waiting_to = 0  # tag of the last of them
+        self._waiting: deque[tuple[int, int]] = deque()  # the same of older windows: (last publish tag, window)
         self._destinations: dict[tuple[str, str], Destination] = {}
         self._headers: dict[bytes, PublishFacts] = {}
 
@@ -360,15 +363,13 @@ class PublishingSession(Session):
     # ------------------------------------------------------------------ confirms
 
     def _wait_for_disk(self) -> None:
-        pipeline = self.connection.broker.commit
-        window = pipeline.window
-        waiting = self._waiting
-        if waiting and waiting[-1][1] == window:
-            waiting[-1] = (self.messages_published, window)
-        else:
-            pipeline.wait(self)
-            waiting.append((self.messages_published, window))
-        self.confirmed_to = self.messages_published
+        window = self._pipeline.window
+        if window != self._window:
+            if self._window:
+                self._waiting.append((self._waiting_to, self._window))
+            self._pipeline.wait(self)
+            self._window = window
+        self._waiting_to = self.confirmed_to = self.messages_published
 
     def flush_confirms(self) -> None:
         """Confirm what needs no disk, unless earlier publishes still wait for it: confirms keep publish order."""
@@ -378,9 +379,8 @@ class PublishingSession(Session):
     def _confirm_upto(self, last: int) -> None:
         if last <= self.confirmed_to or not self.confirming:
             return
-        if self._waiting:
-            window = self._waiting[-1][1]
-            self._waiting[-1] = (last, window)
+        if self._window:
+            self._waiting_to = last
         else:
             self._confirm(last, last - self.confirmed_to > 1)
         self.confirmed_to = last
@@ -402,6 +402,9 @@ class PublishingSession(Session):
         last = 0
         while self._waiting and self._waiting[0][1] <= window:
             last = self._waiting.popleft()[0]
+        if 0 < self._window <= window:
+            last = self._waiting_to
+            self._window = 0
         return last
 
     def _confirm(self, tag: int, multiple: bool) -> None:
