@@ -180,9 +180,12 @@ def return_many(
         queue.effects.later(work, now)
 
 
-def return_table(queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES) -> None:
+def return_table(
+    queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES, *, gathers: bool = True
+) -> None:
     """Put what a session held back to these queues in slices; ``table`` is used up for that. O(1) for each queue.
 
+    ``gathers``: it may go back together with what other sessions held, which is all that they have in delivery.
     The first slice goes back now where nothing else waits: a queue that is not empty shall not look so.
     """
     batch = ReturnBatch(queues, table)
@@ -192,7 +195,7 @@ def return_table(queues: list[Queue], table: HeldDeliveries, now: int, slice_mes
         queue.update_gate(now)
     for queue, work in zip(queues, works, strict=True):
         if queue.order.count or work.step(now):
-            work.gathers = True
+            work.gathers = gathers
             queue.effects.later(work, now)
 
 

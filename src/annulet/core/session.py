@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.held_deliveries import HeldDeliveries
 from annulet.core.returning import each_alone, in_slices, return_table
+from annulet.core.settling import Settling, may_take_turns
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Session:
         self.ending = False  # with all others of its connection, see end_together
         self.gives_back_many = False  # together with them
         self.returning = False  # it has ended, and all it held is on its way back in slices
+        self.settling = 0  # commands of which some deliveries are not settled yet, and in no table any more
         self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
         self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
@@ -193,8 +195,10 @@ class Session:
             self._lowest_tag = min(self._lowest_tag, held[0][0])
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
-        """Acknowledge one delivery, or all up to ``tag``."""
-        self.acknowledge_entries(self.take(tag, multiple=multiple), now)
+        """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
+        entries = self.take(tag, multiple=multiple)
+        if not self._settled_later(entries, now, rejected=False):
+            self.acknowledge_entries(entries, now)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
         """Acknowledge deliveries already taken from the table, then serve who gained credit."""
@@ -203,8 +207,23 @@ class Session:
         self._wake_after(entries, now)
 
     def reject(self, tag: int, now: int, *, requeue: bool, multiple: bool = False) -> None:
-        """Refuse one delivery, or all up to ``tag``: back to their place, or dropped with reason REJECTED."""
-        self.reject_entries(self.take(tag, multiple=multiple), now, requeue=requeue)
+        """Refuse one delivery, or all up to ``tag``: back to their place, or dropped with reason REJECTED.
+
+        Very many of them in slices.
+        """
+        entries = self.take(tag, multiple=multiple)
+        if requeue or not self._settled_later(entries, now, rejected=True):
+            self.reject_entries(entries, now, requeue=requeue)
+
+    def _settled_later(self, entries: list[QueueEntry], now: int, *, rejected: bool) -> bool:
+        """Have these settled in slices where they are very many. Returns whether that may be."""
+        if len(entries) <= AT_ONCE_MAX or self._pulled:
+            return False
+        consumers = [*self.consumers.values(), *self._former]
+        if not may_take_turns(consumer.queue for consumer in consumers):
+            return False
+        entries[0].queue.effects.later(Settling(self, entries, rejected=rejected), now)
+        return True
 
     def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
         """Refuse deliveries already taken from the table."""
@@ -254,8 +273,8 @@ class Session:
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
         self.unacknowledged = HeldDeliveries()
-        self.returning = True
-        return_table(list(counts), table, now)
+        self.returning = not self.settling  # else what is still to be settled would go back, too
+        return_table(list(counts), table, now, gathers=self.returning)
         return True
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:

@@ -1,0 +1,61 @@
+"""Settlements of very many deliveries by one command: done in slices, so that nobody else waits for all of them.
+
+AMQP 0-9-1 has no answer to an acknowledgement, and until a delivery is settled it is nobody else's: what is left of
+such a command is only seen in the counts. The credit of its consumers comes back with each slice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.queue import Queue
+    from annulet.core.session import Session
+
+
+class Settling(SlicedWork):
+    """Deliveries of a session that are acknowledged, or ``rejected`` without requeue. They are in no table any more.
+
+    ``entries`` by ascending tag; the list is used up.
+    """
+
+    def __init__(self, session: Session, entries: list[QueueEntry], *, rejected: bool) -> None:
+        super().__init__()
+        entries.reverse()  # the next ones are taken from its end
+        self._left = entries
+        self._session = session
+        self._rejected = rejected
+        session.settling += 1
+
+    def step(self, now: int) -> bool:
+        """Settle the next ones, then serve who gained credit."""
+        left = self._left
+        following = left[-SLICE_MESSAGES:]
+        del left[-SLICE_MESSAGES:]
+        following.reverse()
+        if self._rejected:
+            self._session.reject_entries(following, now, requeue=False)
+        else:
+            self._session.acknowledge_entries(following, now)
+        if left:
+            return True
+        self.abandon(now)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """What the session held may go back together with what others did."""
+        del now
+        self._session.settling -= 1
+
+
+def may_take_turns(queues: Iterable[Queue]) -> bool:
+    """Say whether nobody is refused or dropped because some deliveries of these queues are settled a little later.
+
+    Limits of a queue and of addresses may count what is in delivery.
+    """
+    return all(queue.limits is None and queue.accounts is None for queue in queues)
