@@ -5,7 +5,10 @@ from __future__ import annotations
 from annulet.core.copies import PRUNE_MINIMUM
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
+from annulet.core.settings import BROWSE_SNAPSHOT
+from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, removed, send
+from tests.core.test_browsing import deep_queue
 
 
 def test_every_consumer_of_a_non_destructive_queue_gets_every_message_once():
@@ -177,3 +180,28 @@ def test_what_waits_for_redelivery_when_a_browser_comes_to_it_is_shown_when_it_i
     assert browser.received == ["b"]
     queue.tick(NOW + 10)
     assert browser.received == ["b", "a"]
+
+
+def test_what_changes_while_all_browsers_wait_for_a_turn_is_seen_to_at_once() -> None:
+    deep, taker, session, other = deep_queue(3000), RecordingSession(), RecordingSession(), RecordingSession()
+    browser = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True, auto_close=True)
+    taker.consume(deep.queue, messages=1)
+    for tag in (1, 2, 3):  # they are not looked at any more
+        taker.acknowledge(tag, NOW)
+    late = other.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True, auto_close=True)
+    taker.acknowledge(4, NOW)
+    assert session.received == other.received == []
+    deep.take_turns()
+    assert numbers(session) == numbers(other) == list(range(5, 3001))
+    assert browser.cancelled
+    assert late.cancelled
+
+
+def test_browsers_that_wait_for_a_turn_end_with_a_purge() -> None:
+    deep, taker, session = deep_queue(3000), RecordingSession(), RecordingSession()
+    browser = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, auto_acknowledge=True, auto_close=True)
+    taker.consume(deep.queue, messages=1)
+    taker.acknowledge(1, NOW)
+    deep.queue.purge(NOW)
+    taker.acknowledge(2, NOW)
+    assert browser.cancelled, "without a turn"

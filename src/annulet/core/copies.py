@@ -33,18 +33,20 @@ PRUNE_MINIMUM: Final = 64
 class Copies:
     """The copies of one queue that are out, and the lists of those that read."""
 
-    __slots__ = ("_passed", "_queue", "_turn", "bytes", "out")
+    __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "out")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self.out: dict[DeliveryCopy, None] = {}
         self.bytes = 0  # body bytes of the copies that are out
         self._turn = 0  # counts the reads of browsers
+        self._waiting = False  # all browsers had to wait for a turn when they were looked at last
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
 
     def attach(self, consumer: Consumer) -> None:
         """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""
         queue = self._queue
+        self._waiting = False
         order = queue.order
         if isinstance(order, TargetList) and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
@@ -139,6 +141,7 @@ class Copies:
 
     def emptied(self) -> None:
         """Note that everything pending is gone."""
+        self._waiting = False
         for consumer in self._queue.consumers.readers():
             if isinstance(consumer.unseen, BrowseOrder):
                 consumer.unseen.emptied()
@@ -154,6 +157,7 @@ class Copies:
             self._turn += 1
             if due[self._turn % len(due)].read_on() and len(due) > 1:
                 due[0].ask_turn()
+        self._waiting = False
         self.serve(now, consumers_too=self._queue.settings.non_destructive and not self._queue.halted)
 
     def came_back(self, entry: QueueEntry) -> None:
@@ -165,10 +169,14 @@ class Copies:
     def serve(self, now: int, *, consumers_too: bool) -> None:
         """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
         queue = self._queue
+        if self._waiting and queue.turn_asked and not consumers_too:
+            return  # who takes messages comes here twice with each acknowledgement; the turn looks at each browser
         finished: list[Consumer] = []
+        self._waiting = True
         for consumer in queue.consumers.readers() if consumers_too else queue.consumers.browsers():
             if queue.turn_asked and isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.waits_for_turn():
-                continue  # who takes messages comes here with each acknowledgement
+                continue
+            self._waiting = False
             if consumer.settings.browse or queue.consumers.is_live(consumer):
                 self._serve_one(consumer, now)
                 if consumer.settings.auto_close and consumer.unseen is not None and consumer.unseen.exhausted():
