@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,42 @@ async def test_numbers_of_transient_messages_are_given_anew_after_a_restart(tmp_
         assert await reading.read(fail_on_data_loss=False) == numbered(2)
         assert await reading.plan() == 2
         assert (await reading.read(), reading.end["missing"]) == (numbered(2, 5), 0)
+
+
+async def test_numbers_of_messages_taken_before_they_were_written_are_given_anew_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    disk, begun = threading.Event(), threading.Event()
+
+    def keep_busy() -> None:
+        begun.set()
+        disk.wait()
+
+    async with bench(tmp_path / "data") as here:
+        queue = here.declare("q")
+        await here.publish("q", numbered(1))
+        busy = asyncio.create_task(here.broker.commit.between_windows(lambda: None, keep_busy))
+        await asyncio.to_thread(begun.wait)
+        publishing = asyncio.create_task(here.publish("q", numbered(1, 1)))
+        while queue.order.count < 2:  # noqa: ASYNC110 - nothing tells its end
+            await asyncio.sleep(0)
+        reading = stream(here)
+        planning = asyncio.create_task(reading.plan())
+        readers = here.service.sequences._readers
+        while not any(reader.kept for reader in readers.values()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        for entry in queue.acquire(2, -1, 0):
+            queue.acknowledge(entry)
+        disk.set()
+        await asyncio.gather(busy, publishing)
+        assert await planning == 2
+        assert (reading.end["sequence"], reading.end["safe"]) == (2, 1)
+    async with bench(tmp_path / "data") as here:
+        reading.store = here.service.sequences
+        await here.publish("q", numbered(1, 2))
+        assert here.host.queues["q"].next_sequence == 3
+        assert await reading.plan() == 1
+        assert await reading.read() == numbered(1, 2)
 
 
 async def test_a_queue_that_was_declared_anew_is_told() -> None:

@@ -412,6 +412,18 @@ def test_what_cannot_be_stored_stays_unsettled_and_is_counted() -> None:
     assert bench.effects.settled == [("q", 11)]
 
 
+def test_a_copy_that_nobody_gets_is_no_durable_loss_of_what_the_next_start_brings_back() -> None:
+    bench = Bench(FullDisk())
+    bench.target("dropped", durable=True)
+    source = bench.source(dead_letter_address="nowhere", dropped_address="dropped")
+    source.queue_id = 7
+    bench.drop(source, letter(durable=True, record=9), reason=OVERFLOW)
+    assert [loss.durable for loss in bench.losses()] == [False]
+    source.settings = QueueSettings(dead_letter_address="nowhere")
+    bench.drop(source, letter(durable=True, record=10), reason=OVERFLOW)
+    assert [loss.durable for loss in bench.losses()] == [False, True]
+
+
 def test_headers_nobody_can_read_are_a_failure_with_a_record_and_not_the_end_of_the_flush() -> None:
     bench = Bench()
     dead = bench.target("dead")

@@ -55,3 +55,34 @@ def test_letters_of_a_deleted_queue_that_the_disk_refuses_hold_up_no_others():
     other.remove_pending(other.order.first(), DEAD_LETTERED, NOW, 0)
     other.finish(NOW)
     assert pending(target) == ["kept"]
+
+
+def test_letters_the_disk_refuses_hold_up_those_of_no_other_queue():
+    bench, disk = Bench(), Disk()
+    target = bench.target("dead")
+    queue, other = bench.source("q", dead_letter_address="dead"), bench.source("other", dead_letter_address="dead")
+    queue.queue_id = 7
+    messages = [letter("one"), letter("two")]
+    for message in messages:
+        queue.enqueue(message, NOW)
+        disk.store(queue, message, queue.next_sequence - 1)
+    bodies = bodies_of(queue, disk)
+    bodies.let_all_go(1 << 60)
+    bench.effects.removed = lambda *_: None  # it reads each body to record it
+    disk.failing = True
+    queue.remove_pending(queue.order.first(), DEAD_LETTERED, NOW, 0)
+    other.enqueue(letter("other"), NOW)
+    other.remove_pending(other.order.first(), DEAD_LETTERED, NOW, 0)
+    queue.remove_pending(queue.order.first(), DEAD_LETTERED, NOW, 0)
+    queue.finish(NOW)
+    assert (pending(target), bench.letters.waiting) == (["other"], True)
+    assert bench.letters.records_of(queue) == [message.record for message in messages]
+    other.enqueue(letter("gone", record=9), NOW)
+    other.remove_pending(other.order.first(), DEAD_LETTERED, NOW, 0)
+    other.delete(NOW)
+    assert pending(target) == ["other", "gone"], "the log has forgotten it"
+    disk.failing = False
+    bodies.retry()
+    queue.wake(NOW)
+    assert pending(target) == ["other", "gone", "one", "two"]
+    assert (bench.letters.waiting, bench.letters.records_of(queue)) == (False, [])

@@ -1,7 +1,8 @@
 """Files below the real store that a power loss treats as a disk does, with faults at marked points.
 
 What is written is in memory until it is synced; a created, renamed or removed name is until its directory is. Death at
-a marked point leaves of the unsynced sectors and names what chance decides, and then kills the process (SIGKILL).
+a marked point leaves of the unsynced sectors what chance decides, and of the unsynced names all, none or the first,
+as file systems with journals do, and then kills the process (SIGKILL).
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class VolatileFiles:
         self._attic.mkdir(parents=True, exist_ok=True)
         self._nodes: dict[Path, Node] = {}
         self._all: list[Node] = []
-        self._undo: list[Callable[[], None]] = []  # of names since their directory was synced
+        self._undo: list[tuple[Path, Callable[[], None]]] = []  # of names, by directory, since that was synced
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ faults
@@ -141,9 +142,9 @@ class VolatileFiles:
 
     def die(self) -> None:
         """Lose power."""
-        if self.chance.random() < 0.5:
-            for undo in reversed(self._undo):
-                undo()
+        first = self.chance.choice([0, self.chance.randint(0, len(self._undo)), len(self._undo)])
+        for _, undo in reversed(self._undo[first:]):
+            undo()
         for node in self._all:
             if node.pending or len(node.data) != len(node.durable):
                 self._tear(node)
@@ -176,10 +177,10 @@ class VolatileFiles:
     def open(self, path: Path, *, create: bool = False) -> VolatileFile:
         with self.operation("create" if create else "open", path):
             if create:
-                self._take_name(path)
+                self._undo.append((path.parent, self._take_name(path)))
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
                 self._enter(Node(path, descriptor, b""))
-                self._undo.append(lambda: path.unlink(missing_ok=True))
+                self._undo.append((path.parent, lambda: path.unlink(missing_ok=True)))
             elif path not in self._nodes:
                 descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 self._enter(Node(path, descriptor, path.read_bytes()))
@@ -187,20 +188,25 @@ class VolatileFiles:
 
     def rename(self, source: Path, target: Path) -> None:
         with self.operation("rename", target):
-            self._take_name(target)
+            give_back = self._take_name(target)
             source.rename(target)
             if source in self._nodes:
                 self._nodes[target] = self._nodes.pop(source)
                 self._nodes[target].path = target
-            self._undo.append(lambda: target.rename(source))
+
+            def undo() -> None:
+                target.rename(source)
+                give_back()
+
+            self._undo.append((target.parent, undo))
 
     def remove(self, path: Path) -> None:
         with self.operation("remove", path):
-            self._take_name(path)
+            self._undo.append((path.parent, self._take_name(path)))
 
     def sync_directory(self, directory: Path) -> None:
         with self.operation("sync", directory):
-            self._undo.clear()
+            self._undo = [(where, undo) for where, undo in self._undo if where != directory]
 
     def identity(self) -> int:
         return int.from_bytes(os.urandom(4), "little")
@@ -209,14 +215,18 @@ class VolatileFiles:
         self._nodes[node.path] = node
         self._all.append(node)
 
-    def _take_name(self, path: Path) -> None:
-        """Remove a name; the file goes to the attic until the directory is synced."""
+    def _take_name(self, path: Path) -> Callable[[], None]:
+        """Remove a name; the file goes to the attic, from where what is returned gives it back."""
         self._nodes.pop(path, None)
         if not path.exists():
-            return
+            return lambda: None
         kept = self._attic / f"{len(self._all)}-{len(self._undo)}-{self.chance.getrandbits(64):x}"
         path.rename(kept)
-        self._undo.append(lambda: kept.rename(path))
+
+        def give_back() -> None:
+            kept.rename(path)
+
+        return give_back
 
 
 def kind_of(name: str) -> str:

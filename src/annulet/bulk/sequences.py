@@ -9,8 +9,9 @@ in an offset    meaning
 ==============  ======================================================================================
 incarnation     of the queue: a queue that was deleted and declared again counts from 1
 boot            of the broker: numbers above ``safe`` belong to this run of it
-safe            highest number known to be in the log; those above are of transient messages, and a
-                broker that is started again gives their numbers to others
+safe            highest number known to be in the log; those above are of messages that are transient or
+                were taken before they were written, and a broker that is started again gives their
+                numbers to others
 ==============  ======================================================================================
 """
 
@@ -150,7 +151,8 @@ class SequenceStore:
                     f"{end} left it before this stream read them: overwritten, expired, taken or purged. {REMEDY}"
                 )
             stored = [row.position for row in more.rows if row.message.durable and row.message.record]
-            safe = max([min(request.safe, begin), *stored])
+            written = self._broker.log.sequences.get(queue.queue_id, 0)  # taken before that, one never was
+            safe = max(min(request.safe, begin), min(max(stored, default=0), written))
             return {
                 "sequence": end,
                 "after": begin,

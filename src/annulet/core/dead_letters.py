@@ -107,9 +107,7 @@ class Forwarding(SlicedWork):
 
     def step(self, now: int) -> bool:
         """Send the next few."""
-        self._letters.send(now, FORWARDED_PER_SLICE)
-        if not self._letters.waiting or self._letters.refused:
-            self._letters.sliced = False
+        self._letters.sliced = self._letters.send(now, FORWARDED_PER_SLICE)
         return self._letters.sliced
 
     def abandon(self, now: int) -> None:
@@ -137,8 +135,8 @@ class DeadLetters(Forwarder):
         self.sliced = False  # the rest of what is waiting is sent in slices
         self.held = False  # recovery: targets may not be there yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
+        self._refused: dict[Queue, deque[Batch]] = {}  # of queues of which the disk did not give a body, all of theirs
         self._flushing = False
-        self.refused = False  # the disk did not give a body when something was sent last
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
 
     # ------------------------------------------------------------------ what goes where
@@ -160,7 +158,7 @@ class DeadLetters(Forwarder):
     def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
         """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
         del now  # the copy is made, and dated, by flush
-        batches = self._batches
+        batches = self._refused.get(queue, self._batches)
         bracketed = self.host.effects.bracketed()
         last = batches[-1] if batches else None
         if last is None or last.queue is not queue or last.reason is not reason or last.bracketed is not bracketed:
@@ -177,8 +175,7 @@ class DeadLetters(Forwarder):
             return
         if self.sliced:
             return
-        self.send(now, FORWARDED_AT_ONCE)
-        if self.waiting and not self._flushing and not self.held and not self.refused:
+        if self.send(now, FORWARDED_AT_ONCE):
             self.sliced = True
             self.host.effects.later(Forwarding(self), now)
 
@@ -188,27 +185,30 @@ class DeadLetters(Forwarder):
 
     def records_of(self, queue: Queue) -> list[int]:
         """Look through what is waiting. O(n)."""
+        batches = self._refused.get(queue, self._batches)
         return [
-            entry.message.record for batch in self._batches if batch.queue is queue for entry in batch.entries
+            entry.message.record for batch in batches if batch.queue is queue for entry in batch.entries
         ]  # 0 for those that have none
 
-    def send(self, now: int, most: int) -> None:
+    def send(self, now: int, most: int) -> bool:
         """Send up to ``most`` (-1: all) of what is waiting, unless this is a call from inside, or all is held.
 
-        Stops at one whose body the disk does not give now: it and what is behind it wait for the next flush.
+        Where the disk does not give a body now, it and what is behind it in its queue wait for the next flush; other
+        queues' do not. Returns whether there is more that can be sent at once.
         """
         if self._flushing or self.held:
-            return
+            return False
         self._flushing = True
-        self.refused = False
         batches = self._batches
         try:
+            if self._refused:
+                self._ask_again()
             while batches and most:
-                most -= 1
                 batch = batches[0]
-                if batch.entries[0].message.absent and not _readable(batch):
-                    self.refused = True
-                    break
+                if not _readable(batch):
+                    self._set_aside(batch.queue)
+                    continue
+                most -= 1
                 entry, loss = batch.entries.popleft(), batch.losses.popleft()
                 if not batch.entries:
                     batches.popleft()
@@ -218,7 +218,20 @@ class DeadLetters(Forwarder):
                     self._forward_outside(batch.queue, entry, batch.reason, now, loss)
         finally:
             self._flushing = False
-            self.waiting = bool(batches)
+            self.waiting = bool(batches) or bool(self._refused)
+        return bool(batches)
+
+    def _set_aside(self, queue: Queue) -> None:
+        """Let all of a queue wait, in its order, out of the way of others."""
+        self._refused[queue] = deque(batch for batch in self._batches if batch.queue is queue)
+        others = [batch for batch in self._batches if batch.queue is not queue]
+        self._batches.clear()
+        self._batches.extend(others)
+
+    def _ask_again(self) -> None:
+        """Let those go first of whose queues the disk gives the next body now."""
+        for queue in [queue for queue, batches in self._refused.items() if _readable(batches[0])]:
+            self._batches.extendleft(reversed(self._refused.pop(queue)))
 
     def release(self, now: int) -> None:
         """End :attr:`held` and send what gathered meanwhile."""
@@ -243,12 +256,17 @@ class DeadLetters(Forwarder):
     ) -> None:
         """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start.
 
-        The loss is durable with the settlement, and not before: the start would find lost what it brings back.
+        Losses are durable with the settlement, and not before: the start would find lost what it brings back.
+        That the message left its queue is one, which the queue recorded where the reason makes it one; that nobody got
+        a copy is another.
         """
         sent, kept = True, False
+        rules: list[str] = []  # why nobody gets a copy
         for target in targets_for(queue.settings, reason):
             try:
-                self._send(queue, entry, reason, target, now)
+                rule = self._send(queue, entry, reason, target, now)
+                if rule:
+                    rules.append(rule)
             except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
                 self.failures += 1
                 self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
@@ -257,16 +275,19 @@ class DeadLetters(Forwarder):
                     kept = True
                     queue.unsent.append(entry.message.record)
                 else:
-                    self._note_loss(queue, entry, now, f"not sent to {target}: {error}")
-        if reason in LOSSES and entry.message.durable and queue.queue_id and not kept:
+                    rules.append(f"not sent to {target}: {error}")
+        durable = entry.message.durable and queue.queue_id != 0 and not kept
+        for rule in rules:  # that a copy was lost is in the ledger as dead-lettered
+            queue.ledger.add(loss_of(queue.name, entry, RemovalReason.DEAD_LETTERED, now, durable=durable, rule=rule))
+        if reason in LOSSES and durable:
             queue.ledger.settled(loss)
         if sent and entry.message.record:
             queue.settle_record(entry)
 
     # ------------------------------------------------------------------ one copy
 
-    def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> None:
-        """Send one copy, or record that there is nobody who may get it."""
+    def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> str:
+        """Send one copy. Returns why there is nobody who may get it, empty when there is."""
         message = entry.message
         view = message.origin.view
         if target.address and self.ensure_target is not None:
@@ -295,18 +316,17 @@ class DeadLetters(Forwarder):
         planned = sum(len(leg.queues) for leg in legs)
         if not planned:
             self.messages_unroutable += 1
-            self._note_loss(queue, entry, now, f"{target} leads to no queue")
-            return
+            return f"{target} leads to no queue"
         for leg in legs:
             leg.queues = [other for other in leg.queues if not is_cycle(deaths, other.name)]
         reached = sum(len(leg.queues) for leg in legs)
         if reached < planned:
             self.dead_letter_cycles += 1
             if not reached:
-                self._note_loss(queue, entry, now, f"{target} leads back to a queue it died in: a cycle")
-                return
+                return f"{target} leads back to a queue it died in: a cycle"
         self.host.apply(legs, now)
         self.messages_forwarded += 1
+        return ""
 
     def _destination(self, target: Target, death: DeathRecord) -> tuple[str, tuple[str, ...]]:
         """Return exchange and keys. An address is one of that name, else a queue, else an exchange."""
@@ -327,14 +347,6 @@ class DeadLetters(Forwarder):
             self._origins[place] = origin
         return origin
 
-    def _note_loss(self, queue: Queue, entry: QueueEntry, now: int, rule: str) -> None:
-        """Record a copy that nobody got. Only such copies are in the ledger as dead-lettered.
-
-        That the message left its queue is another fact, which the queue records where the reason makes it a loss.
-        """
-        durable = entry.message.durable and queue.queue_id != 0
-        queue.ledger.add(loss_of(queue.name, entry, RemovalReason.DEAD_LETTERED, now, durable=durable, rule=rule))
-
 
 def _readable(batch: Batch) -> bool:
     """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent.
@@ -342,8 +354,10 @@ def _readable(batch: Batch) -> bool:
     So does what the disk refuses of a deleted queue, whose records are about to go: it would hold up all others.
     """
     bodies = batch.queue.bodies
+    if bodies is None or not batch.entries[0].message.absent:
+        return True
     messages = [entry.message for entry in islice(batch.entries, LOOK_MESSAGES)]
-    return bodies is None or bodies.look(messages) != REFUSED or batch.queue.deleted
+    return bodies.look(messages) != REFUSED or batch.queue.deleted
 
 
 def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:

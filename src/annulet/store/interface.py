@@ -195,6 +195,10 @@ class Log(ABC):
     next_sequences: dict[int, int]
     """At open: per queue id the lowest sequence above all that were ever written; queues not listed start at 1."""
 
+    sequences: dict[int, int]
+    """Per queue id the highest sequence in a sealed window. Higher ones may be given out again after a restart: those
+    of messages that were settled before they were written, too."""
+
     report: RecoveryReport
 
     @property

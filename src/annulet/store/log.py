@@ -67,14 +67,14 @@ class MessageLog(Log):
         self.outcomes = recovery.outcomes
         self.next_sequences = sequences_as_next(recovery.sequences)
         self._files = files
-        self._sequences = recovery.sequences  # queue id -> highest sequence written
+        self.sequences = recovery.sequences  # queue id -> highest sequence written
         self._origins = OriginCodes()
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
         self._appended = self._cancelled = self._settled = 0
         self._space = LogSpace(directory, files, segment_bytes)
         self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
-        self._sealer = Sealer(self._space, self._sequences, self._origins, recovery.batch.number)
+        self._sealer = Sealer(self._space, self.sequences, self._origins, recovery.batch.number)
         self._reader = RecordReader(self._space.segments, files, self.report)
         self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader, asks_for)
         self._segments = self._space.segments
@@ -267,7 +267,7 @@ class MessageLog(Log):
             for entry, targets in enumerate(part.targets):
                 if any(queue_id == target for target, _ in targets):
                     self._settle_in_window(part.base + entry, queue_id)
-        self._sequences.pop(queue_id, None)
+        self.sequences.pop(queue_id, None)
         held = [number for number, segment in self._segments.items() if segment.may_hold(queue_id)]
         if held:
             self._sealer.forget(queue_id)

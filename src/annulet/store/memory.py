@@ -18,6 +18,7 @@ class MemoryLog(Log):
         self.clean = True
         self.outcomes: dict[str, int] = {}
         self.next_sequences: dict[int, int] = {}
+        self.sequences: dict[int, int] = {}
         self.report = RecoveryReport()
         self._record = 0
         self._queues: dict[int, set[int]] = {}  # queue id -> its live records
