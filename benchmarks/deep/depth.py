@@ -13,6 +13,13 @@ SHALLOW = 10_000
 TURNS = 21
 """Of the two depths: each takes a fifth of a second, and single ones differ by half."""
 
+DRAINED = 5 * SHALLOW
+"""Messages of a turn of the deep queue: what a consumer's coming costs with a cold disk, which is A4's, is little of
+the quarter of a second that they take."""
+
+BURSTS = 7
+"""Turns of as many messages as the short queue gets, with all that a consumer's coming costs."""
+
 SETTLED_SECONDS = 10.0
 JOINS = 100
 JOINS_MESSAGES = 10_000
@@ -26,8 +33,9 @@ DEEP = "deep-"
 def run_depth(run: Run) -> None:
     """Fill a queue, join it, drain it with a cold page cache.
 
-    Rates at depth are those of as many messages as the short queue gets, the two in turn: what differs is the depth.
-    Beside them stand the rates of all that fills the queue and empties it, over those same turns of the short one.
+    Rates at depth and of a short queue are measured in turn; what is published at depth are as many messages as the
+    short queue gets, what is drained is some more. Beside them stand the rates of as few, and of all that fills the
+    queue and empties it, over those same turns of the short one.
     """
     with run.site("depth") as (site, sampler):
         idle = site.resident()
@@ -44,15 +52,19 @@ def run_depth(run: Run) -> None:
         with run.check("A4", f"first message of {JOINS} new consumers, page cache dropped") as outcome:
             joins(site, outcome.relations)
         with run.check("A3", "drain rate at depth, page cache dropped, over that of a short queue") as outcome:
-            turns = min(TURNS, run.count // SHALLOW // 2)  # they take half of it at most: behind it numbers come again
-            deep, short = medians(lambda: drained_cold(run, site, SHALLOW), lambda: turn(run, site, SHORT)[1], turns)
+            drained = min(DRAINED, run.count // 10)
+            turns = min(TURNS, run.count // drained // 3)  # all take half of it at most: behind it numbers come again
+            deep, short = medians(lambda: drained_cold(run, site, drained), lambda: turn(run, site, SHORT)[1], turns)
+            bursts = min(BURSTS, run.count // SHALLOW // 6)
+            burst, beside = medians(lambda: drained_cold(run, site, SHALLOW), lambda: turn(run, site, SHORT)[1], bursts)
             wait_for(lambda: not site.queue_metric(f"{DEEP}0", "messages_delivering"), SETTLED_SECONDS)
             # Who took some was sent more than he waited for. What the turns have published has the same numbers again.
             left = site.queue_metric(f"{DEEP}0", "messages_pending") - TURNS * SHALLOW
             rate = drained_cold(run, site, left)
             outcome.relations += [
-                Relation(f"ratio, median of {turns} turns", deep / short, least=0.7),
+                Relation(f"ratio, median of {turns} turns of {drained:,}", deep / short, least=0.7),
                 Relation("rate", deep, "/s"),
+                Relation(f"ratio of {SHALLOW:,} each", burst / beside),
                 Relation(f"ratio of {left:,} at once", rate / short),
             ]
         with run.check("A1", "memory while the backlog comes and goes") as outcome:
