@@ -356,3 +356,13 @@ def test_what_came_back_becomes_rows_of_its_level_again() -> None:
     assert [entry.sequence for entry in again] == list(range(1, 2 * count + 1))
     assert {(entry.delivery_count, entry.redelivered) for entry in again} == {(1, True)}
     assert drift_of(levels.queue) == 0
+
+
+def test_the_disk_is_asked_for_the_most_important_rows_when_a_consumer_comes() -> None:
+    levels = Levels()
+    levels.order.keep_messages = levels.order.level_least = 1
+    entries = levels.put(0, 0, 1, 1, 1)
+    assert levels.order.page_out(ALL, 10) == 4
+    assert levels.rows() == [2, 2, 0]
+    RecordingSession("one").consume(levels.queue, messages=1)
+    assert levels.disk.prefetched == [entry.message.record for entry in entries[3:]]

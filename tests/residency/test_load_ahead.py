@@ -29,6 +29,10 @@ class ThreadedDisk(Disk):
     def __init__(self) -> None:
         super().__init__()
         self.stretches: list[Stretch] = []
+        self.load_rows = LOAD_MESSAGES  # of each load at most
+
+    def fitting(self, records: Sequence[int], size: int) -> int:
+        return min(self.load_rows, super().fitting(records, size))
 
     def prefetch(self, records: Sequence[int]) -> Stretch:
         super().prefetch(records)
@@ -94,3 +98,53 @@ def test_the_disk_is_asked_when_a_consumer_comes_and_the_front_is_full(browse: b
     assert disk.prefetched == expected
     RecordingSession("two").consume(queue, messages=1, browse=browse)
     assert disk.prefetched == expected, "once"
+
+
+def leads(pages: StoredQueueArea, disk: ThreadedDisk, records: list[int]) -> list[float]:
+    """Drain while enough is left; return how many loads the disk was asked for ahead, the one included, at each."""
+    found = []
+    while pages.rows > (AHEAD_LOADS + 2 * PREFETCH_LOADS) * LOAD_MESSAGES:
+        pages.load(insist=False)
+        found.append((records.index(disk.prefetched[-1]) + 1 - (len(records) - pages.rows)) / LOAD_MESSAGES + 1)
+    first = records.index(disk.prefetched[0])
+    assert disk.prefetched == records[first : first + len(disk.prefetched)], "each once"
+    return found
+
+
+def test_pages_that_are_not_full_are_asked_for_as_far_ahead() -> None:
+    queue, disk = durable_queue(), ThreadedDisk()
+    pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 10 * 2100)
+    for start in range(0, len(entries), 2100):
+        pages.add(entries[start : start + 2100], bytearray(2100))
+    found = leads(pages, disk, [entry.message.record for entry in entries])
+    assert min(found[4:]) > AHEAD_LOADS
+
+
+def test_loads_that_bring_less_than_was_thought_are_not_asked_for_further_and_further_ahead() -> None:
+    pages, disk, records = filled(6 * PAGE_ITEMS_MAX)
+    disk.load_rows = LOAD_MESSAGES - 100
+    assert max(leads(pages, disk, records)) <= AHEAD_LOADS + PREFETCH_LOADS + 1
+
+
+def test_what_was_asked_for_and_left_otherwise_is_not_waited_for() -> None:
+    pages, disk, records = filled(6 * PAGE_ITEMS_MAX)
+    for _ in range(3):
+        pages.load(insist=False)
+    assert pages.skip(2 * PAGE_ITEMS_MAX) == 2 * PAGE_ITEMS_MAX - 3 * LOAD_MESSAGES
+    disk.prefetched.clear()
+    pages.load(insist=False)
+    assert disk.prefetched == records[2 * PAGE_ITEMS_MAX + LOAD_MESSAGES :][:TOGETHER]
+
+
+def test_the_first_rows_are_asked_for_again_when_all_or_others_before_them_are_new() -> None:
+    pages, disk, _ = filled(2 * PAGE_ITEMS_MAX)
+    entries = stored_entries(durable_queue(), Disk(), 2 * TOGETHER)
+    for add in (pages.add_before, pages.add):
+        for _ in range(4):
+            pages.load(insist=False)
+        if add == pages.add:
+            pages.clear()
+        disk.prefetched.clear()
+        add(entries, bytearray(len(entries)))
+        pages.look_ahead()
+        assert disk.prefetched == [entry.message.record for entry in entries[:TOGETHER]]

@@ -274,8 +274,8 @@ class PagedLevels(LevelledOrder):
         return [pages for level in self.levels for pages in level.page_parts()]
 
     def pages_behind(self) -> QueueArea | None:
-        """Return the pages of a level that has rows."""
-        return next((pages for pages in self.page_parts() if pages.rows), None)
+        """Return the pages of the most important level that has rows."""
+        return next((pages for pages in reversed(self.page_parts()) if pages.rows), None)
 
     def paged_count(self) -> int:
         """Return how many rows there are."""

@@ -30,26 +30,33 @@ class LoadAhead:
     def __init__(self, reader: MessageReader) -> None:
         self._reader = reader
         self._stretch: Stretch | None = None  # the last one that a thread reads
-        self._loads = 0  # asked for, and not loaded yet
-        self._left = 0  # so many may be left when the disk is asked again
+        self._rows = 0  # asked for, and not loaded yet
+        self._left = 0  # so many loads may be left when the disk is asked again
         self._upto = 0  # sequence of the first row it was not asked for
 
     def restart(self) -> None:
         """Ask for the first rows again: others stand before them now."""
-        self._upto = 0
+        self._rows = self._upto = 0
 
-    def loaded(self, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
-        """Note a load of ``items_of`` the first page, and ask for what is behind it."""
-        self._loads -= 1
+    def loaded(self, rows: int, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
+        """Note that a load brought so many rows, and ask for what is behind it."""
+        self._rows -= rows
         self._left = min(self._left + PREFETCH_LOADS, AHEAD_LOADS)
         self.ask(pages, items_of)
 
     def ask(self, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
-        """Have the disk read what the next loads come to, as far as a page goes, unless it was asked for enough."""
+        """Have the disk read what the next loads come to, as far as a page goes, unless it was asked for enough.
+
+        ``items_of``: how many items are one load from a page.
+        """
         if self._stretch is not None and self._stretch.dropped:
             self._stretch = None
-            self._loads = self._left = self._upto = 0
-        if self._loads > self._left:
+            self._rows = self._left = self._upto = 0
+        if not pages:
+            return
+        if pages[0].first_sequence >= self._upto:
+            self._rows = 0  # those that were not loaded have left otherwise: expired, were selected or purged
+        if self._rows > self._left * items_of(pages[0]):
             return
         index = bisect_left(pages, self._upto, key=_last_sequence_of)
         if index == len(pages):
@@ -58,7 +65,7 @@ class LoadAhead:
         records, upto = page.records_from(self._upto, items_of(page) * PREFETCH_LOADS)
         self._upto = upto if records else page.last_sequence + 1
         if records:
-            self._loads = max(0, self._loads) + PREFETCH_LOADS
+            self._rows += len(records)
             self._stretch = self._reader.prefetch(records)
 
 

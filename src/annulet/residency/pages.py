@@ -207,7 +207,7 @@ class StoredQueueArea(QueueArea):
         items, rows, self.lost, entries, size = found
         self._account(page, items, rows, size)
         self._drop_if_empty(page)
-        self._ahead.loaded(self._pages, _items_to_load)
+        self._ahead.loaded(rows, self._pages, _items_to_load)
         return entries
 
     def look_ahead(self) -> None:
