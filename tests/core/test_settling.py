@@ -14,6 +14,7 @@ from annulet.core.session import end_together
 from annulet.core.settings import OVERFLOW_REJECT
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, pending, queue_of
+from tests.core.test_dead_letters import Bench, letter
 
 MANY = AT_ONCE_MAX + 1
 
@@ -47,7 +48,7 @@ def test_very_many_are_settled_in_slices(count: int, rejected: bool):
     reason = RemovalReason.REJECTED if rejected else RemovalReason.ACKNOWLEDGED
     assert queue.counters.removed[reason] == count
     assert not queue.delivering
-    assert (session.settling, queue.ledger.total) == (0, count if rejected else 0)
+    assert (session.settling, queue.ledger.total) == ([], count if rejected else 0)
     check_invariants(queue)
 
 
@@ -86,16 +87,15 @@ def test_a_session_that_ends_gives_back_what_it_did_not_settle_and_nothing_else(
     check_invariants(queue)
 
 
-def test_a_queue_that_is_deleted_meanwhile_counts_each_once():
+def test_a_queue_that_is_deleted_meanwhile_counts_each_once_and_as_acknowledged():
     effects, queue, session = holding(MANY)
     session.acknowledge(MANY, NOW, multiple=True)
     effects.turn()
     queue.delete(NOW)
     effects.turns()
     removed = queue.counters.removed
-    assert removed[RemovalReason.ACKNOWLEDGED] == SLICE_MESSAGES
-    assert sum(removed.values()) == MANY
-    assert session.settling == 0
+    assert (removed[RemovalReason.ACKNOWLEDGED], sum(removed.values())) == (MANY, MANY)
+    assert (session.settling, queue.ledger.total) == ([], 0), "nobody lost what was acknowledged"
 
 
 def test_a_message_that_one_settles_is_nobody_elses():
@@ -113,7 +113,7 @@ def test_a_defect_in_a_slice_keeps_nobody_from_going_back():
     effects, _, session = holding(MANY)
     session.acknowledge(MANY, NOW, multiple=True)
     effects.works[0].abandon(NOW)
-    assert session.settling == 0
+    assert session.settling == []
 
 
 def test_where_deliveries_count_for_a_limit_all_are_settled_at_once():
@@ -133,3 +133,39 @@ def test_a_session_that_pulled_settles_all_at_once():
     assert session.get(queue, NOW, auto_acknowledge=False) is not None
     session.acknowledge(MANY, NOW, multiple=True)
     assert (len(queue.delivering), effects.works) == (1, [])
+
+
+def rejecting(count: int) -> tuple[SlicingEffects, Queue, Queue, RecordingSession]:
+    """A queue of which a session holds so many, and the one that gets what it refuses."""
+    effects = SlicingEffects()
+    bench, session = Bench(effects), RecordingSession()
+    dead, queue = bench.target("dead"), bench.source(dead_letter_address="dead")
+    session.consume(queue, messages=count)
+    for number in range(count):
+        queue.enqueue(letter(str(number)), NOW)
+    assert len(queue.delivering) == count
+    return effects, dead, queue, session
+
+
+def test_what_is_refused_before_its_queue_is_deleted_is_sent_on():
+    """An exclusive queue goes with the connection that refused."""
+    effects, dead, queue, session = rejecting(MANY)
+    session.reject(MANY, NOW, requeue=False, multiple=True)
+    effects.turn()
+    session.close(NOW)
+    queue.delete(NOW)
+    effects.turns()
+    assert pending(dead) == [str(number) for number in range(MANY)]
+    assert (queue.counters.removed[RemovalReason.DEAD_LETTERED], session.settling) == (MANY, [])
+
+
+def test_dead_letters_come_in_the_order_in_which_they_were_refused():
+    effects, dead, _, session = rejecting(2 * MANY + 2)
+    session.reject(MANY, NOW, requeue=False, multiple=True)
+    session.reject(MANY + 1, NOW, requeue=False)
+    effects.turn()
+    session.reject(2 * MANY + 1, NOW, requeue=False, multiple=True)
+    session.reject(2 * MANY + 2, NOW, requeue=False)
+    effects.turns()
+    assert pending(dead) == [str(number) for number in range(2 * MANY + 2)]
+    assert session.settling == []

@@ -359,12 +359,14 @@ class Queue(Holdings):
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
+        holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
+        for session in holders:  # who settled it before has not lost it
+            session.settle_all_of(self, now)
         self.deleted = True
         forget_hidden(self)
         if self.forwarder.waiting:  # or the log forgets what is not sent yet
             self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
-        holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
         if len(self.delivering) > AT_ONCE_MAX:
             emptying.empty_deliveries(self, RemovalReason.DELETED, now)
         for entry in self.unsettled():
@@ -373,6 +375,7 @@ class Queue(Holdings):
         if self.copies is not None:
             holders.update(self.copies.release_all())
         for consumer in list(self.consumers):
+            holders[consumer.session] = None  # it may have got a dead letter just now
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
         self.finish(now)

@@ -48,7 +48,7 @@ class Session:
         self.ending = False  # with all others of its connection, see end_together
         self.gives_back_many = False  # together with them
         self.returning = False  # it has ended, and all it held is on its way back in slices
-        self.settling = 0  # commands of which some deliveries are not settled yet, and in no table any more
+        self.settling: list[Settling] = []  # what is not settled yet of some commands, and in no table any more
         self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
         self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
@@ -216,14 +216,26 @@ class Session:
             self.reject_entries(entries, now, requeue=requeue)
 
     def _settled_later(self, entries: list[QueueEntry], now: int, *, rejected: bool) -> bool:
-        """Have these settled in slices where they are very many. Returns whether that may be."""
-        if len(entries) <= AT_ONCE_MAX or self._pulled:
+        """Have these settled in slices where they are very many. Returns whether that may be.
+
+        Few that are refused go behind very many that are: dead letters come in the order of their refusal.
+        """
+        under_way = [work for work in self.settling if work.rejected] if rejected else []
+        if (len(entries) <= AT_ONCE_MAX and not under_way) or self._pulled:
             return False
         consumers = [*self.consumers.values(), *self._former]
         if not may_take_turns(consumer.queue for consumer in consumers):
             return False
-        entries[0].queue.effects.later(Settling(self, entries, rejected=rejected), now)
+        if under_way:
+            under_way[0].add(entries)
+        else:
+            entries[0].queue.effects.later(Settling(self, entries, rejected=rejected), now)
         return True
+
+    def settle_all_of(self, queue: Queue, now: int) -> None:
+        """Settle at once what was to be settled of a queue in slices."""
+        for work in self.settling:
+            work.settle_all_of(queue, now)
 
     def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
         """Refuse deliveries already taken from the table."""

@@ -6,6 +6,7 @@ such a command is only seen in the counts. The credit of its consumers comes bac
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
@@ -21,24 +22,25 @@ if TYPE_CHECKING:
 class Settling(SlicedWork):
     """Deliveries of a session that are acknowledged, or ``rejected`` without requeue. They are in no table any more.
 
-    ``entries`` by ascending tag; the list is used up.
+    ``entries`` by ascending tag.
     """
 
     def __init__(self, session: Session, entries: list[QueueEntry], *, rejected: bool) -> None:
         super().__init__()
-        entries.reverse()  # the next ones are taken from its end
-        self._left = entries
+        self.rejected = rejected
+        self._left = deque(entries)
         self._session = session
-        self._rejected = rejected
-        session.settling += 1
+        session.settling.append(self)
+
+    def add(self, entries: list[QueueEntry]) -> None:
+        """Settle these behind the others."""
+        self._left.extend(entries)
 
     def step(self, now: int) -> bool:
         """Settle the next ones, then serve who gained credit."""
         left = self._left
-        following = left[-SLICE_MESSAGES:]
-        del left[-SLICE_MESSAGES:]
-        following.reverse()
-        if self._rejected:
+        following = [left.popleft() for _ in range(min(SLICE_MESSAGES, len(left)))]
+        if self.rejected:
             self._session.reject_entries(following, now, requeue=False)
         else:
             self._session.acknowledge_entries(following, now)
@@ -47,10 +49,19 @@ class Settling(SlicedWork):
         self.abandon(now)
         return False
 
+    def settle_all_of(self, queue: Queue, now: int) -> None:
+        """Settle now what is of a queue, and serve nobody. The slices come to it, too, and find it settled."""
+        for entry in self._left:
+            if entry.queue is queue:
+                if self.rejected:
+                    queue.reject(entry, now)
+                else:
+                    queue.acknowledge(entry)
+
     def abandon(self, now: int) -> None:
         """What the session held may go back together with what others did."""
         del now
-        self._session.settling -= 1
+        self._session.settling.remove(self)
 
 
 def may_take_turns(queues: Iterable[Queue]) -> bool:
