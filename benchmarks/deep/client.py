@@ -99,6 +99,10 @@ class Client:
         answer = self.ask(commands.Queue.Declare(queue=queue, durable=True, arguments=named), commands.Queue.DeclareOk)
         return int(answer.message_count)
 
+    def delete(self, queue: str) -> None:
+        """Delete a queue with all that is in it."""
+        self.ask(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
+
     def ready(self, queue: str) -> int:
         """Return how many messages of a queue are ready. It costs the broker next to nothing, unlike its metrics."""
         answer = self.ask(commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)

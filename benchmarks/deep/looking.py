@@ -81,6 +81,7 @@ def run_selectors(run: Run) -> None:
                     *evaluations(site, run.count),
                     *stall_relations(site, before),
                 ]
+            client.delete(queue)  # three of them would want a disk of 40 GB
         client.close()
 
 
