@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from annulet.core.paged_levels import paged_order_of
+from annulet.core.settings import BROWSE_SNAPSHOT
 from annulet.residency.load_ahead import AHEAD_LOADS, PREFETCH_LOADS
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
@@ -83,8 +84,8 @@ def test_what_was_dropped_and_is_not_the_last_changes_nothing() -> None:
     assert disk.prefetched == records[LOAD_MESSAGES:][: len(disk.prefetched)], "each once"
 
 
-@pytest.mark.parametrize("browse", [False, True])
-def test_the_disk_is_asked_when_a_consumer_comes_and_the_front_is_full(browse: bool) -> None:
+@pytest.mark.parametrize("browse", ["", BROWSE_SNAPSHOT])
+def test_the_disk_is_asked_when_a_consumer_comes_and_the_front_is_full(browse: str) -> None:
     queue, disk = durable_queue(), ThreadedDisk()
     order = paged_order_of(queue, pages_of(queue, disk))
     entries = stored_entries(queue, disk, 3000)

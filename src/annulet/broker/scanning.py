@@ -41,7 +41,7 @@ BROWSER_SHARE: Final = 0.0625
 to keep 80 % of their rate (design A8), and a browser's client takes from them too where it runs beside them. With twice
 the share they kept 65 to 88 %."""
 
-CHARGED_MAX: Final = 0.2
+CHARGED_MAX: Final = 0.4
 """Seconds after a turn that what browsers are sent may keep the next one away: more than any one turn shows them takes.
 A browser that follows is sent arrivals without a turn; all day long that would add up to hours."""
 
