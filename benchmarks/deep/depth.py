@@ -54,9 +54,8 @@ def run_depth(run: Run) -> None:
         with run.check("A3", "drain rate at depth, page cache dropped, over that of a short queue") as outcome:
             drained = min(DRAINED, run.count // 10)
             turns = min(TURNS, run.count // drained // 3)  # all take half of it at most: behind it numbers come again
-            deep, short = medians(lambda: drained_cold(run, site, drained), lambda: turn(run, site, SHORT)[1], turns)
-            bursts = min(BURSTS, run.count // SHALLOW // 6)
-            burst, beside = medians(lambda: drained_cold(run, site, SHALLOW), lambda: turn(run, site, SHORT)[1], bursts)
+            deep, short = drained_in_turn(run, site, drained, turns)
+            burst, beside = drained_in_turn(run, site, SHALLOW, max(1, min(BURSTS, run.count // SHALLOW // 6)))
             wait_for(lambda: not site.queue_metric(f"{DEEP}0", "messages_delivering"), SETTLED_SECONDS)
             # Who took some was sent more than he waited for. What the turns have published has the same numbers again.
             left = site.queue_metric(f"{DEEP}0", "messages_pending") - TURNS * SHALLOW
@@ -79,6 +78,11 @@ def run_depth(run: Run) -> None:
 def turn(run: Run, site: Site, queue: str) -> tuple[float, float]:
     """Fill a short queue and drain it; return the rates."""
     return run.fill(site, queue, SHALLOW), run.drain(site, queue, SHALLOW)
+
+
+def drained_in_turn(run: Run, site: Site, count: int, turns: int) -> tuple[float, float]:
+    """Return the rates at which so many come out of the deep queue, cold, and all out of a short one."""
+    return medians(lambda: drained_cold(run, site, count), lambda: turn(run, site, SHORT)[1], turns)
 
 
 def drained_cold(run: Run, site: Site, count: int) -> float:

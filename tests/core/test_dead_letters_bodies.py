@@ -7,17 +7,23 @@ from tests.core.test_dead_letters import DEAD_LETTERED, Bench, letter
 from tests.residency.doubles import Disk, bodies_of
 
 
-def test_letters_whose_bodies_the_disk_does_not_give_wait_and_damaged_ones_stay_in_the_log():
-    bench, disk = Bench(), Disk()
-    target = bench.target("dead")
-    queue = bench.source(dead_letter_address="dead")
+def on_disk_only(queue, disk, messages):
+    """Put messages into a queue whose bodies are on disk only; return what knows of these."""
     queue.queue_id = 7
-    messages = [letter(body) for body in ("one", "two", "three")]
     for message in messages:
         queue.enqueue(message, NOW)
         disk.store(queue, message, queue.next_sequence - 1)
     bodies = bodies_of(queue, disk)
     bodies.let_all_go(1 << 60)
+    return bodies
+
+
+def test_letters_whose_bodies_the_disk_does_not_give_wait_and_damaged_ones_stay_in_the_log():
+    bench, disk = Bench(), Disk()
+    target = bench.target("dead")
+    queue = bench.source(dead_letter_address="dead")
+    messages = [letter(body) for body in ("one", "two", "three")]
+    bodies = on_disk_only(queue, disk, messages)
     bench.effects.removed = lambda *_: None  # it reads each body to record it
     disk.failing = True
     for entry in queue.order.entries():
@@ -37,11 +43,7 @@ def test_letters_of_a_deleted_queue_that_the_disk_refuses_hold_up_no_others():
     bench, disk = Bench(), Disk()
     target = bench.target("dead")
     queue, other = bench.source("q", dead_letter_address="dead"), bench.source("other", dead_letter_address="dead")
-    queue.queue_id = 7
-    message = letter("lost")
-    queue.enqueue(message, NOW)
-    disk.store(queue, message, 1)
-    bodies_of(queue, disk).let_all_go(1 << 60)
+    on_disk_only(queue, disk, [letter("lost")])
     bench.effects.removed = lambda *_: None  # it reads each body to record it
     bench.effects.settle = lambda *_: None
     disk.failing = True
@@ -61,13 +63,8 @@ def test_letters_the_disk_refuses_hold_up_those_of_no_other_queue():
     bench, disk = Bench(), Disk()
     target = bench.target("dead")
     queue, other = bench.source("q", dead_letter_address="dead"), bench.source("other", dead_letter_address="dead")
-    queue.queue_id = 7
     messages = [letter("one"), letter("two")]
-    for message in messages:
-        queue.enqueue(message, NOW)
-        disk.store(queue, message, queue.next_sequence - 1)
-    bodies = bodies_of(queue, disk)
-    bodies.let_all_go(1 << 60)
+    bodies = on_disk_only(queue, disk, messages)
     bench.effects.removed = lambda *_: None  # it reads each body to record it
     disk.failing = True
     queue.remove_pending(queue.order.first(), DEAD_LETTERED, NOW, 0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.entry import sequence_of
 from annulet.residency.insertion import insert_row, split
+from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import LOAD_BYTES, StoredQueueArea
 from annulet.residency.rows import Rows
@@ -118,7 +119,7 @@ class ChosenRows(StoredQueueArea):
         chosen, pages = Rows(), []
         index = 0
         for sequence in sequences:
-            index = bisect_left(self._pages, sequence, index, key=_last_sequence_of)
+            index = bisect_left(self._pages, sequence, index, key=last_sequence_of)
             if index == len(self._pages):
                 break
             page = self._pages[index]
@@ -142,7 +143,3 @@ class ChosenRows(StoredQueueArea):
 
 def _first_sequence_of(page: Page) -> int:
     return page.first_sequence
-
-
-def _last_sequence_of(page: Page) -> int:
-    return page.last_sequence

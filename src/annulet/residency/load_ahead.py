@@ -58,7 +58,7 @@ class LoadAhead:
             self._rows = 0  # those that were not loaded have left otherwise: expired, were selected or purged
         if self._rows > self._left * items_of(pages[0]):
             return
-        index = bisect_left(pages, self._upto, key=_last_sequence_of)
+        index = bisect_left(pages, self._upto, key=last_sequence_of)
         if index == len(pages):
             return
         page = pages[index]
@@ -69,5 +69,6 @@ class LoadAhead:
             self._stretch = self._reader.prefetch(records)
 
 
-def _last_sequence_of(page: Page) -> int:
+def last_sequence_of(page: Page) -> int:
+    """Return what pages are searched by."""
     return page.last_sequence

@@ -15,7 +15,7 @@ from annulet.core.paging import Ended, QueueArea
 from annulet.core.row_expiry import NEVER, some_expire
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
-from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead
+from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead, last_sequence_of
 from annulet.residency.loader import fitting, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_endings import take_expired
@@ -188,7 +188,7 @@ class StoredQueueArea(QueueArea):
 
     def accepted_at(self, sequence: int) -> int:
         """Ask the page it would be in."""
-        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        index = bisect_left(self._pages, sequence, key=last_sequence_of)
         if index == len(self._pages) or not self._pages[index].has_row(sequence):
             return 0
         facts = self._pages[index].facts
@@ -306,7 +306,7 @@ class StoredQueueArea(QueueArea):
         self.lost = self.lost_bytes = 0
         if self.stalled:
             return None
-        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        index = bisect_left(self._pages, sequence, key=last_sequence_of)
         if needles and not hot and self._barren and self._pass_over(self._pages[index], sequence, needles, messages):
             return []
         if hot:
@@ -387,7 +387,7 @@ class StoredQueueArea(QueueArea):
         """Take some items out of the middle of their pages."""
         self.lost = self.lost_bytes = 0
         for entry in entries:
-            page = self._own(bisect_left(self._pages, entry.sequence, key=_last_sequence_of))
+            page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
             rows = page.rows
             page.remove(entry.sequence)
             self.items -= 1
@@ -401,7 +401,7 @@ class StoredQueueArea(QueueArea):
 
     def has_row(self, sequence: int) -> bool:
         """Ask the page it would be in."""
-        index = bisect_left(self._pages, sequence, key=_last_sequence_of)
+        index = bisect_left(self._pages, sequence, key=last_sequence_of)
         return index < len(self._pages) and self._pages[index].has_row(sequence)
 
     def snapshot(self, entries: list[QueueEntry]) -> RowView:
@@ -476,10 +476,6 @@ class StoredQueueArea(QueueArea):
         found = self._reading.read(rows, records, insist=insist)
         self.stalled = found is None
         return found
-
-
-def _last_sequence_of(page: Page) -> int:
-    return page.last_sequence
 
 
 def _items_to_load(page: Page) -> int:
