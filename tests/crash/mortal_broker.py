@@ -350,9 +350,7 @@ def live(order: Order, reports: int) -> None:
     def tell(*line: Any) -> None:
         os.write(reports, json.dumps(line).encode() + b"\n")
 
-    files = VolatileFiles(
-        Path(order.data).with_name("attic"), order.seed, Fault(*order.fault), lambda point: tell("point", point)
-    )
+    files = VolatileFiles(Path(order.data).with_name("attic"), order.seed, Fault(*order.fault), tell)
 
     class VolatileLog(MessageLog):
         @classmethod

@@ -114,7 +114,7 @@ def test_every_marked_point(
     kind_of_queues: type[LetterPromises],
 ) -> None:  # fmt: skip
     points = letter_round(brokers, tmp_path / "census", Fault(), 7, promises=kind_of_queues()).points
-    for fault, seed, folder in faults_at(points, kind, 40, moments, tmp_path, for_ever=for_ever):
+    for fault, seed, folder in faults_at(brokers, points, kind, 40, moments, tmp_path, for_ever=for_ever):
         letter_round(brokers, folder, fault, seed, promises=kind_of_queues())
 
 
@@ -126,5 +126,5 @@ def test_every_marked_point_of_a_recovery(
 ) -> None:
     death = Fault("sync segment", 60)
     points = letter_round(brokers, tmp_path / "census", death, 7, restart=Fault()).points
-    for fault, seed, folder in faults_at(points, kind, 6, moments, tmp_path, for_ever=for_ever):
+    for fault, seed, folder in faults_at(brokers, points, kind, 6, moments, tmp_path, for_ever=for_ever):
         letter_round(brokers, folder, death, seed, restart=fault)

@@ -85,7 +85,7 @@ def test_deep_queues_when_the_disk_refuses(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     points = deep_round(brokers, tmp_path / "census", Fault(), 7).points
-    for fault, seed, folder in faults_at(points, kind, 12, moments, tmp_path, for_ever=for_ever):
+    for fault, seed, folder in faults_at(brokers, points, kind, 12, moments, tmp_path, for_ever=for_ever):
         deep_round(brokers, folder, fault, seed)
 
 
@@ -97,7 +97,7 @@ def test_deep_queues_when_a_recovery_goes_wrong(
 ) -> None:
     death = Fault("sync segment", 30)
     points = deep_round(brokers, tmp_path / "census", death, 7, restart=Fault()).points
-    for fault, seed, folder in faults_at(points, kind, 6, moments, tmp_path, for_ever=for_ever):
+    for fault, seed, folder in faults_at(brokers, points, kind, 6, moments, tmp_path, for_ever=for_ever):
         deep_round(brokers, folder, death, seed, restart=fault)
 
 
@@ -108,5 +108,5 @@ def test_deep_queues_during_a_backup(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind: str, for_ever: bool
 ) -> None:
     points = deep_round(brokers, tmp_path / "census" / "data", Fault(), 7, plan=DEEP_BACKUP_ROUND).points
-    for fault, seed, folder in faults_at(points, kind, 20, moments, tmp_path, for_ever=for_ever):
+    for fault, seed, folder in faults_at(brokers, points, kind, 20, moments, tmp_path, for_ever=for_ever):
         deep_round(brokers, folder / "data", fault, seed, plan=DEEP_BACKUP_ROUND)

@@ -59,11 +59,19 @@ class VolatileFile:
         self.files = files
 
     def write(self, buffers: Sequence[bytes], offset: int) -> None:
-        with self.files.operation("write", self.node.path):
-            data = b"".join(buffers)
-            self.node.data.extend(bytes(max(0, offset + len(data) - len(self.node.data))))
-            self.node.data[offset : offset + len(data)] = data
-            self.node.pending.append((offset, data))
+        data = b"".join(buffers)
+        try:
+            with self.files.operation("write", self.node.path):
+                self._put(data, offset)
+        except OSError:
+            with self.files.lock:
+                self._put(data[: self.files.chance.randint(0, len(data))], offset)
+            raise
+
+    def _put(self, data: bytes, offset: int) -> None:
+        self.node.data.extend(bytes(max(0, offset + len(data) - len(self.node.data))))
+        self.node.data[offset : offset + len(data)] = data
+        self.node.pending.append((offset, data))
 
     def read(self, offset: int, length: int) -> bytes:
         with self.files.operation("read", self.node.path):
@@ -94,9 +102,12 @@ class VolatileFile:
 
 
 class VolatileFiles:
-    """Implements the store's ``FileSystem``. ``note`` is told each point when it is met for the first time."""
+    """Implements the store's ``FileSystem``.
 
-    def __init__(self, attic: Path, seed: int, fault: Fault, note: Callable[[str], None]) -> None:
+    ``note`` is told "point" and which, when one is met for the first time, and "fault" and where, when that begins.
+    """
+
+    def __init__(self, attic: Path, seed: int, fault: Fault, note: Callable[[str, str], None]) -> None:
         self.chance = random.Random(seed)
         self.fault = fault
         self.met: Counter[str] = Counter()
@@ -106,7 +117,7 @@ class VolatileFiles:
         self._nodes: dict[Path, Node] = {}
         self._all: list[Node] = []
         self._undo: list[tuple[Path, Callable[[], None]]] = []  # of names, by directory, since that was synced
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     # ------------------------------------------------------------------ faults
 
@@ -122,15 +133,17 @@ class VolatileFiles:
 
         ``error`` is what its caller knows the disk's refusal by.
         """
-        with self._lock:
+        with self.lock:
             self.met[point] += 1
             if self.met[point] == 1:
-                self._note(point)
+                self._note("point", point)
             fault = self.fault
             due = point == fault.point and (
                 self.met[point] == fault.occurrence or (fault.for_ever and self.met[point] > fault.occurrence)
             )
             before = self.chance.random() < 0.5
+            if due and self.met[point] == fault.occurrence:
+                self._note("fault", point)
             if due and fault.kind != KILL:
                 number = getattr(errno, fault.kind)
                 raise OSError(number, os.strerror(number)) if error is OSError else error(os.strerror(number))
