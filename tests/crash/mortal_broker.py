@@ -383,6 +383,7 @@ def live(order: Order, reports: int) -> None:
         asyncio.run(run(order, tell))
     except (StoreError, OSError) as error:
         tell("ended", f"{type(error).__name__}: {error}")
+    tell("met", files.met)
 
 
 def main() -> None:

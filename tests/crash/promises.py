@@ -40,7 +40,7 @@ class Promises:
         self.next_number = 0
         self.refusals = 0
         self.failures = 0  # brokers that could not go on
-        self.points: list[str] = []
+        self.points: dict[str, int] = {}  # how often each was met, of a life that came to its end
         self.ended: list[Any] = []
         self.backups: dict[str, Promises | None] = {}  # by directory; None: it was not said to be finished
         self.instants: dict[str, Promises] = {}  # by directory of a backup under way: what was promised when it began
@@ -49,7 +49,9 @@ class Promises:
         """Take in one line."""
         word = line[0]
         if word == "point":
-            self.points.append(line[1])
+            self.points[line[1]] = 1
+        elif word == "met":
+            self.points |= line[1]
         elif word == "refused":
             self.refusals += 1
         elif word in ("try", "done"):

@@ -96,7 +96,7 @@ def test_what_waits_to_be_sent_on_is_not_lost(
 def test_many_deaths(
     brokers: MortalBrokers, tmp_path: Path, moments: random.Random, kind_of_queues: type[LetterPromises]
 ) -> None:
-    points = letter_round(brokers, tmp_path / "census", Fault(), 7, promises=kind_of_queues()).points
+    points = list(letter_round(brokers, tmp_path / "census", Fault(), 7, promises=kind_of_queues()).points)
     for directory in range(DIRECTORIES):
         promises = kind_of_queues()
         for _ in range(DEATHS_EACH):

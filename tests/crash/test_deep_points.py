@@ -55,7 +55,7 @@ def test_deep_queues_lose_nothing_when_reads_fail(
 @pytest.mark.timeout(3600)
 def test_many_deaths_of_deep_queues(brokers: MortalBrokers, tmp_path: Path, moments: random.Random) -> None:
     census = deep_round(brokers, tmp_path / "census", Fault(), 7)
-    points = census.points
+    points = list(census.points)
     assert all(census.figures[:3]), "rows were made, bodies spilled, rows selected"
     promises = DeepPromises()
     for _ in range(DEATHS):
