@@ -45,6 +45,7 @@ class ImagedRunner(Runner):
         packed = list(pack_rows(write_image(root, PACKAGES)))
         self.queue, self.effects, self.forwarder, self.view, *made = read_image(unpack_rows(packed), PACKAGES)
         self.host.queues["q"] = self.queue
+        self.host.graph_changed()
         for pair, (session, transaction) in zip(pairs, made, strict=True):
             pair.real, pair.transaction = session, transaction
             for send in transaction._sends:
