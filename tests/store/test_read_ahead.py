@@ -118,6 +118,19 @@ def test_what_other_blocks_have_is_not_read_again() -> None:
     assert ahead.find(1, 200, 9000) is first, "whoever else asked for it may come yet"
 
 
+def test_what_somebody_else_asks_for_stays_for_him() -> None:
+    ahead, thread, file = made()
+    first = ahead.ask(file, 1, 100, 9000, LEAST)
+    thread.run()
+    ahead.tidy()
+    assert ahead.ask(file, 1, 200, 9000, 1000) is first
+    ahead.tidy()
+    assert ahead.find(1, 200, 9000) is first
+    ahead.tidy()
+    ahead.tidy()
+    assert ahead.bytes == 0
+
+
 def test_what_could_not_be_read_is_asked_for_again() -> None:
     ahead, thread, file = made()
     file.error = errno.EIO

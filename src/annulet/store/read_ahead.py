@@ -98,7 +98,7 @@ class ReadAhead:
         end = first + length
         start = self._near_end(segment, first)
         while (block := self._with(segment, start)) is not None:
-            block.shared = True
+            block.used = block.shared = True
             if block.end >= end:
                 return block
             start = block.end
