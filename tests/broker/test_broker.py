@@ -62,6 +62,20 @@ async def test_services_are_restored_before_they_start_and_stop_once() -> None:
     assert not broker.ready
 
 
+async def test_what_is_to_be_done_before_listening_finds_everything_recovered_and_no_listener() -> None:
+    broker, service = make(), Recorder()
+    broker.add_service(service)
+
+    def before_listening() -> None:
+        assert service.calls == ["restore"]
+        assert broker.amqp_address == ("", 0)
+        service.calls.append("before")
+
+    await broker.start(before_listening)
+    await broker.stop()
+    assert service.calls == ["restore", "before", "start", "stop"]
+
+
 async def test_broker_that_cannot_start_leaves_the_directory_free(tmp_path: Path) -> None:
     broker = make(tmp_path)
     broker.add_service(Recorder(fail=True))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -12,6 +13,9 @@ import pika
 import pytest
 from click.testing import CliRunner
 
+from annulet.application import build_broker
+from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.cli import serve
 from annulet.cli.main import main
 from annulet.cli.serve import (
     EXIT_FAILED,
@@ -133,6 +137,22 @@ class FailingBroker:
 
     async def stop(self) -> None:
         self.stopped = True
+
+
+async def test_what_start_up_made_is_collected_before_clients_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers: list[Broker] = []
+    listening: list[bool] = []
+
+    def build(configuration: BrokerConfiguration) -> Broker:
+        brokers.append(build_broker(configuration))
+        return brokers[0]
+
+    monkeypatch.setattr(serve, "build_broker", build)
+    monkeypatch.setattr(serve, "settle_collector", lambda: listening.append(brokers[0].amqp_address[1] > 0))
+    monkeypatch.setattr(serve, "log_addresses", lambda _broker: os.kill(os.getpid(), signal.SIGTERM))
+    configuration = BrokerConfiguration(data_directory=None, amqp=Endpoint(LOOPBACK, 0), http=None, bulk=None)
+    assert await serve.run(configuration) == 0
+    assert listening == [False]
 
 
 async def test_a_failed_disk_stops_the_broker_with_its_own_exit_code() -> None:

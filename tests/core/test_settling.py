@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.core.address_limits import AddressAccounts
+from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
@@ -84,6 +85,38 @@ def test_a_session_that_ends_gives_back_what_it_did_not_settle_and_nothing_else(
     assert queue.counters.removed[RemovalReason.ACKNOWLEDGED] == MANY
     assert (queue.order.count, queue.counters.messages_returned) == (held, held)
     assert pending(queue) == [str(number) for number in range(MANY, 3 * MANY)]
+    check_invariants(queue)
+
+
+class FailingEffects(SlicingEffects):
+    """Has a defect when the last message of the second slice is settled."""
+
+    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+        super().settle(queue, entry)
+        if len(self.settled) == 2 * SLICE_MESSAGES:
+            raise RuntimeError("defect")
+
+
+@pytest.mark.parametrize("rejected", [False, True])
+def test_what_a_defect_left_goes_back(rejected: bool):
+    effects, session = FailingEffects(), RecordingSession()
+    queue = queue_of(effects)
+    session.consume(queue, messages=MANY)
+    publish(queue, MANY)
+    for entry in queue.delivering:
+        entry.message.record = entry.sequence
+    if rejected:
+        session.reject(0, NOW, requeue=False, multiple=True)
+    else:
+        session.acknowledge(0, NOW, multiple=True)
+    work = effects.works[0]
+    with pytest.raises(RuntimeError, match="defect"):
+        effects.turns()
+    session.close(NOW)
+    assert pending(queue) == []
+    work.abandon(NOW)
+    assert pending(queue) == [str(number) for number in range(2 * SLICE_MESSAGES, MANY)]
+    assert (len(queue.delivering), session.settling) == (0, [])
     check_invariants(queue)
 
 

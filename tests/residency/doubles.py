@@ -59,6 +59,9 @@ class Disk:
     def holds(self, record: int, queue_id: int) -> bool:
         return record not in self.settled and queue_id in [target for target, _ in self.stored[record].targets]
 
+    def held(self, records: list[int], queue_id: int) -> list[int]:
+        return [place for place, record in enumerate(records) if self.holds(record, queue_id)]
+
     @property
     def written_below(self) -> int:
         return self.unwritten_from

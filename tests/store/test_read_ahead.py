@@ -10,7 +10,7 @@ import pytest
 
 from annulet.core.message import Origin
 from annulet.store.log import MessageLog
-from annulet.store.read_ahead import AHEAD_BYTES_MAX, BLOCK_BYTES_LEAST, BLOCK_BYTES_MAX, ReadAhead
+from annulet.store.read_ahead import AHEAD_BYTES_MAX, BLOCK_BYTES_LEAST, BLOCK_BYTES_MAX, NEAR_BYTES_MAX, ReadAhead
 from annulet.store.records import ORDINAL_BITS, ORDINAL_MASK
 from tests.store.log_tools import DIRECTORY, View, flush, message, upkeep
 from tests.store.simulated_files import SimulatedFiles
@@ -96,10 +96,59 @@ def test_a_block_is_found_when_it_was_read_and_until_its_last_record_was() -> No
     assert (block.first, block.data) == (100, bytes([100]) * LEAST)
     assert ahead.find(2, 100, 5000) is None
     assert ahead.find(1, 99, 5000) is None
-    assert ahead.find(1, 5000, 9001) is None
+    assert ahead.find(1, 100 + LEAST, 9001) is None
     assert ahead.find(1, 5000, 9000) is block
     assert ahead.find(1, 5000, 9000) is None
     assert ahead.bytes == 0
+
+
+def test_what_other_blocks_have_is_not_read_again() -> None:
+    ahead, thread, file = made()
+    first = ahead.ask(file, 1, 100, 9000, 2 * LEAST)
+    following = ahead.ask(file, 1, 200, 9100, 3 * LEAST)
+    assert following is not None
+    assert following is not first
+    assert (following.first, following.end) == (100 + 2 * LEAST, 200 + 3 * LEAST)
+    assert ahead.ask(file, 1, 150, 9200, 2 * LEAST) is following, "these two have it together"
+    assert ahead.ask(file, 1, 150, 9200, 100) is first
+    assert ahead.ask(file, 2, 150, 9200, LEAST), "of another segment"
+    assert len(thread.works) == 3
+    thread.run()
+    assert ahead.find(1, 200, 9000) is first
+    assert ahead.find(1, 200, 9000) is first, "whoever else asked for it may come yet"
+
+
+def test_what_somebody_else_asks_for_stays_for_him() -> None:
+    ahead, thread, file = made()
+    first = ahead.ask(file, 1, 100, 9000, LEAST)
+    thread.run()
+    ahead.tidy()
+    assert ahead.ask(file, 1, 200, 9000, 1000) is first
+    ahead.tidy()
+    assert ahead.find(1, 200, 9000) is first
+    ahead.tidy()
+    ahead.tidy()
+    assert ahead.bytes == 0
+
+
+def test_what_could_not_be_read_is_asked_for_again() -> None:
+    ahead, thread, file = made()
+    file.error = errno.EIO
+    first = ahead.ask(file, 1, 100, 9000, LEAST)
+    thread.run()
+    again = ahead.ask(file, 1, 100, 9000, LEAST)
+    assert again is not None
+    assert again is not first
+
+
+@pytest.mark.parametrize("gap", [0, NEAR_BYTES_MAX, NEAR_BYTES_MAX + 1])
+def test_a_block_begins_where_one_ends_a_little_before(gap: int) -> None:
+    ahead, _, file = made()
+    ahead.ask(file, 1, 100, 9000, LEAST)
+    first = 100 + LEAST + gap
+    block = ahead.ask(file, 1, first, first + 9000, LEAST)
+    assert block is not None
+    assert (block.first, block.end) == (100 + LEAST if gap <= NEAR_BYTES_MAX else first, first + LEAST)
 
 
 def test_what_cannot_be_read_is_not_there() -> None:
@@ -249,6 +298,31 @@ def test_the_last_record_is_there_as_a_whole() -> None:
     log.prefetch(records[6:])
     thread.run()
     assert count_reads(log, files, records[6:]) == 0, "where the segment's last record ends is known too"
+    log.close()
+
+
+@pytest.mark.parametrize("size", [1000, 9000, 30_000])
+def test_what_stands_in_several_blocks_is_joined(size: int) -> None:
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 100 if size > 1000 else 600, size)
+    part = 200_000 // size
+    for start in range(0, len(records), part):
+        log.prefetch(records[start : start + part])
+        thread.run()
+    for first, last in ((part - 1, part + 1), (part - 2, 3 * part), (0, part), (2 * part, 2 * part + 1)):
+        assert numbers(log, records[first:last]) == list(range(first + 1, last + 1))
+    log.close()
+
+
+def test_a_load_over_the_end_of_a_block_is_not_read_again() -> None:
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 600, 1000)
+    log.prefetch(records[:300])
+    log.prefetch(records[300:])
+    thread.run()
+    assert count_reads(log, files, records[200:400]) == 0
+    assert count_reads(log, files, records[400:]) == 0
+    assert log.statistics().read_ahead_bytes == 0
     log.close()
 
 

@@ -92,6 +92,7 @@ def test_a_record_is_held_until_its_queue_is_done_with_it() -> None:
     log.settle(one, 3)
     assert [log.holds(both, queue) for queue in (3, 4, 5)] == [False, True, False]
     assert not log.holds(one, 3)
+    assert [log.held([one, both], queue) for queue in (3, 4, 5)] == [[], [1], []]
 
 
 @pytest.mark.parametrize("size", [10, 2000, 12_000])

@@ -55,6 +55,8 @@ from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
@@ -171,8 +173,10 @@ class Broker:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self) -> None:
-        """Recover and listen.
+    async def start(self, before_listening: Callable[[], None] | None = None) -> None:
+        """Recover, call ``before_listening``, and listen.
+
+        What that does holds up no client: none is connected yet.
 
         Raises ``StoreError`` or ``OSError`` with a text that says what to do; nothing runs then.
         """
@@ -180,12 +184,15 @@ class Broker:
         self.started_at = self.clock()
         self._failure = self.loop.create_future()
         try:
-            await self._open()
+            await self._recover()
+            if before_listening is not None:
+                before_listening()
+            await self._listen()
         except BaseException:
             await self.stop()
             raise
 
-    async def _open(self) -> None:
+    async def _recover(self) -> None:
         self.tls = TlsListeners(self.configuration, self.admission)
         directory = self.configuration.data_directory
         if directory is not None:
@@ -222,6 +229,8 @@ class Broker:
         release_dead_letters(self)
         for service in self.services:
             service.restore(self)
+
+    async def _listen(self) -> None:
         for service in self.services:
             await service.start(self)
         endpoint = self.configuration.amqp

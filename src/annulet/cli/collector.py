@@ -25,7 +25,10 @@ stays, and nothing the broker does with messages makes cycles."""
 
 
 def settle_collector() -> None:
-    """Leave what start-up and recovery made out of all further collections, and collect less often."""
+    """Leave what start-up and recovery made out of all further collections, and collect less often.
+
+    Before anybody listens: the collection holds the loop for some 25 ms, and longer with a backlog in memory.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, MIDDLE_COLLECTIONS_MAX, OLD_COLLECTIONS_MAX)

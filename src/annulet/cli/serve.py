@@ -95,7 +95,7 @@ async def run(configuration: BrokerConfiguration) -> int:
     stop = asyncio.Event()
     restore_signals = handle_signals(stop)
     try:
-        starting = asyncio.create_task(broker.start())
+        starting = asyncio.create_task(broker.start(settle_collector))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
@@ -104,7 +104,6 @@ async def run(configuration: BrokerConfiguration) -> int:
             await asyncio.wait({starting})
             return 0
         starting.result()
-        settle_collector()
         log_addresses(broker)
         return await until_the_end(broker, stopping)
     finally:

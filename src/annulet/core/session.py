@@ -220,17 +220,31 @@ class Session:
 
         Few that are refused go behind very many that are: dead letters come in the order of their refusal.
         """
-        under_way = [work for work in self.settling if work.rejected] if rejected else []
-        if (len(entries) <= AT_ONCE_MAX and not under_way) or self._pulled:
+        under_way = self._rejecting() if rejected else None
+        if (len(entries) <= AT_ONCE_MAX and under_way is None) or self._pulled:
             return False
         consumers = [*self.consumers.values(), *self._former]
         if not may_take_turns(consumer.queue for consumer in consumers):
             return False
-        if under_way:
-            under_way[0].add(entries)
+        if under_way is not None:
+            under_way.add(entries)
         else:
             entries[0].queue.effects.later(Settling(self, entries, rejected=rejected), now)
         return True
+
+    def _rejecting(self) -> Settling | None:
+        """Return what refuses deliveries in slices."""
+        for work in self.settling:
+            if work.rejected:
+                return work
+        return None
+
+    def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
+        """A defect has met a slice of a settlement: what of it is not settled goes back.
+
+        Subclasses end the client's connection, as for a defect in what it sends.
+        """
+        self._return(entries, now)
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
         """Settle at once what was to be settled of a queue in slices."""

@@ -29,6 +29,7 @@ class Settling(SlicedWork):
         super().__init__()
         self.rejected = rejected
         self._left = deque(entries)
+        self._following: list[QueueEntry] = []  # of the slice that is being done
         self._session = session
         session.settling.append(self)
 
@@ -39,14 +40,14 @@ class Settling(SlicedWork):
     def step(self, now: int) -> bool:
         """Settle the next ones, then serve who gained credit."""
         left = self._left
-        following = [left.popleft() for _ in range(min(SLICE_MESSAGES, len(left)))]
+        self._following = following = [left.popleft() for _ in range(min(SLICE_MESSAGES, len(left)))]
         if self.rejected:
             self._session.reject_entries(following, now, requeue=False)
         else:
             self._session.acknowledge_entries(following, now)
         if left:
             return True
-        self.abandon(now)
+        self._session.settling.remove(self)
         return False
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
@@ -59,9 +60,9 @@ class Settling(SlicedWork):
                     queue.acknowledge(entry)
 
     def abandon(self, now: int) -> None:
-        """What the session held may go back together with what others did."""
-        del now
+        """Have the session give back what is not settled: it is in no table, and would wait for a restart."""
         self._session.settling.remove(self)
+        self._session.settlement_failed([*self._following, *self._left], now)
 
 
 def may_take_turns(queues: Iterable[Queue]) -> bool:

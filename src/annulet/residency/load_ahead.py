@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from annulet.residency.page import PAGE_ITEMS_MAX
+
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 PREFETCH_LOADS: Final = 4
 """Loads that the disk is asked for together: of 1 KiB messages 1 MiB, 5 ms of a drain at 200,000 a second."""
 
+LOAD_BYTES_MAX: Final = 512 << 10
+"""Bytes of bodies that count as one load here, at most: twice those of 1 KiB messages. Larger ones come in loads of up
+to 1 MiB, and the next twelve would be more than is read ahead for all queues."""
+
 AHEAD_LOADS: Final = 2 * PREFETCH_LOADS
 """Loads that are left of what the disk was asked for when it is asked again. The thread that reads waits for a pause of
 the event loop to begin and for another to hand over, 5 ms each: with one such part at hand every seventh load of a fast
@@ -24,7 +30,7 @@ drain came before its part was there, with two one of 300."""
 class LoadAhead:
     """Asks ``reader`` for what loads of some pages come to, and for more the longer they go on.
 
-    A queue that is served slowly never uses what was read for it before it is dropped, and is asked for the least.
+    A queue that is served slowly never uses what was read for it before it is dropped: the disk is asked for one load.
     """
 
     def __init__(self, reader: MessageReader) -> None:
@@ -33,6 +39,7 @@ class LoadAhead:
         self._rows = 0  # asked for, and not loaded yet
         self._left = 0  # so many loads may be left when the disk is asked again
         self._upto = 0  # sequence of the first row it was not asked for
+        self._together = PREFETCH_LOADS  # the disk is asked for
 
     def restart(self) -> None:
         """Ask for the first rows again: others stand before them now."""
@@ -49,24 +56,32 @@ class LoadAhead:
 
         ``items_of``: how many items are one load from a page.
         """
-        if self._stretch is not None and self._stretch.dropped:
-            self._stretch = None
-            self._rows = self._left = self._upto = 0
+        if self._stretch is not None:
+            late = self._stretch.dropped
+            self._together = 1 if late else PREFETCH_LOADS
+            if late:
+                self._stretch = None
+                self._rows = self._left = self._upto = 0
         if not pages:
             return
         if pages[0].first_sequence >= self._upto:
             self._rows = 0  # those that were not loaded have left otherwise: expired, were selected or purged
-        if self._rows > self._left * items_of(pages[0]):
+        if self._rows > self._left * _items_ahead(pages[0], items_of):
             return
         index = bisect_left(pages, self._upto, key=last_sequence_of)
         if index == len(pages):
             return
         page = pages[index]
-        records, upto = page.records_from(self._upto, items_of(page) * PREFETCH_LOADS)
+        records, upto = page.records_from(self._upto, _items_ahead(page, items_of) * self._together)
         self._upto = upto if records else page.last_sequence + 1
         if records:
             self._rows += len(records)
             self._stretch = self._reader.prefetch(records)
+
+
+def _items_ahead(page: Page, items_of: Callable[[Page], int]) -> int:
+    """Return how many items of a page count as one load."""
+    return min(items_of(page), page.items_of(PAGE_ITEMS_MAX, LOAD_BYTES_MAX))
 
 
 def last_sequence_of(page: Page) -> int:

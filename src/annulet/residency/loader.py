@@ -66,6 +66,9 @@ class MessageReader(Protocol):
     def holds(self, record: int, queue_id: int) -> bool:
         """Say whether a queue is not done with a record yet."""
 
+    def held(self, records: list[int], queue_id: int) -> list[int]:
+        """Return the places of those of some records that a queue is not done with."""
+
     @property
     def written_below(self) -> int:
         """Records below it can be read."""

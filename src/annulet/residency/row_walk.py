@@ -67,7 +67,7 @@ class PageWalk(RowWalk):
             rows = self._next
             if rows is None:
                 return None
-            held = [place for place, record in enumerate(rows.records) if reader.holds(record, queue_id)]
+            held = reader.held(rows.records, queue_id)
             if len(held) < len(rows):
                 self.passed += len(rows) - len(held)
                 there = set(held)

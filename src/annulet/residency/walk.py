@@ -55,6 +55,11 @@ class PageView(RowView):
 
 
 def _within(stretches: list[Stretch], first: int, last: int) -> list[Stretch]:
-    """Cut stretches off before ``first`` and behind ``last`` (-1: nowhere)."""
-    cut = [(page, max(start, first), end if last < 0 else min(end, last)) for page, start, end in stretches]
-    return [(page, start, end) for page, start, end in cut if start <= end]
+    """Cut stretches off before ``first`` and behind ``last`` (-1: nowhere). Those that are whole are not copied."""
+    found: list[Stretch] = []
+    for stretch in stretches:
+        page, lowest, highest = stretch
+        start, end = max(lowest, first), highest if last < 0 else min(highest, last)
+        if start <= end:
+            found.append(stretch if (start, end) == (lowest, highest) else (page, start, end))
+    return found

@@ -242,6 +242,13 @@ class Log(ABC):
         """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
 
+    def held(self, records: list[int], queue_id: int) -> list[int]:
+        """Return the places of those of some records that a queue is not done with, as :meth:`holds` says.
+
+        One call from elsewhere for all of them: each costs 1 µs.
+        """
+        return [place for place, record in enumerate(records) if self.holds(record, queue_id)]
+
     def messages(
         self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
     ) -> list[Message | None]:

@@ -21,20 +21,24 @@ BLOCK_BYTES_LEAST: Final = 128 << 10
 """Bytes of the smallest block. Less is left to the system's read-ahead: to hand it over costs what copying it does."""
 
 BLOCK_BYTES_MAX: Final = 2 << 20
-"""Bytes of the largest block: four loads of 1 KiB messages are in one."""
+"""Bytes of the largest block, but for what is before it up to another: four loads of 1 KiB messages are in one."""
 
 AHEAD_BYTES_MAX: Final = 12 << 20
 """Bytes of all blocks, read or to be read: three blocks for each of three queues that are drained at the same time, at
 1 KiB a message. What finds no room is left to the system's read-ahead."""
+
+NEAR_BYTES_MAX: Final = 64 << 10
+"""Bytes behind a block up to which the next one begins where that ends: what reads over its end finds all of it. As
+many as are read along between two records."""
 
 NOBODY: Final = -1
 """Stands for the segment of a block that nobody is to find any more."""
 
 
 class AheadBlock:
-    """Bytes of a segment, ``length`` of them from the record at ``first`` to the end of the one at ``last``."""
+    """Bytes of a segment, ``length`` of them from ``first`` on. The last record they were asked for is at ``last``."""
 
-    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "used")
+    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "shared", "used")
 
     def __init__(self, file: File, segment: int, first: int, last: int, length: int) -> None:
         self.file = file
@@ -46,6 +50,12 @@ class AheadBlock:
         self.ended = False  # the thread is done with the file
         self.used = True  # asked for, or read from, since the last look
         self.passed = False  # somebody has read from it
+        self.shared = False  # asked for more than once: who is done with it is not the only one
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind its bytes."""
+        return self.first + self.length
 
     @property
     def dropped(self) -> bool:
@@ -78,23 +88,40 @@ class ReadAhead:
         return sum([block.length for block in self._blocks])
 
     def ask(self, file: File, segment: int, first: int, last: int, length: int) -> AheadBlock | None:
-        """Have a stretch read; return the block that it will be, if there is room for it."""
-        if self.submit is None or length < BLOCK_BYTES_LEAST or not self._make_room(length):
+        """Have a stretch read, but for what other blocks have of it, from its beginning on.
+
+        Returns the block with its end, if there is one or there is room for it. Queues whose messages alternate in the
+        log ask for much the same.
+        """
+        if self.submit is None:
             return None
-        block = AheadBlock(file, segment, first, last, length)
+        end = first + length
+        start = self._near_end(segment, first)
+        while (block := self._with(segment, start)) is not None:
+            block.used = block.shared = True
+            if block.end >= end:
+                return block
+            start = block.end
+        length = end - start
+        if length < BLOCK_BYTES_LEAST or not self._make_room(length):
+            return None
+        block = AheadBlock(file, segment, start, last, length)
         self._blocks.append(block)
         self.submit(block.run)
         return block
 
-    def find(self, segment: int, first: int, last: int) -> AheadBlock | None:
-        """Return the block, if one was read, with the records of a segment between these offsets, both included."""
-        for block in self._blocks:
-            if block.segment == segment and block.first <= first and last <= block.last and block.data:
-                block.used = block.passed = True
-                if last == block.last:
-                    self._blocks.remove(block)
-                return block
-        return None
+    def find(self, segment: int, offset: int, last: int) -> AheadBlock | None:
+        """Return the block, if one was read, with the byte at an offset of a segment.
+
+        It is read from up to the record at ``last``, which may stand in a later one.
+        """
+        block = self._with(segment, offset)
+        if block is None or not block.data:
+            return None
+        block.used = block.passed = True
+        if last >= block.last and not block.shared:
+            self._blocks.remove(block)
+        return block
 
     def release(self, segment: int) -> None:
         """Drop what there is of a segment: it goes, or another file takes its place."""
@@ -110,6 +137,18 @@ class ReadAhead:
         self._drop([block for block in self._blocks if not block.used])
         for block in self._blocks:
             block.used = False
+
+    def _near_end(self, segment: int, first: int) -> int:
+        """Return where a block ends a little before an offset, so that another begins there; else the offset."""
+        ends = [block.end for block in self._blocks if block.segment == segment]
+        return max([end for end in ends if 0 <= first - end <= NEAR_BYTES_MAX], default=first)
+
+    def _with(self, segment: int, offset: int) -> AheadBlock | None:
+        """Return the block with the byte at an offset of a segment, read or to be read."""
+        for block in self._blocks:
+            if block.segment == segment and block.first <= offset < block.end and not (block.ended and not block.data):
+                return block
+        return None
 
     def _make_room(self, length: int) -> bool:
         """Drop as many blocks as necessary that somebody has read from, oldest first; return whether there is room."""

@@ -336,15 +336,34 @@ class RecordReader:
     def _bytes_of(self, segment: Segment, offsets: list[int]) -> tuple[bytes, int]:
         """Return bytes with all of these records, and the offset of the first byte."""
         first, last = offsets[0], offsets[-1]
-        block = self.ahead.find(segment.number, first, last)
-        if block is not None and not self._missing(block.data, last - block.first):
-            return block.data, block.first
+        ahead = self._bytes_ahead(segment.number, first, last)
+        if ahead is not None:
+            return ahead
         file = self._file(segment)
         data = file.read(first, last + TAIL_BYTES - first)
         missing = self._missing(data, last - first)
         if missing:
             data += file.read(first + len(data), missing)
         return data, first
+
+    def _bytes_ahead(self, number: int, first: int, last: int) -> tuple[bytes, int] | None:
+        """Return what :meth:`_bytes_of` does from what was read ahead, joined where it is in several blocks."""
+        block = self.ahead.find(number, first, last)
+        if block is None:
+            return None
+        data, start = block.data, block.first
+        while True:
+            behind = last + HEADER.size - start - len(data)
+            missing = behind + TAIL_BYTES if behind > 0 else self._missing(data, last - start)
+            if not missing:
+                return data, start
+            end = start + len(data)
+            block = self.ahead.find(number, end, last)
+            if block is None:
+                return None
+            at = end - block.first
+            data = data[first - start :] + block.data[at : at + missing]
+            start = first
 
     def _missing(self, data: bytes, offset: int) -> int:
         """Return how many bytes of the record at ``offset`` are behind the data."""

@@ -19,6 +19,7 @@ from annulet.broker.transport import (
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
 )
+from annulet.core.ledger import LossListener, LossRecord
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, persistent, publish, turns
@@ -254,6 +255,39 @@ async def test_defect_closes_this_connection_with_541_and_no_other(
     await peer.send(1, publish(1, "q"))
     monkeypatch.undo()
     assert (await peer.one(CONNECTION.Close)).reply_code == 541
+    await other.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+
+
+class FailingListener(LossListener):
+    """Has a defect at the 700th loss."""
+
+    def __init__(self) -> None:
+        self.losses = 0
+
+    def lost(self, record: LossRecord) -> None:
+        self.losses += 1
+        if self.losses == 700:
+            raise RuntimeError("defect")
+
+
+async def test_defect_in_a_slice_of_a_settlement_closes_with_541_and_what_was_not_settled_goes_back(
+    broker: Broker,
+) -> None:
+    count = AT_ONCE_MAX + 1
+    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), *[publish(1, "q", b"%d" % n) for n in range(count)])
+    await peer.send(1, BASIC.Qos(prefetch_count=count), BASIC.Consume(queue="q"))
+    queue = queue_of(broker)
+    while len(queue.delivering) < count:
+        await turns()
+    await peer.take()
+    broker.hosts["/"].ledger.listeners.append(FailingListener())
+    await peer.send(1, BASIC.Nack(0, multiple=True, requeue=False))
+    while queue.delivering:
+        await turns()
+    assert (await peer.one(CONNECTION.Close)).reply_code == 541
+    assert (broker.worker.waiting, queue.consumers.count) == (0, 0)
+    assert [int(entry.message.body) for entry in queue.browse()] == list(range(700, count))
     await other.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
 
 

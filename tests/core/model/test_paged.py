@@ -77,6 +77,9 @@ class ModelDisk:
     def holds(self, record: int, queue_id: int) -> bool:
         return queue_id == 7 and ("q", record) not in self.effects.settled
 
+    def held(self, records: list[int], queue_id: int) -> list[int]:
+        return [place for place, record in enumerate(records) if self.holds(record, queue_id)]
+
     @property
     def written_below(self) -> int:
         return ALL

@@ -328,6 +328,12 @@ class Channel(PublishingSession):
 
     # ------------------------------------------------------------------ end
 
+    def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
+        """Close the connection with 541, then give back these too."""
+        self.engine.close_connection(constants.INTERNAL_ERROR, "the broker failed to settle deliveries; see its log")
+        self.connection.mark_dirty()
+        super().settlement_failed(entries, now)
+
     def close(self, now: int) -> None:
         """Close by either side or by a lost connection: everything unsettled goes back to its place."""
         if self.closed:
