@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 
 from annulet.core.entry import REMOVED
-from annulet.residency import row_reading
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import Page
 from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading
@@ -144,9 +143,14 @@ def reading_a_run() -> tuple[RowReading, Disk, PagingFigures, Page]:
 def test_a_run_is_loaded_without_a_list_of_its_rows_and_all_else_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     rows_of, disk, _figures, page = reading_a_run()
     disk.damaged.add(2)
-    monkeypatch.setattr(Disk, "fitting", lambda _disk, records, _size: min(3, len(records)))
     peeked: list[int] = []
-    monkeypatch.setattr(row_reading, "fitting", lambda _reader, rows, _size: peeked.append(len(rows)) or rows)
+
+    def fitting(_disk: Disk, records: Sequence[int], _size: int) -> int:
+        if not isinstance(records, range):
+            peeked.append(len(records))
+        return min(3, len(records))
+
+    monkeypatch.setattr(Disk, "fitting", fitting)
     found = rows_of.load(page, COUNT, 100, insist=False)
     assert found is not None
     items, rows, lost, entries, size = found

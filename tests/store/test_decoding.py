@@ -37,10 +37,13 @@ def test_what_a_row_says_is_decoded_and_nothing_else() -> None:
         b"".join(parts), 1000, places, SEED, 3, list(range(9)), list(range(1, 10)), [ORIGIN] * 9
     )  # fmt: skip
     assert others == [1, 2, 3, 4, 5, 6, 8]
-    run = decode_run(b"".join(parts), 1000, places, SEED, 3, 0, 1, [ORIGIN] * 9)
-    assert [None if made is None else (made.record, made.body) for made in run] == [
-        (0, b"one"), *[None] * 6, (7, b""), None,
+    runs = [
+        decode_run(b"".join(parts), 1000, [place], SEED, 3, row, row + 1, [ORIGIN]) for row, place in enumerate(places)
+    ]
+    assert [run and [(made.record, made.body) for made in run if made is not None] for run in runs] == [
+        [(0, b"one")], *[None] * 6, [(7, b"")], None,
     ]  # fmt: skip
+    assert decode_run(b"".join(parts), 1000, places[:2], SEED, 3, 0, 1, [ORIGIN] * 2) is None, "all or nothing"
     assert [None if made is None else made.body for made in found] == [b"one", *[None] * 6, b"", None]
     first = found[0]
     assert first is not None
@@ -56,9 +59,12 @@ def test_equal_headers_are_one_object() -> None:
     places = [sum(map(len, parts[:number])) for number in range(len(parts))]
     found, others = decode_rows(b"".join(parts), 0, places, SEED, 3, [*range(5)], [*range(1, 6)], [ORIGIN] * 5)
     assert others == []
-    made = [each.header for each in found if each is not None]
-    assert made == headers
-    assert (made[0] is made[1], made[3] is made[4]) == (True, True)
+    run = decode_run(b"".join(parts), 0, places, SEED, 3, 0, 1, [ORIGIN] * 5)
+    assert run is not None
+    for messages in (found, run):
+        made = [each.header for each in messages if each is not None]
+        assert made == headers
+        assert (made[0] is made[1], made[3] is made[4]) == (True, True)
 
 
 @pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])

@@ -168,15 +168,15 @@ def test_any_order_across_segments() -> None:
     log.close()
 
 
-def test_neighbours_come_with_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_come_with_one_read() -> None:
     files = SimulatedFiles()
     log, records = filled(files, 100)
     log.read(records[:1])
     assert reads(files, log, records[:60]) == 1
     assert reads(files, log, records[:60:20]) == 1
-    monkeypatch.setattr(reading, "GAP_BYTES_MAX", 1000)
+    log._reader.gap_bytes_max = 1000
     assert reads(files, log, records[:60:20]) == 3
-    monkeypatch.setattr(reading, "READ_BYTES_MAX", reading.TAIL_BYTES + 2000)
+    log._reader.read_bytes_max = reading.TAIL_BYTES + 2000
     assert reads(files, log, records[:60]) > 3
     assert numbers(log, records[:60]) == list(range(1, 61))
     log.close()
@@ -298,10 +298,10 @@ def test_a_segment_that_is_compacted_meanwhile_is_read_all_along() -> None:
     log.close()
 
 
-def test_descriptors_are_few_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "OPEN_FILES_MAX", 2)
+def test_descriptors_are_few_and_closed() -> None:
     files = SimulatedFiles()
     log, records = filled(files, 600)
+    log._reader.open_files_max = 2
     assert len({record >> ORDINAL_BITS for record in records}) > 4
     assert numbers(log, records) == list(range(1, 601))
     assert log._reader.open_files == 2

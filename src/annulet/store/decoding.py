@@ -117,8 +117,11 @@ def decode_run(
     record: i64,
     sequence: i64,
     origins: list[Origin],
-) -> list[Message | None]:
-    """Return what :func:`decode_rows` does for rows whose records and sequences grow by one from these on."""
+) -> list[Message | None] | None:
+    """Return the messages of rows whose records and sequences grow by one from these on; ``None`` unless all are whole.
+
+    The arguments are those of :func:`decode_rows`.
+    """
     found: list[Message | None] = []
     former: Message | None = None
     for index in range(len(places)):
@@ -126,8 +129,9 @@ def decode_run(
         message = _message_at(
             data, at - first, seed, queue_id, record + index, sequence + index, origins[index], former
         )
-        if message is not None:
-            former = message
+        if message is None:
+            return None
+        former = message
         found.append(message)
     return found
 

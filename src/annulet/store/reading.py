@@ -7,7 +7,6 @@ same read are served.
 from __future__ import annotations
 
 import logging
-import math
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -56,6 +55,9 @@ TAIL_BYTES: Final = 8 << 10
 ORIGINS_MAX: Final = 4096
 """Decoded origins kept, as many as encoded ones when records are written."""
 
+APART: Final = 1 << 60
+"""Bytes from one segment to another, which no read brings."""
+
 NOWHERE: Final[array[int]] = array("I")
 """Offsets of a segment that is not there."""
 
@@ -68,6 +70,9 @@ class RecordReader:
         self._files = files
         self._report = report
         self.ahead = ReadAhead()
+        self.gap_bytes_max = GAP_BYTES_MAX  # attributes: a compiled module has its constants built in
+        self.read_bytes_max = READ_BYTES_MAX
+        self.open_files_max = OPEN_FILES_MAX
         self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
@@ -135,8 +140,7 @@ class RecordReader:
             return None
         segment, _, offsets = together
         data, first = self._bytes_of(segment, offsets)
-        made = decode_run(data, first, offsets, segment.seed, queue_id, records.start, sequences.start, origins)
-        return None if None in made else made
+        return decode_run(data, first, offsets, segment.seed, queue_id, records.start, sequences.start, origins)
 
     def live(self, segment: Segment, *, redelivered: bool) -> Iterator[RecoveredMessage]:
         """Yield the live messages of a segment, which is read as a whole, with the targets that need them still."""
@@ -172,18 +176,18 @@ class RecordReader:
         """
         if len(records) < 2 or self._span_of(records[0], records[-1]) <= size:
             return len(records)
-        left: float = size
+        left = size
         for place, record in enumerate(records):
             left -= self._span_of(record, record)
             if left < 0:
                 return max(1, place)
         return len(records)
 
-    def _span_of(self, first: int, last: int) -> float:
-        """Return the bytes from one record to the end of another; infinite for records of two segments."""
+    def _span_of(self, first: int, last: int) -> int:
+        """Return the bytes from one record to the end of another; ``APART`` for records of two segments."""
         segment = self._segments.get(first >> ORDINAL_BITS)
         if first > last or first >> ORDINAL_BITS != last >> ORDINAL_BITS:
-            return math.inf
+            return APART
         if segment is None or last & ORDINAL_MASK >= len(segment.offsets):
             return 0
         following = (last & ORDINAL_MASK) + 1
@@ -291,8 +295,8 @@ class RecordReader:
                     first = offset
                 elif (
                     not first
-                    or not previous < offset <= previous + GAP_BYTES_MAX
-                    or offset - first > READ_BYTES_MAX - TAIL_BYTES
+                    or not previous < offset <= previous + self.gap_bytes_max
+                    or offset - first > self.read_bytes_max - TAIL_BYTES
                 ):
                     break
                 offsets.append(offset)
@@ -309,7 +313,7 @@ class RecordReader:
         if segment is None or not (isinstance(records, range) or grow_by_one(list(records))):
             return None
         offsets = segment.offsets[start : start + len(records)].tolist()
-        if len(offsets) < len(records) or offsets[-1] - offsets[0] > READ_BYTES_MAX - TAIL_BYTES:
+        if len(offsets) < len(records) or offsets[-1] - offsets[0] > self.read_bytes_max - TAIL_BYTES:
             return None
         if not stand_in_order(offsets):
             return None
@@ -435,7 +439,7 @@ class RecordReader:
         if file is None:
             file = self._files.open(segment.path)
             for other in list(self._open):
-                if len(self._open) < OPEN_FILES_MAX:
+                if len(self._open) < self.open_files_max:
                     break
                 if other not in self._held:
                     self.ahead.close(self._open.pop(other))
