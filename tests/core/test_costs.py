@@ -203,3 +203,19 @@ def test_a_selector_is_asked_at_most_once_about_a_message() -> None:
         session.wake(NOW)
     assert len(session.received) > 60
     assert set(view.lookups.values()) <= {1, 2}, "two distinct selectors, each once"
+
+
+def test_consumers_without_room_are_not_looked_at_for_each_message() -> None:
+    """A dispatch of many messages looks a few times at each consumer that has all it may hold."""
+    totals = []
+    for exhausted in (SHALLOW, DEEP):
+        bench = Bench(Composition(()), DEEP)
+        holder = ModelSession("holder", "connection")
+        for number in range(exhausted):
+            holder.attach(Consumer(holder, bench.queue, f"full{number}", window=CreditWindow(0)), NOW)
+        with Calls() as calls:
+            bench.give_credit(DEEP // 4)
+        assert len(bench.session.unacknowledged) == DEEP // 2
+        totals.append(calls.count)
+    more = (totals[1] - totals[0]) / (DEEP - SHALLOW)
+    assert more <= SLACK, f"{more} calls more for each consumer without room; there were {DEEP // 2} messages"

@@ -199,3 +199,24 @@ def test_a_damaged_body_at_the_front_of_the_stock_is_passed_over() -> None:
     everybody.consume(deep.queue)
     assert numbers(everybody) == list(range(2, 601))
     assert (lanes.count, drift_of(deep.queue)) == (0, 0)
+
+
+def test_turns_beside_lanes_are_those_of_other_queues_where_a_large_message_finds_no_room() -> None:
+    deep = Deep()
+    for deep.size in (5, 1, 1, 4, 1, 1):
+        deep.publish()
+    deep.size = 10
+    deep.publish(20)
+    deep.page_out(ALL)
+    RecordingSession("choosy").consume(deep.queue, selector="seven = 9")
+    deep.take_turns()
+    session = RecordingSession()
+    session.writable = False
+    session.consume(deep.queue, "small", octets=6, messages=2)
+    for tag in ("b", "c"):
+        session.consume(deep.queue, tag, messages=2)
+    assert isinstance(deep.queue.lanes, DeepLanes)
+    session.writable = True
+    session.wake(NOW)
+    taken = {tag: [int(body) for body in bodies] for tag, bodies in session.by_consumer.items()}
+    assert taken == {"small": [1, 6], "b": [2, 4], "c": [3, 5]}

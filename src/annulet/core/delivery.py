@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from annulet.core import match_classes
 from annulet.core.bodies import claim
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.dispatch import PASSED_ROUNDS
 from annulet.core.entry import DELIVERING, PENDING, position_of
 from annulet.core.expiry import expire_later, expire_some, has_expired
 from annulet.core.hidden import shown
@@ -19,6 +20,8 @@ from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Shelf
@@ -50,6 +53,8 @@ def dispatch(queue: Queue, now: int) -> None:
 def dispatch_plain(queue: Queue, now: int) -> None:
     """Serve where every consumer may have every message."""
     consumers = queue.consumers
+    able: list[deque[int]] | None = None  # who has room, where that is worth finding out: nobody gets any meanwhile
+    passed = 0
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
@@ -59,9 +64,14 @@ def dispatch_plain(queue: Queue, now: int) -> None:
             return
         if entry.sequence >= queue.hidden_from:
             return  # what stands behind it and is not hidden, less important, waits for a moment
-        consumer = consumers.choose(entry.message.size)
+        size = entry.message.size
+        consumer = consumers.choose(size) if able is None else consumers.choose_able(able, size)
         if consumer is None:
             return
+        if able is None:
+            passed += consumers.passed
+            if passed > PASSED_ROUNDS * consumers.count:
+                able = consumers.able()
         if entry.away:
             if not queue.bring(entry):
                 return
@@ -171,6 +181,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     if stock is None or not stock.count or not taking:
         return consumers
     in_lanes = _candidate(lanes, taking)
+    able = queue.consumers.able(taking)
     in_flight_max = queue.settings.in_flight_max
     while stock.count:
         if in_lanes is not None and position_of(in_lanes) < lanes.first_position():
@@ -186,7 +197,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
             continue
         if entry.sequence >= queue.hidden_from or 0 <= in_flight_max <= len(queue.delivering):
             return []
-        consumer = queue.consumers.choose_of(taking, entry.message.size)
+        consumer = queue.consumers.choose_able(able, entry.message.size)
         if consumer is None:
             return [consumer for consumer in consumers if consumer.required]
         if entry.away:

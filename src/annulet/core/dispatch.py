@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
 
 from annulet.core.settings import UNLIMITED
 
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
 
     from annulet.core.consumer import Consumer
     from annulet.core.settings import QueueSettings
+
+PASSED_ROUNDS: Final = 2
+"""How often a dispatch may ask as many consumers in vain as there are, before it finds out who has room and asks these
+only: which is more work than to ask them, and for nothing where an acknowledgement lets one message go."""
 
 
 class CompetingDispatch:
@@ -22,7 +29,7 @@ class CompetingDispatch:
     so that the order of messages survives the change. Browsers are attached, but take no part.
     """
 
-    __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max")
+    __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max", "passed")
 
     def __init__(self, live_max: int = UNLIMITED) -> None:
         self._levels: list[list[Consumer]] = []  # one list per priority, highest first
@@ -32,6 +39,7 @@ class CompetingDispatch:
         self._former: list[Consumer] = []  # gone, but holding deliveries that a successor has to wait for
         self.live_max = live_max
         self.count = 0
+        self.passed = 0  # how many were asked in vain before the one that was chosen last
 
     def add(self, consumer: Consumer) -> None:
         """Admit a consumer at the end of its priority's turn."""
@@ -74,35 +82,54 @@ class CompetingDispatch:
         """Return who gets a message of ``size`` body bytes, and advance the turn; ``None`` if nobody may."""
         if self.live_max >= 0:
             self.elect()
+        passed = 0
         for index in range(len(self._levels)):
             level = self._levels[index]
             length = len(level)
-            turn = self._next[index]
+            place: i64 = self._next[index]
             for step in range(length):
-                place = turn + step
-                if place >= length:
-                    place -= length
                 consumer = level[place]
-                if consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
-                    self._next[index] = place + 1 if place + 1 < length else 0
+                place = place + 1 if place + 1 < length else 0
+                window = consumer.window  # one look instead of two calls: many may hold all they are allowed
+                full = 0 <= window.messages_max <= window.messages and not consumer.auto_acknowledge
+                if not full and consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
+                    self._next[index] = place
+                    self.passed = passed + step
                     return consumer
+            passed += length
         return None
 
-    def choose_of(self, some: list[Consumer], size: int) -> Consumer | None:
-        """Return who of ``some``, by :meth:`in_turn`, gets a message of ``size`` body bytes; ``None`` if nobody may.
+    def able(self, some: list[Consumer] | None = None) -> list[deque[int]]:
+        """Return who has room now, of all or of ``some``: places in their level, in turn, for each level."""
+        wanted = None if some is None else set(some)
+        found: list[deque[int]] = []
+        for index, level in enumerate(self._levels):
+            turn = self._next[index]
+            places: deque[int] = deque()
+            for place in [*range(turn, len(level)), *range(turn)]:
+                consumer = level[place]
+                asked = wanted is None or consumer in wanted
+                if asked and consumer.ready and (self.live_max < 0 or consumer in self._live):
+                    places.append(place)
+            found.append(places)
+        return found
 
-        The turn advances, so ask again with the same list: it goes round by itself.
+    def choose_able(self, able: list[deque[int]], size: int) -> Consumer | None:
+        """Do what :meth:`choose` does, and ask only who was ``able``, as long as nobody comes, goes or gets room back.
+
+        So a dispatch looks at each of very many that have no room once, and not for each message.
         """
-        for index, consumer in enumerate(some):
-            if consumer.allows(size):
-                self.served(consumer)
-                if len(some) == 1:
+        for index, places in enumerate(able):
+            level = self._levels[index]
+            for _ in range(len(places)):
+                place = places.popleft()
+                consumer = level[place]
+                if consumer.allows(size):
+                    places.append(place)
+                    self._next[index] = place + 1 if place + 1 < len(level) else 0
                     return consumer
-                following = index + 1
-                while following < len(some) and some[following].priority == consumer.priority:
-                    following += 1
-                some[index:following] = [*some[index + 1 : following], consumer]
-                return consumer
+                if consumer.ready:  # for a smaller one
+                    places.append(place)
         return None
 
     def in_turn(self) -> list[Consumer]:
