@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annulet.core import group_walk
 from annulet.core.grouped_lanes import LANE_MESSAGES
+from annulet.residency.group_column import PASSED_TIMES
 from tests.core.deep_doubles import ALL, numbers
 from tests.core.grouped_doubles import GroupedDeep, check_grouped
 from tests.core.helpers import NOW, RecordingSession
@@ -11,10 +12,10 @@ from tests.core.helpers import NOW, RecordingSession
 MANY = 3 * LANE_MESSAGES
 
 
-def behind_a_stalled_group(**settings: int) -> GroupedDeep:
+def behind_a_stalled_group(many: int = MANY, **settings: int) -> GroupedDeep:
     """Return a queue whose first messages are of a group that somebody has who takes no more."""
-    deep = GroupedDeep(lambda number: "stalled" if number <= MANY else "other", **settings)
-    deep.publish(MANY)
+    deep = GroupedDeep(lambda number: "stalled" if number <= many else "other", **settings)
+    deep.publish(many)
     RecordingSession("owner").consume(deep.queue, messages=1)
     deep.publish(10)
     deep.page_out(ALL)
@@ -31,18 +32,20 @@ def test_what_finds_something_is_done_at_once() -> None:
 
 
 def test_a_stalled_group_is_passed_over_in_turns() -> None:
-    deep, session = behind_a_stalled_group(), RecordingSession()
+    one_look = PASSED_TIMES * LANE_MESSAGES
+    deep, session = behind_a_stalled_group(3 * one_look), RecordingSession()
     session.consume(deep.queue)
     assert numbers(session) == []
     assert deep.asking
     assert deep.lanes.sparse
-    assert deep.lanes.passed <= LANE_MESSAGES + 10, "one look at most is made before others have their turn"
+    assert deep.lanes.passed <= one_look + 10, "one look at most is made before others have their turn"
     turns = 0
     while deep.asking:
         deep.asking = deep.queue.scan(NOW)
         turns += 1
     assert turns >= 2
-    assert numbers(session) == list(range(MANY + 1, MANY + 11))
+    assert numbers(session) == list(range(3 * one_look + 1, 3 * one_look + 11))
+    assert sum(deep.disk.reads) < 2 * LANE_MESSAGES, "nothing but what the owner was given first and what comes now"
     check_grouped(deep.queue)
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from annulet.core.groups import CLOSING_SEQUENCE_UNSIGNED, NO_GROUP, GroupTable
 from annulet.core.invariants import check_invariants
+from annulet.core.message import Message, Origin
 from annulet.core.settings import QueueSettings
-from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
+from tests.core.helpers import NOW, RecordingSession, TableView, make_message, pending, queue_of
 
 
 def grouped(body, group="", sequence=None):
@@ -72,6 +73,25 @@ def test_buckets_share_an_owner_by_hash():
     table = GroupTable(QueueSettings(group_mode="sticky", group_buckets=2))
     assert table.name_of(grouped("x", "A")) == f"bucket {crc32(b'A') % 2}"
     assert {table.name_of(grouped("x", f"g{number}")) for number in range(50)} == {"bucket 0", "bucket 1"}
+
+
+def test_of_messages_with_one_header_and_one_view_only_the_first_is_asked():
+    class View(TableView):
+        asked = 0
+
+        def application_property(self, message, name):
+            self.asked += 1
+            return message.header.decode()
+
+    one, other = View({}), View({})
+
+    def message(header, view):
+        return Message(header, b"", Origin("", "", "", view))
+
+    table = GroupTable(QueueSettings(group_mode="sticky", group_key="tail"))
+    messages = [message(b"a", one), message(b"b", one), message(b"a", one), message(b"a", other), message(b"", other)]
+    assert table.names_of([*messages, message(b"", other)]) == ["a", "b", "a", "a", "", ""]
+    assert (one.asked, other.asked) == (2, 3), "what has no header is asked each time"
 
 
 def test_no_buckets_switch_grouping_off():

@@ -16,6 +16,8 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from([1, 1, 1, 2, 7])),
         st.tuples(st.just("run"), st.integers(60, 70)),
+        st.tuples(st.just("extend"), st.integers(1, 70)),
+        st.tuples(st.just("gaps"), st.integers(1, 9)),
         st.tuples(st.just("drop"), st.integers(1, 90)),
         st.tuples(st.just("below"), st.integers(0, 100)),
         st.tuples(st.just("insert"), st.integers(0, 300)),
@@ -53,6 +55,15 @@ def test_it_is_the_list_it_stands_for(steps: list[tuple[str, int]]) -> None:
             for upto in range(upto + 2, upto + 2 + number):  # noqa: B020 - goes on from its end
                 parked.append(upto)
                 expected.append(upto)
+        elif step in ("extend", "gaps"):
+            some = (
+                [*range(upto + number % 3 + 1, upto + number + 4)]
+                if step == "extend"
+                else [upto + 1, upto + number + 1]
+            )
+            parked.extend(some)
+            expected += some
+            upto = some[-1]
         elif step == "drop":
             count = min(number, len(expected))
             parked.drop(count)

@@ -15,6 +15,7 @@ lease held. Then it goes back into the stock and waits for its turn there.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +43,8 @@ LANE_MESSAGES: Final = 256
 brings. Their bodies count in the body budget and leave memory like any others."""
 
 PULL_LOOKS: Final = 64
-"""Looks that one pull makes to find something nobody has: some 16,000 messages, or 100 ms. The next pull goes on."""
+"""Looks that one pull makes to find something nobody has: some 16,000 messages that have to be read, or 100 ms, and as
+many times more where the groups of rows are known. The next pull goes on."""
 
 SPARSE: Final = 8
 """A look that brings less than one of so many messages is the last for now: the next ones are made in turns."""
@@ -206,21 +208,24 @@ class GroupedLanes(DeepLanes):
         when the disk does not give them now.
         """
         stock = self.standing_stock()
-        entries = stock.look(self.passed, [], messages)
+        by_name = self._aside_upto < self.passed  # else something that stands aside may be older than what is on disk
+        entries = stock.look(self.passed, [], messages, full=self._is_full if by_name else None)
         if entries is None:
             self.recount()
             return REFUSED
         upto = stock.looked_upto
+        passed = self._park_passed(stock.pages, upto)
         aside = self._take_aside(stock, upto)
         brought: list[QueueEntry] = []
         parked: list[QueueEntry] = []
-        for entry in sorted([*entries, *aside]) if aside else entries:
-            group = self.table.group_for(entry.message)
+        entries = sorted([*entries, *aside]) if aside else entries
+        for entry, name in zip(entries, self.table.names_of([entry.message for entry in entries]), strict=True):
+            group = self.table.group_named(name) if name else None
             if group is None or self.has_room(group):
                 self._come(entry, group)
                 brought.append(entry)
             else:
-                self.park(group, entry.sequence)
+                self.park(group, [entry.sequence])
                 parked.append(entry)
         for entry in parked if aside else []:
             if entry in aside:
@@ -229,9 +234,24 @@ class GroupedLanes(DeepLanes):
         if standing:
             stock.take_out(standing)
         self.passed = upto
-        self.sparse = SPARSE * len(brought) < len(brought) + len(parked)
+        self.sparse = SPARSE * len(brought) < len(brought) + len(parked) + passed
         self.recount()
         return len(brought)
+
+    def _is_full(self, name: str) -> bool:
+        """Say whether nothing more of a group may come to its lane."""
+        return not self.has_room(self.table.groups.get(name))  # one that is new counts as those nobody has
+
+    def _park_passed(self, pages: QueueArea, upto: int) -> int:
+        """Park what a look passed over below ``upto``: the look ended there. Returns how many."""
+        count = 0
+        passed_over, pages.passed_over = pages.passed_over, {}
+        for name, sequences in passed_over.items():
+            below = sequences[: bisect_left(sequences, upto)]
+            if below:
+                self.park(self.table.group_named(name), below)
+            count += len(below)
+        return count
 
     def _come(self, entry: QueueEntry, group: Group | None) -> None:
         """Put an entry of the stock into its lane: it becomes no row any more, but its body may leave."""
@@ -296,14 +316,14 @@ class GroupedLanes(DeepLanes):
             return False
         return self._holding_of(group).count < self.enough
 
-    def park(self, group: Group, sequence: int) -> None:
-        """Note that a message of a group stays in the stock, behind all others of it that were passed."""
+    def park(self, group: Group, sequences: list[int]) -> None:
+        """Note that messages of a group stay in the stock, behind all others of it that were passed."""
         known = group.parked_sequences
         if known is None:
             known = group.parked_sequences = ParkedSequences()
-            self._holding_of(group).file(group, sequence)
-        known.append(sequence)
-        self.parked += 1
+            self._holding_of(group).file(group, sequences[0])
+        known.extend(sequences)
+        self.parked += len(sequences)
 
     def unpark(self, group: Group, count: int) -> None:
         """Forget the first parked sequences of a group: their messages are in lanes, or gone."""

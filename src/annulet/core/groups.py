@@ -22,12 +22,12 @@ from annulet.core.retention import key_of
 from annulet.core.settings import GROUP_SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.lane import Lane
-    from annulet.core.message import Message
+    from annulet.core.message import ContentView, Message
     from annulet.core.parked import Holding, ParkedSequences
     from annulet.core.settings import QueueSettings
 
@@ -124,17 +124,36 @@ class GroupTable:
             return f"bucket {crc32(name.encode('utf-8', 'surrogatepass')) % self._buckets}"
         return name
 
+    def names_of(self, messages: Sequence[Message]) -> list[str]:
+        """Return of each message the name of its group. Of those with one header only the first is asked."""
+        names: list[str] = []
+        known: dict[bytes, str] = {}  # by header, of what has the same view
+        asked: ContentView | None = None
+        for message in messages:
+            header, view = message.header, message.origin.view
+            if view is not asked:
+                known, asked = {}, view
+            name = known.get(header)
+            if name is None:
+                name = self.name_of(message)
+                if header:
+                    known[header] = name
+            names.append(name)
+        return names
+
     def group_for(self, message: Message) -> Group | None:
         """Return the group of a message, made when it is new; ``None`` for a message without one."""
         name = self.name_of(message)
-        if not name:
-            return None
+        return self.group_named(name) if name else None
+
+    def group_named(self, name: str) -> Group:
+        """Return the group of a name, made when it is new, as something of it arrives."""
         group = self.groups.get(name)
         if group is None:
             group = Group(name)
             self.groups[name] = group
         else:
-            self._remembered.pop(group, None)  # something of it arrives
+            self._remembered.pop(group, None)
         return group
 
     def closes(self, entry: QueueEntry) -> bool:

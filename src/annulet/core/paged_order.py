@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
@@ -22,7 +23,7 @@ from annulet.core.paging import Ended, QueueArea, may_be_row, refusal_for
 from annulet.core.row_moves import count_lost, let_rows_go, take_written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry, Rank
     from annulet.core.hot_properties import Term
@@ -229,20 +230,26 @@ class TargetList(FifoOrder):
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
     def look(
-        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+        self,
+        sequence: int,
+        needles: list[list[bytes]],
+        messages: int,
+        hot: Sequence[list[Term]] = (),
+        full: Callable[[str], bool] | None = None,
     ) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
 
         At most so many ``messages``. With ``needles`` or ``hot`` those may be missing that are on disk and lack
-        something of each of them; see :meth:`QueueArea.look`. Those of rows are made for the look: what is not taken
-        out with :meth:`take_out` is to be forgotten. Nothing here has come back, so sequences ascend. ``None`` when the
-        disk does not give them now.
+        something of each of them, with ``full`` those of full groups; see :meth:`QueueArea.look`. Those of rows are
+        made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing here has come back,
+        so sequences ascend. ``None`` when the disk does not give them now.
         """
         tail, late, pages = self._tail, self._pending_cache, self.pages
+        pages.passed_over = {}
         if tail and sequence <= tail[-1].sequence:
             return self._look_at(tail, sequence, messages)
         if pages.items and sequence <= pages.last_sequence():
-            found = pages.look(sequence, needles, messages, hot)
+            found = pages.look(sequence, needles, messages, hot, full)
             self._note_lost()
             self.looked_upto = pages.looked_upto
             if found is None:
@@ -258,7 +265,9 @@ class TargetList(FifoOrder):
     def _look_at(self, entries: deque[QueueEntry], sequence: int, messages: int) -> list[QueueEntry]:
         start = bisect_left(entries, sequence, key=sequence_of)
         end = min(start + min(messages, self.look_entries), len(entries))
-        found = [entries[index] for index in range(start, end)]  # an arrival is found from its end, among many
+        entries.rotate(-start)  # each index is found from the nearer end, among some hundred thousand
+        found = list(islice(entries, end - start))
+        entries.rotate(start)
         self.looked_upto = found[-1].sequence + 1
         return [entry for entry in found if entry.state == PENDING]
 

@@ -15,7 +15,7 @@ from annulet.core.key_runs import fits
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.hot_properties import Term
@@ -101,6 +101,9 @@ class QueueArea:
         self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
+        self.passed_over: dict[
+            str, list[int]
+        ] = {}  # by group the sequences of rows that the last look for groups passed
         self.lost_bytes = 0  # body bytes the last load found to belong to damaged rows, of this load or earlier ones
 
     @property
@@ -233,12 +236,19 @@ class QueueArea:
         raise NotImplementedError
 
     def look(
-        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+        self,
+        sequence: int,
+        needles: list[list[bytes]],
+        messages: int,
+        hot: Sequence[list[Term]] = (),
+        full: Callable[[str], bool] | None = None,
     ) -> list[QueueEntry] | None:
         """Return the first few items from ``sequence`` on, as entries, without taking them. Sets ``looked_upto``.
 
         At most so many ``messages``. Left out may be rows whose header lacks something of each of the ``needles``,
-        where its texts are verbatim; and rows that lack something of each of the conjunctions ``hot`` of terms.
+        where its texts are verbatim; and rows that lack something of each of the conjunctions ``hot`` of terms. With
+        ``full``, which says so of a group's name, also what is of such a group: ``passed_over`` has its sequences, of
+        which those from ``looked_upto`` on are not meant. It may be many times ``messages``.
 
         What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
         nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.

@@ -60,6 +60,18 @@ class ParkedSequences:
                 self._flatten_last(last)
         chunks.append(range(sequence, sequence + 1))
 
+    def extend(self, sequences: list[int]) -> None:
+        """Add some that ascend and are above all others; there is one."""
+        self.append(sequences[0])
+        if sequences[-1] - sequences[0] + 1 > len(sequences):
+            for sequence in sequences[1:]:
+                self.append(sequence)
+            return
+        self._chunks[-1] = range(
+            self._chunks[-1][0], sequences[-1] + 1
+        )  # what was appended ends a run, if only its own
+        self.count += len(sequences) - 1
+
     def _flatten_last(self, last: range) -> None:
         """Put a short run that has ended into an array."""
         chunks = self._chunks

@@ -6,18 +6,20 @@ those whose queue has other hot properties since.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from itertools import pairwise
 from sys import byteorder
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.hot_properties import CODE_BYTES, UNKNOWN, codes_of
+from annulet.residency.group_column import BY_GROUP, PASSED_TIMES, GroupColumn
 from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.row_columns import RowColumns
 from annulet.residency.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.hot_properties import Term
@@ -32,17 +34,14 @@ SINGLY_MAX: Final = 16
 consumer may want another value, and what a look takes must not grow with their number."""
 
 
-class HotColumns:
+class HotColumns(RowColumns):
     """The codes of one page's rows, those included that have left it. ``names``: the properties."""
 
-    __slots__ = ("_columns", "_count", "_places", "_sequences", "names", "unknown")
+    __slots__ = ("_columns", "unknown")
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
+        super().__init__(names)
         self.unknown = 0  # rows nobody has asked
-        self._count = 0
-        self._sequences: array[int] = array("Q")  # where these do not go on by one ...
-        self._places: array[int] = array("H")  # ... and the places in the columns
         self._columns = [bytearray() for _ in names]
 
     @classmethod
@@ -59,15 +58,7 @@ class HotColumns:
         self._add([entry.sequence for entry in entries], codes_of([entry.message for entry in entries], self.names))
 
     def _add(self, sequences: list[int], codes: list[bytes]) -> None:
-        place = self._count
-        behind = -1 if not place else self.sequence_at(place - 1) + 1
-        for sequence in sequences:
-            if sequence != behind:
-                self._sequences.append(sequence)
-                self._places.append(place)
-            behind = sequence + 1
-            place += 1
-        self._count = place
+        self._add_places(sequences)
         for column, some in zip(self._columns, codes, strict=True):
             column.extend(some)
 
@@ -124,24 +115,11 @@ class HotColumns:
         index, codes = term
         return self._code(index, place) in codes
 
-    def place_from(self, sequence: int) -> int:
-        """Return the place of the first row with this sequence or a higher one; behind all when there is none."""
-        stretch = bisect_right(self._sequences, sequence) - 1
-        if stretch < 0:
-            return 0
-        behind = self._places[stretch + 1] if stretch + 1 < len(self._places) else self._count
-        return min(self._places[stretch] + sequence - self._sequences[stretch], behind)
-
-    def sequence_at(self, place: int) -> int:
-        """Return the sequence of the row at a place."""
-        stretch = bisect_right(self._places, place) - 1
-        return self._sequences[stretch] + place - self._places[stretch]
-
     def copy(self) -> HotColumns:
         """Return one like it."""
         made = HotColumns(self.names)
-        made.unknown, made._count = self.unknown, self._count
-        made._sequences, made._places = self._sequences[:], self._places[:]
+        made._take_places(self)
+        made.unknown = self.unknown
         made._columns = [column[:] for column in self._columns]
         return made
 
@@ -174,13 +152,14 @@ class HotRows:
         self._load_bytes = load_bytes
 
     def _names(self) -> tuple[str, ...]:
-        """Return what rows that come now are to be known by: nothing where no selector looks at rows.
+        """Return what rows that come now are to be known by: nothing where nobody looks for it.
 
         Rows of a sorted queue come and go in the middle of their pages, which columns do not.
         """
         queue = self._queue
-        grouped = queue.lanes is not None and queue.lanes.groups is not None
-        return () if queue.ranker.sorts or grouped else queue.settings.hot_properties
+        if queue.lanes is not None and queue.lanes.groups is not None:
+            return BY_GROUP if isinstance(queue.lanes, GroupedLanes) else ()
+        return () if queue.ranker.sorts else queue.settings.hot_properties
 
     def fits(self, page: Page) -> bool:
         """Say whether the page has the columns that rows that come now need."""
@@ -189,10 +168,19 @@ class HotRows:
     def note(self, page: Page, entries: Sequence[QueueEntry]) -> None:
         """Take in what became the last items of a page, which is new or :meth:`fits`."""
         names = self._names()
-        if names:
-            if page.hot is None:
-                page.hot = HotColumns(names)
-            page.hot.append(entries)
+        if not names:
+            return
+        column = page.hot
+        if names is BY_GROUP:
+            lanes = self._queue.lanes
+            assert isinstance(lanes, GroupedLanes)
+            if not isinstance(column, GroupColumn):
+                column = page.hot = GroupColumn()
+            column.append(entries, lanes.table)
+            return
+        if not isinstance(column, HotColumns):
+            column = page.hot = HotColumns(names)
+        column.append(entries)
 
     def find(
         self, pages: Sequence[Page], index: int, sequence: int, messages: int, alternatives: Sequence[list[Term]]
@@ -211,25 +199,41 @@ class HotRows:
         while True:
             page = pages[index]
             most = page.items_of(messages, self._load_bytes)
-            if page.hot is None or not self.fits(page):
+            columns_there = page.hot
+            if not isinstance(columns_there, HotColumns) or not self.fits(page):
                 rows = page.peek_from(sequence, most)
                 return index, rows, rows.sequences[-1] + 1
-            found, upto = page.hot.find(alternatives, max(sequence, page.first_sequence), most)
+            found, upto = columns_there.find(alternatives, max(sequence, page.first_sequence), most)
             rows = _rows_with(page, found)
             if len(rows) or upto or index == last:
                 return index, rows, upto or page.last_sequence + 1
             index += 1
 
+    def with_room(
+        self, page: Page, sequence: int, messages: int, most: int, full: Callable[[str], bool]
+    ) -> tuple[Rows, int, dict[str, list[int]]]:
+        """Look at items of a page from ``sequence`` on for those that may be of a group that is not ``full``.
+
+        Returns up to ``most`` of them, the sequence before which there are no others, and by their groups the
+        sequences of those that were passed.
+        """
+        column = page.hot
+        if isinstance(column, GroupColumn):
+            return column.with_room(page.peek_from(sequence, PASSED_TIMES * messages), most, full)
+        rows = page.peek_from(sequence, most)
+        return rows, rows.sequences[-1] + 1, {}
+
     def knows(self, page: Page) -> bool:
         """Say whether all rows of a page were asked."""
-        return page.hot is not None and self.fits(page) and not page.hot.unknown
+        return isinstance(page.hot, HotColumns) and self.fits(page) and not page.hot.unknown
 
     def learn(self, page: Page, entries: Sequence[QueueEntry]) -> None:
         """Note what rows of a page have that were read."""
-        if page.hot is None or not self.fits(page):
-            page.hot = HotColumns.unread(self._names(), page)
-        if page.hot.unknown:
-            page.hot.learn(entries)
+        column = page.hot
+        if not isinstance(column, HotColumns) or not self.fits(page):
+            column = page.hot = HotColumns.unread(self._names(), page)
+        if column.unknown:
+            column.learn(entries)
 
 
 def _rows_with(page: Page, sequences: list[int]) -> Rows:

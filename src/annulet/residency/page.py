@@ -33,7 +33,7 @@ from annulet.residency.runs import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.residency.hot_columns import HotColumns
+    from annulet.residency.row_columns import RowColumns
 
 PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
@@ -76,7 +76,7 @@ class Page(Runs):
         self.redelivered_upto = 0
         self.facts: RowFacts | None = None  # of rows that may expire
         self.due = NEVER  # no row expires before this time and sequence
-        self.hot: HotColumns | None = None  # what its rows have in the queue's hot properties
+        self.hot: RowColumns | None = None  # what its rows have in the queue's hot properties, or their groups
 
     @classmethod
     def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:

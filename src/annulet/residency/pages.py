@@ -300,7 +300,12 @@ class StoredQueueArea(QueueArea):
         return self._pages[-1].last_sequence
 
     def look(
-        self, sequence: int, needles: list[list[bytes]], messages: int, hot: Sequence[list[Term]] = ()
+        self,
+        sequence: int,
+        needles: list[list[bytes]],
+        messages: int,
+        hot: Sequence[list[Term]] = (),
+        full: Callable[[str], bool] | None = None,
     ) -> list[QueueEntry] | None:
         """Read rows from ``sequence`` on, as many as a load does or ``messages``, or all that a page has left."""
         self.lost = self.lost_bytes = 0
@@ -312,6 +317,10 @@ class StoredQueueArea(QueueArea):
         if hot:
             index, rows, upto = self._hot.find(self._pages, index, sequence, messages, hot)
             needles = []  # to be noted what they have the others are read as well
+        elif full is not None:
+            page = self._pages[index]
+            most = min(messages, _items_to_load(page))
+            rows, upto, self.passed_over = self._hot.with_room(page, sequence, messages, most, full)
         else:
             rows = self._pages[index].peek_from(sequence, min(messages, _items_to_load(self._pages[index])))
             upto = rows.sequences[-1] + 1
@@ -328,7 +337,9 @@ class StoredQueueArea(QueueArea):
             return None
         rows, entries = found
         self.looked_upto = upto
-        if not hot or not self._hot.knows(page):
+        if (not hot or not self._hot.knows(page)) and (
+            full is None or count >= sum(map(len, self.passed_over.values()))
+        ):
             self._prefetch_look(page, count)
         if hot:
             self._hot.learn(page, entries)

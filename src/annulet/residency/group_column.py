@@ -1,0 +1,101 @@
+"""Of which group each row of a page is: a byte a row, and the names once a page.
+
+Noted while a message that becomes a row is in memory still. Rows of groups that may have no more messages in the lanes
+are passed over without reading them. Rows that came back at start are not known, nor those of further groups where a
+page has very many: these are read.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.entry import PENDING
+from annulet.residency.row_columns import RowColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from annulet.core.entry import QueueEntry
+    from annulet.core.groups import GroupTable
+    from annulet.residency.rows import Rows
+
+BY_GROUP: Final = ("",)
+"""What these columns say, where others name properties: none has an empty name."""
+
+CODES_MAX: Final = 256
+"""Codes of a page: one byte each. The first says that the row has to be read; of more groups than the rest that of each
+row is found out by reading it. The names of so many take half a byte a row."""
+
+PASSED_TIMES: Final = 16
+"""Times as many rows are looked at where nothing has to be read: of a full look that is a page, some 0.5 ms."""
+
+
+class GroupColumn(RowColumns):
+    """The groups of one page's rows, those included that have left it."""
+
+    __slots__ = ("_column", "_groups")
+
+    def __init__(self) -> None:
+        super().__init__(BY_GROUP)
+        self._groups = [""]  # by code
+        self._column = bytearray()
+
+    def append(self, entries: Sequence[QueueEntry], table: GroupTable) -> None:
+        """Take in the next rows."""
+        self._add_places([entry.sequence for entry in entries])
+        names = table.names_of([entry.message for entry in entries])
+        codes = {name: code for code, name in enumerate(self._groups)}
+        for name in dict.fromkeys(names):
+            if name not in codes and len(self._groups) < CODES_MAX:
+                codes[name] = len(self._groups)
+                self._groups.append(intern(name))  # pages share it
+        self._column += bytes([codes.get(name, 0) for name in names])
+
+    def with_room(self, rows: Rows, most: int, full: Callable[[str], bool]) -> tuple[Rows, int, dict[str, list[int]]]:
+        """Split some items of the page; see :meth:`annulet.residency.hot_columns.HotRows.with_room`."""
+        sequences = rows.sequences
+        codes = self._codes_of(sequences)
+        there = dict.fromkeys(codes)
+        passes = [code > 0 and code in there and full(name) for code, name in enumerate(self._groups)]
+        if rows.plain and all(passes[code] for code in there) and len(there) == 1:
+            return rows.leading(0), sequences[-1] + 1, {self._groups[codes[0]]: sequences}
+        chosen: list[int] = []
+        passed: list[list[int]] = [[] for _ in self._groups]
+        upto = sequences[-1] + 1
+        for place, (sequence, code) in enumerate(zip(sequences, codes, strict=True)):
+            if passes[code]:
+                if rows.plain or rows.records[place] or _pending(rows.kept[place]):
+                    passed[code].append(sequence)
+            elif len(chosen) == most:
+                upto = sequence
+                break
+            else:
+                chosen.append(place)
+        return rows.chosen(chosen), upto, {name: some for name, some in zip(self._groups, passed, strict=True) if some}
+
+    def _codes_of(self, sequences: list[int]) -> Sequence[int]:
+        """Return the codes of some rows of the page."""
+        first, last = sequences[0], sequences[-1]
+        place = self.place_from(first)
+        if last - first + 1 == len(sequences):
+            return self._column[place : place + len(sequences)]
+        codes: list[int] = []
+        behind = first
+        for sequence in sequences:
+            place = place if sequence == behind else self.place_from(sequence)
+            codes.append(self._column[place])
+            place += 1
+            behind = sequence + 1
+        return codes
+
+    def copy(self) -> GroupColumn:
+        """Return one like it."""
+        made = GroupColumn()
+        made._take_places(self)
+        made._groups, made._column = self._groups[:], self._column[:]
+        return made
+
+
+def _pending(entry: QueueEntry | None) -> bool:
+    return entry is not None and entry.state == PENDING
