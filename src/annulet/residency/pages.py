@@ -23,6 +23,7 @@ from annulet.residency.row_facts import RowFacts
 from annulet.residency.row_reading import RowReading, run_from
 from annulet.residency.row_times import RowTimes
 from annulet.residency.runs import total_of
+from annulet.residency.search_ahead import SearchAhead
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
     from annulet.residency.rows import Rows
+    from annulet.residency.search_ahead import RecordSearch
 
 LOAD_MESSAGES: Final = 256
 """Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
@@ -61,6 +63,7 @@ class StoredQueueArea(QueueArea):
         figures: PagingFigures,
         room: Callable[[], int],
         ask_turn: Callable[[Queue], None] | None = None,
+        search: RecordSearch | None = None,
     ) -> None:
         super().__init__()
         self._room = room
@@ -74,6 +77,7 @@ class StoredQueueArea(QueueArea):
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._ahead = LoadAhead(reader)
+        self._search = SearchAhead(search, figures, self.ask_turn)
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
         self._barren = True  # nothing was found at the last look
 
@@ -236,7 +240,9 @@ class StoredQueueArea(QueueArea):
 
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
-        area = StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area = StoredQueueArea(
+            self._queue, self._reader, self._figures, self._room, self._on_asked, self._search.search
+        )
         area.level = self.level
         return area
 
@@ -307,13 +313,21 @@ class StoredQueueArea(QueueArea):
         if self.stalled:
             return None
         index = bisect_left(self._pages, sequence, key=last_sequence_of)
-        if needles and not hot and self._barren and self._pass_over(self._pages[index], sequence, needles, messages):
-            return []
+        doubtful = 0
+        if needles and not hot:
+            search = self._search
+            if search.passes(self._pages, index, sequence, needles, messages):
+                self.looked_upto = search.upto
+                return [] if search.rows else None
+            doubtful = search.doubtful
+            if self._barren and not doubtful and self._pass_over(self._pages[index], sequence, needles, messages):
+                return []
         if hot:
             index, rows, upto = self._hot.find(self._pages, index, sequence, messages, hot)
             needles = []  # to be noted what they have the others are read as well
         else:
-            rows = self._pages[index].peek_from(sequence, min(messages, _items_to_load(self._pages[index])))
+            most = min(messages, doubtful or messages, _items_to_load(self._pages[index]))
+            rows = self._pages[index].peek_from(sequence, most)
             upto = rows.sequences[-1] + 1
         most = len(rows)
         rows = fitting(self._reader, rows, LOAD_BYTES)
@@ -328,7 +342,7 @@ class StoredQueueArea(QueueArea):
             return None
         rows, entries = found
         self.looked_upto = upto
-        if not hot or not self._hot.knows(page):
+        if not doubtful and (not hot or not self._hot.knows(page)):
             self._prefetch_look(page, count)
         if hot:
             self._hot.learn(page, entries)
