@@ -223,6 +223,26 @@ def test_what_is_known_is_passed_over_in_a_few_looks_and_only_what_is_in_doubt_i
     world.log.close()
 
 
+def test_what_is_in_memory_among_the_rows_is_asked_about_though_the_process_knows_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_ahead, "ROWS_LEAST", 0)
+    world = World(1)
+    stock = world.stocks[0]
+    entries = [stock.entry(COMMON) for _ in range(300)]
+    flush(world.log)
+    kept = entries[150]
+    entries[150] = QueueEntry(stock.queue, Message(b"red", b"", ORIGIN, durable=False), kept.sequence)
+    stock.colours[kept.sequence] = b"red"
+    stock.area.add(entries, bytearray([number == 150 for number in range(300)]))
+    walk, found = Walk(stock, [b"red"]), []
+    while not walk.done():
+        found += walk.look()
+        world.process.answer()
+    assert [entry.sequence for entry in found] == [kept.sequence]
+    world.log.close()
+
+
 def test_who_comes_to_what_is_being_searched_waits_for_the_answer_and_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
