@@ -236,9 +236,11 @@ def test_what_is_in_memory_among_the_rows_is_asked_about_though_the_process_know
     stock.colours[kept.sequence] = b"red"
     stock.area.add(entries, bytearray([number == 150 for number in range(300)]))
     walk, found = Walk(stock, [b"red"]), []
+    walk.look(7)  # which asks
+    walk.position = 1
+    assert world.process.answer() == 1
     while not walk.done():
         found += walk.look()
-        world.process.answer()
     assert [entry.sequence for entry in found] == [kept.sequence]
     world.log.close()
 
