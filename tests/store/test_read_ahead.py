@@ -329,6 +329,23 @@ def test_a_load_over_the_end_of_a_block_is_not_read_again() -> None:
     log.close()
 
 
+def test_what_was_not_written_yet_is_not_found_in_what_was_read_ahead() -> None:
+    """Where the last record that was asked for ends, another may be written later, and not with the next number."""
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 300, 1000)
+    log.settle(log.append(message(b"none"), [(QUEUE, 301)]), QUEUE)  # in the window: it is never written
+    later = log.append(message(b"%0300d" % 302), [(QUEUE, 302)])
+    batch = log.take_batch()
+    assert batch is not None
+    log.prefetch(records)
+    thread.run()
+    log.write(batch)
+    log.complete(batch)
+    assert numbers(log, [later]) == [302]
+    assert log.report.lost_records == 0
+    log.close()
+
+
 def test_what_a_compaction_moves_is_read_where_it_is_now() -> None:
     files = SimulatedFiles()
     log, records, thread = filled(files, 9000, 1000)

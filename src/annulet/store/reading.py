@@ -192,10 +192,7 @@ class RecordReader:
             return APART
         if segment is None or last & ORDINAL_MASK >= len(segment.offsets):
             return 0
-        following = (last & ORDINAL_MASK) + 1
-        while following < len(segment.offsets) and not segment.offsets[following]:
-            following += 1
-        end = segment.offsets[following] if following < len(segment.offsets) else segment.size
+        end = _behind(segment, last & ORDINAL_MASK)
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
     def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
@@ -450,12 +447,22 @@ class RecordReader:
         return file
 
 
-def _end_of(segment: Segment, ordinal: int) -> int:
-    """Return where a record ends, or a read of it that is not too long to be one of many: the file tells the rest."""
+def _behind(segment: Segment, ordinal: int) -> int:
+    """Return where the next message after an ordinal begins, or will: none may stand at those that follow."""
     offsets = segment.offsets
-    following = offsets[ordinal + 1] if ordinal + 1 < len(offsets) else segment.size
-    most = offsets[ordinal] + READ_BYTES_MAX
-    return following if offsets[ordinal] < following <= most else offsets[ordinal] + TAIL_BYTES
+    following = ordinal + 1
+    while following < len(offsets) and not offsets[following]:
+        following += 1
+    return offsets[following] if following < len(offsets) else segment.size
+
+
+def _end_of(segment: Segment, ordinal: int) -> int:
+    """Return where a record ends, or a read of it that is not too long to be one of many: the file tells the rest.
+
+    Never behind the beginning of the next message, which may not be written yet.
+    """
+    offset, following = segment.offsets[ordinal], _behind(segment, ordinal)
+    return following if offset < following <= offset + READ_BYTES_MAX else offset + TAIL_BYTES
 
 
 def _message_of(logged: LoggedMessage, record: int, origin: Origin) -> Message:
