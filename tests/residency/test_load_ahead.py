@@ -80,12 +80,15 @@ class ThreadedDisk(Disk):
         super().__init__()
         self.stretches: list[Stretch] = []
         self.load_rows = LOAD_MESSAGES  # of each load at most
+        self.least = 1  # rows that are worth a thread's work
 
     def fitting(self, records: Sequence[int], size: int) -> int:
         return min(self.load_rows, super().fitting(records, size))
 
-    def prefetch(self, records: Sequence[int]) -> Stretch:
+    def prefetch(self, records: Sequence[int]) -> Stretch | None:
         super().prefetch(records)
+        if len(records) < self.least:
+            return None
         self.stretches.append(Stretch())
         return self.stretches[-1]
 
@@ -122,6 +125,21 @@ def test_who_comes_too_late_for_what_was_read_ahead_has_it_read_again_and_less()
     assert disk.prefetched == records[5 * LOAD_MESSAGES :][:LOAD_MESSAGES], "one load, which is what it may use"
     pages.load(insist=False)
     assert disk.prefetched == records[5 * LOAD_MESSAGES :][: LOAD_MESSAGES + TOGETHER], "and more again"
+
+
+def test_one_load_of_small_messages_is_no_work_for_a_thread_and_the_next_ones_are() -> None:
+    pages, disk, records = filled(PAGE_ITEMS_MAX)
+    disk.least = LOAD_MESSAGES + 1
+    for _ in range(4):
+        pages.load(insist=False)
+    disk.prefetched.clear()
+    disk.stretches[-1].dropped = True
+    read = len(disk.stretches)
+    pages.load(insist=False)
+    assert len(disk.stretches) == read, "the system reads it ahead"
+    pages.load(insist=False)
+    assert len(disk.stretches) == read + 1
+    assert disk.prefetched == records[5 * LOAD_MESSAGES :][: LOAD_MESSAGES + TOGETHER]
 
 
 def test_what_was_dropped_and_is_not_the_last_changes_nothing() -> None:

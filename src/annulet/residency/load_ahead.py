@@ -56,12 +56,11 @@ class LoadAhead:
 
         ``items_of``: how many items are one load from a page.
         """
-        if self._stretch is not None:
-            late = self._stretch.dropped
-            self._together = 1 if late else PREFETCH_LOADS
-            if late:
-                self._stretch = None
-                self._rows = self._left = self._upto = 0
+        late = self._stretch is not None and self._stretch.dropped
+        self._together = 1 if late else PREFETCH_LOADS  # so also where one load was too little for the thread
+        if late:
+            self._stretch = None
+            self._rows = self._left = self._upto = 0
         if not pages:
             return
         if pages[0].first_sequence >= self._upto:
