@@ -70,3 +70,21 @@ async def test_a_defect_ends_its_own_work_only() -> None:
         worker.finish()
     assert (done, log.held) == (["broken", "sound"], 0)
     assert [line["work"] for line in logs] == ["Steps"]
+
+
+class Stubborn(Steps):
+    def abandon(self, now: int) -> None:
+        raise ValueError("the same defect")
+
+
+async def test_a_defect_that_comes_again_when_work_is_abandoned_ends_its_own_work_only() -> None:
+    done: list[str] = []
+    log = HoldingLog()
+    worker = SlicedWorker(asyncio.get_running_loop(), lambda: 17, log)
+    worker.add(Stubborn("broken", 0, done, reads=True))
+    worker.add(Steps("sound", 1, done))
+    with capture_logs() as logs:
+        for _ in range(100):  # a slow machine may need a turn for each slice
+            await asyncio.sleep(0)
+    assert (done, log.held, worker.waiting) == (["broken", "sound"], 0, 0)
+    assert [line["work"] for line in logs] == ["Stubborn", "Stubborn"]

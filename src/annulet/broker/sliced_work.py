@@ -72,9 +72,15 @@ class SlicedWorker:
             more = work.step(self._clock())
         except Exception:  # a defect that meets one piece of work must not end the others
             logger.exception("defect in sliced work", work=type(work).__name__)
-            work.abandon(self._clock())
+            self._abandon(work)
             more = False
         if more:
             self._waiting.append(work)
         elif work.reads:
             self._log.release_sweeps()
+
+    def _abandon(self, work: SlicedWork) -> None:
+        try:
+            work.abandon(self._clock())
+        except Exception:  # what it tells others may meet the same defect
+            logger.exception("defect in the end of sliced work", work=type(work).__name__)
