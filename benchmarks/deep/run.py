@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.brokers import BrokerError
 from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation
-from benchmarks.deep.sampling import HELD_PREFIX, STALL_PREFIX, Sample, Sampler, Stalls
+from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.scenarios import GeneratorError, run_generator
 
@@ -50,7 +50,7 @@ class Run:
 
     @contextlib.contextmanager
     def site(self, suite: str, *, budget: int = 0) -> Iterator[tuple[Site, Sampler]]:
-        """Start a broker for a suite; its samples are kept, and stalls since it began to greet clients."""
+        """Start a broker for a suite; its samples and stalls are kept."""
         with Site("--body-budget", str(budget or self.budget), pure=self.pure, folder=self.folder) as site:
             sampler = Sampler(site, suite, self.began)
             sampler.start()
@@ -58,8 +58,8 @@ class Run:
                 yield site, sampler
                 with contextlib.suppress(OSError):  # it was killed last
                     metrics = site.metrics()
-                    for stalls, prefix in ((self.stalls, STALL_PREFIX), (self.held, HELD_PREFIX)):
-                        stalls.add(Stalls.of(metrics, prefix).since(Stalls.of(site.first_metrics, prefix)))
+                    self.stalls.add(Stalls.of(metrics))
+                    self.held.add(Stalls.of(metrics, HELD_PREFIX))
             finally:
                 sampler.end()
                 self.samples += sampler.samples

@@ -36,7 +36,6 @@ class Site:
         self.port = 0
         self.http_port = 0
         self.process: subprocess.Popen[bytes] | None = None
-        self.first_metrics: dict[str, float] = {}  # when the process that runs had begun to greet clients
         self._arguments = arguments
         self._environment = {
             **os.environ,
@@ -64,9 +63,7 @@ class Site:
                 tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
                 raise BrokerError(f"not ready after {time.monotonic() - began:.0f} s:\n{tail}")
             time.sleep(POLL_SECONDS)
-        seconds = time.monotonic() - began
-        self.first_metrics = self.metrics()
-        return seconds
+        return time.monotonic() - began
 
     def end(self, number: signal.Signals) -> float:
         """Send SIGTERM or SIGKILL; return the seconds until the process was gone."""

@@ -9,21 +9,17 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 from pamqp import commands, frame
 from rich.console import Console
 
 from benchmarks.deep import report
-from benchmarks.deep import run as run_module
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_header, numbered
 from benchmarks.deep.looking import MATCHES, sparse
 from benchmarks.deep.outcome import Outcome, Relation, exactly, shown
 from benchmarks.deep.run import Run, compared, memory_relation
-from benchmarks.deep.sampling import HELD_PREFIX, STALL_PREFIX, Sample, Stalls
-
-BUCKETS = [f'{prefix}{bound}"}}' for prefix in (STALL_PREFIX, HELD_PREFIX) for bound in ("1.0", "+Inf")]
+from benchmarks.deep.sampling import HELD_PREFIX, Sample, Stalls
 
 
 @pytest.mark.parametrize(
@@ -66,36 +62,6 @@ def test_stalls_between_two_looks() -> None:
     summed.add(stalls)
     summed.add(stalls)
     assert summed.counts == {0.001: 1998, 0.02: 1998, float("inf"): 2000}
-
-
-class StandIn:
-    """Stands in for a site: 3 looks before clients were greeted, one of them longer than a second, and 4 after."""
-
-    port = http_port = process_id = 0
-    first_metrics: ClassVar = {name: 3.0 if "Inf" in name else 2.0 for name in BUCKETS}
-
-    def __init__(self, *_arguments: str, **_options: object) -> None: ...
-
-    def __enter__(self) -> StandIn:
-        return self
-
-    def __exit__(self, *_error: object) -> None: ...
-
-    def resident(self) -> int:
-        return 1
-
-    def metrics(self) -> dict[str, float]:
-        return {name: count + 4 for name, count in self.first_metrics.items()}
-
-
-def test_the_stalls_of_a_suite_are_those_since_clients_were_greeted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "Site", StandIn)
-    run = Run(1, 1, pure=True, program=Path(), folder=None, console=Console())
-    with run.site("suite"):
-        pass
-    for stalls in (run.stalls, run.held):
-        assert stalls.counts == {1.0: 4, float("inf"): 4}
-        assert stalls.within(1) == 1000
 
 
 def test_the_resident_set_is_held_against_budget_and_allowance() -> None:

@@ -18,7 +18,6 @@ def test_a_backlog_over_a_restart(tmp_path: Path) -> None:
     with Site("--body-budget", "1MiB", pure=False, folder=tmp_path) as site:
         sampler = Sampler(site, "test", time.monotonic())
         sampler.start()
-        assert Stalls.of(site.first_metrics).counts, "what came before it greeted clients is known"
         client = Client(site.port)
         assert client.declare("q", x_max_length=1000) == 0
         before = Stalls.of(site.metrics())
