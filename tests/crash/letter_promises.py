@@ -66,6 +66,7 @@ class LetterPromises(Promises):
         super().__init__()
         self.places: dict[int, set[Places]] = {}
         self.unsure: set[int] = set()  # a copy may be at one of its places beside, or twice
+        self.died: set[int] = set()  # or may have: what could not be sent comes back at the next start
         self.source: dict[int, str] = {}
         self.sequences: dict[int, set[int]] = {}  # it had in its source
         self.accepted: dict[int, int] = {}  # what lives briefly; milliseconds since 1970
@@ -104,6 +105,7 @@ class LetterPromises(Promises):
                 death = Change("die", "brief", [])
                 self.places[number] |= {after(places, death) for places in self.places[number]}
                 self.unsure.add(number)
+                self.died.add(number)
 
     def _change(self, facts: list[Any], *, promised: bool) -> None:
         now, changes = facts[0], [Change(*change) for change in facts[1]]
@@ -137,6 +139,8 @@ class LetterPromises(Promises):
             self.before.setdefault(number, (set(places), number in self.unsure, set(counts)))
             if change.verb == "die":
                 self.unsure.add(number)
+            if change.verb.startswith("die"):
+                self.died.add(number)
         changed = {after(each, change) for each in places}
         returned = {count + 1 for count in counts} if change.verb == "return" else counts
         if change.to == self.source[number]:
@@ -232,7 +236,9 @@ class LetterPromises(Promises):
             return
         there = Counter(places)
         assert any(Counter(each) <= there for each in possible), f"{number} of {source}: {places}, not {possible}"
-        names = {name for each in possible for name in each} | {source}  # where the next start finds what was not sent
+        names = {name for each in possible for name in each}
+        if number in self.died:
+            names.add(source)
         assert set(places) <= names, f"{number} of {source} is in {places}"
 
     def _verify_together(self, found: dict[int, list[str]]) -> None:
@@ -284,7 +290,7 @@ class LetterPromises(Promises):
                     self.counts[number] = {entry.delivery_count}
         self.places = {number: {tuple(sorted(names))} for number, names in found.items()}
         self.accepted = {number: at for number, at in self.accepted.items() if "brief" in found.get(number, [])}
-        self.unsure, self.fresh, self.before = set(), set(), {}
+        self.unsure, self.died, self.fresh, self.before = set(), set(), set(), {}
         self.together = ([], False)
 
 
