@@ -26,7 +26,6 @@ LEAD_SECONDS = 0.5
 
 DRAINERS = 4
 BROWSES = 5
-ALONE_MOST = 100_000
 NEAR = 4000
 """Messages around the last taken that a browser may miss, of each time: what four consumers hold with a prefetch of
 1000. They take that many more than they are asked for at most."""
@@ -117,9 +116,8 @@ def run_browser(run: Run) -> None:
     """
     with run.site("browser") as (site, sampler):
         part = run.count // (2 * BROWSES)
-        quiet = min(part, ALONE_MOST)
-        run.fill(site, "quiet-", (BROWSES + 1) * quiet + NEAR)
-        taking(run, site, sampler, "quiet-", quiet, [])  # the first four make a broker grow by what they hold
+        run.fill(site, "quiet-", (BROWSES + 1) * part + NEAR)
+        taking(run, site, sampler, "quiet-", part, [])  # the first four make a broker grow by what they hold
         run.fill(site, QUEUE[:-1], run.count)
         with run.check("A8", f"browse all while {DRAINERS} consumers take a part, {BROWSES} times") as outcome:
             before = Stalls.of(site.metrics())
@@ -128,7 +126,7 @@ def run_browser(run: Run) -> None:
             missed: list[int] = []
 
             def alone() -> float:
-                return taking(run, site, sampler, "quiet-", quiet, grown_alone)
+                return taking(run, site, sampler, "quiet-", part, grown_alone)
 
             def browsed() -> float:
                 rates: list[float] = []

@@ -46,7 +46,10 @@ STALLED_HEADER = content_header(headers={"group-id": STALLED})
 
 
 def run_groups(run: Run) -> None:
-    """The first half of the queue belongs to a stalled owner; the other groups go on behind it."""
+    """The first half of the queue belongs to a stalled owner; the other groups go on behind it.
+
+    Their rate is held against that of a queue as deep where the other groups come first: what depth costs is A3.
+    """
     with run.site("groups") as (site, sampler):
         idle = site.resident()
         half = run.count // 2
@@ -54,7 +57,7 @@ def run_groups(run: Run) -> None:
         client = Client(site.port)
         for queue in ("free", "blocked"):
             client.declare(queue, x_group_mode="sticky")
-        client.publish("free", range(half, half + taken), headers(half))
+        client.publish("free", range(half, 2 * half + taken), headers(half))
         owner = Client(site.port)
         with run.check("A15", "groups behind one whose owner stalls") as outcome:
             client.publish("blocked", range(half), headers(half))

@@ -36,6 +36,7 @@ def test_defaults_are_those_of_the_command_page() -> None:
     assert configuration.memory_limit_bytes == int(machine_memory_bytes() * 0.4)
     assert configuration.body_budget_bytes == 256 * 1024 * 1024
     assert configuration.spill_limit_bytes is None
+    assert configuration.search_process
 
 
 def test_file_sets_everything(tmp_path: Path) -> None:
@@ -46,6 +47,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         memory_limit = "512MiB"
         body_budget = "64MiB"
         spill_limit = "1GB"
+        search_process = false
         heartbeat = 0
         frame_max = 65536
         channel_max = 10
@@ -73,6 +75,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.memory_limit_bytes == 512 * 1024 * 1024
     assert configuration.body_budget_bytes == 64 * 1024 * 1024
     assert configuration.spill_limit_bytes == 10**9
+    assert not configuration.search_process
     assert (configuration.heartbeat, configuration.frame_max, configuration.channel_max) == (0, 65536, 10)
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()

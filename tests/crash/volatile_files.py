@@ -80,6 +80,9 @@ class VolatileFile:
     def prefetch(self, offset: int, length: int) -> None:
         pass
 
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "no file of the system")
+
     def size(self) -> int:
         return len(self.node.data)
 

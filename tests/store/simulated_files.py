@@ -44,6 +44,9 @@ class SimulatedFile:
     def prefetch(self, offset: int, length: int) -> None:
         self.files.prefetched.append((offset, length))
 
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "no file of the system")
+
     def size(self) -> int:
         return len(self.node.data)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.message import Message
-from annulet.store.decoding import FIXED_BYTES, decode_rows, decode_run, grow_by_one, headers_lack, stand_in_order
+from annulet.store.decoding import FIXED_BYTES, decode_rows, decode_run, first_doubtful, grow_by_one, stand_in_order
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
 
@@ -67,6 +67,10 @@ def test_equal_headers_are_one_object() -> None:
         assert (made[0] is made[1], made[3] is made[4]) == (True, True)
 
 
+def lack(data: bytes, first: int, places: list[int], needles: list[list[bytes]]) -> bool:
+    return first_doubtful(data, first, places, 0, needles) == len(places)
+
+
 @pytest.mark.parametrize("length", [0, FIXED_BYTES - 1])
 def test_too_few_bytes_for_any_record(length: int) -> None:
     assert decode_rows(bytes(length), 5, [5], SEED, 3, [0], [1], [ORIGIN]) == ([None], [0])
@@ -77,8 +81,8 @@ def test_the_bytes_may_begin_before_the_first_record() -> None:
     place = 500 + len(data) - len(record(b"one", [(3, 2)], 1))
     (made,), others = decode_rows(data, 500, [place], SEED, 3, [1], [2], [ORIGIN])
     assert (made and made.body, others) == (b"one", [])
-    assert headers_lack(data, 500, [place], [[b"nowhere"]])
-    assert not headers_lack(data, 500, [place], [[b"header"]])
+    assert lack(data, 500, [place], [[b"nowhere"]])
+    assert not lack(data, 500, [place], [[b"header"]])
 
 
 def test_neighbours() -> None:
@@ -98,14 +102,14 @@ def test_places_of_records_in_one_read() -> None:
 def test_only_headers_are_searched() -> None:
     parts = [record(b"red header", [(3, 1)], 0), record(b"blue", [(3, 2)], 1), record(b"", [(3, 3)], 2)]
     data, places = b"".join(parts), [7, 7 + len(parts[0]), 7 + len(parts[0] + parts[1])]
-    assert headers_lack(data, 7, places, [[b"red"], [b"blue"], [b"headers"], [b"header", b"red"]])
-    assert not headers_lack(data, 7, places, [[b"red"], [b"der", b"head"]])
+    assert lack(data, 7, places, [[b"red"], [b"blue"], [b"headers"], [b"header", b"red"]])
+    assert not lack(data, 7, places, [[b"red"], [b"der", b"head"]])
 
 
 def test_headers_of_messages_of_several_queues_are_searched_too() -> None:
     data = record(b"red", [(3, 4), (4, 1), (5, 9)], 1)
-    assert headers_lack(data, 0, [0], [[b"red"], [b"heade", b"reader"]])
-    assert not headers_lack(data, 0, [0], [[b"red"], [b"head", b"er"]])
+    assert lack(data, 0, [0], [[b"red"], [b"heade", b"reader"]])
+    assert not lack(data, 0, [0], [[b"red"], [b"head", b"er"]])
 
 
 @pytest.mark.parametrize(
@@ -120,5 +124,20 @@ def test_headers_of_messages_of_several_queues_are_searched_too() -> None:
 )
 def test_nothing_is_told_of_records_that_are_anything_else(other: bytes) -> None:
     first = record(b"one", [(3, 1)], 0)
-    assert headers_lack(first, 0, [0], [[b"nowhere"]])
-    assert not headers_lack(first + other, 0, [0, len(first)], [[b"nowhere"]])
+    assert lack(first, 0, [0], [[b"nowhere"]])
+    assert not lack(first + other, 0, [0, len(first)], [[b"nowhere"]])
+
+
+def test_each_record_in_doubt_is_found_from_the_one_before_on() -> None:
+    headers = [b"red", b"blue", b"green", b"dark red", b"grey"]
+    parts = []
+    for ordinal, header in enumerate(headers):
+        written = Message(header, b"red", ORIGIN, durable=True)
+        parts.append(encode_message(written, encode_origin(ORIGIN), [(3, ordinal + 1)], ordinal, 1, 0, SEED) + b"red")
+    parts.insert(2, encode_control(2, bytes(100), 9, 0, SEED))
+    places = [9 + sum(map(len, parts[:number])) for number in range(len(parts))]
+    found, index = [], -1
+    while (index := first_doubtful(b"".join(parts), 9, places, index + 1, [[b"red"], [b"grey"]])) < len(places):
+        found.append(index)
+    assert found == [0, 2, 4, 5], "no message is in doubt, too"
+    assert first_doubtful(b"", 0, [], 0, [[b"red"]]) == 0

@@ -53,6 +53,9 @@ class PatternFile:
     def write(self, buffers: object, offset: int) -> None:
         raise NotImplementedError
 
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "no file of the system")
+
     def size(self) -> int:
         return self.length
 

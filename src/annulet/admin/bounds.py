@@ -26,7 +26,9 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.read_ahead import AHEAD_BYTES_MAX
+from annulet.store.search import STRETCHES_MAX
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
@@ -80,5 +82,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "browser_share": BROWSER_SHARE,
         "browser_charged_seconds_max": CHARGED_MAX,
         "read_ahead_bytes": AHEAD_BYTES_MAX,
+        "search_rows_least": ROWS_LEAST,
+        "search_stretches_max": STRETCHES_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }

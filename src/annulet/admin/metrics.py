@@ -229,8 +229,9 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
         "paging_messages_paged_out": ("Waiting messages whose bodies left the memory", figures.paged_out),
         "paging_messages_loaded": ("Messages read back from the log to be delivered", figures.loaded),
         "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
-        "paging_scans": ("Reads for selectors, some hundred messages each", figures.scans),
-        "paging_messages_scanned": ("Messages these brought", figures.scanned),
+        "paging_scans": ("Looks for selectors, some hundred messages each", figures.scans),
+        "paging_messages_scanned": ("Messages these came to", figures.scanned),
+        "paging_messages_searched": ("Of these, those that the search process knew not to match", figures.searched),
         "paging_messages_selected": (
             "Messages taken out from among those on disk, for selectors or operations",
             figures.selected,
@@ -251,9 +252,16 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
 def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     shares = broker.shares
     turns, cut, put_off = (0, 0, 0) if broker.pager is None else broker.pager.scanning.figures()
+    searching = None if broker.pager is None else broker.pager.searching
+    started, failed = (0, 0) if searching is None else (searching.started, searching.failed)
     return {
         "delivery_shares_used": ("Times a connection waited for the next turn as it had its share", shares.used_up),
         "delivery_shares_used_by_browsers": ("Of these, connections that only browse", shares.used_up_by_browsers),
+        "paging_search_process_starts": ("Times a process was started that looks ahead of selectors", started),
+        "paging_search_process_failures": (
+            "Times it could not be started, ended or gave no answer: selectors find the same without it, more slowly",
+            failed,
+        ),
         "paging_scan_turns": ("Turns of the loop in which selectors, groups and browsers looked at deep queues", turns),
         "paging_scan_turns_cut": ("Of these, those whose time was up before all was looked at", cut),
         "paging_scan_turns_put_off": ("Times the next of these turns waited because others had work", put_off),

@@ -214,7 +214,8 @@ class Broker:
         if directory is not None:
             budget = self.configuration.body_budget_bytes
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
-            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock, spill)
+            searches = self.configuration.search_process
+            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock, spill, searches=searches)
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)

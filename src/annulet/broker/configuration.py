@@ -24,6 +24,7 @@ from annulet.broker.setting_values import (
     Endpoint,
     StartError,
     machine_memory_bytes,
+    merge,
     parse_endpoint,
     parse_memory,
     parse_patterns,
@@ -131,6 +132,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit_bytes: int = msgspec.field(default_factory=lambda: int(machine_memory_bytes() * MEMORY_SHARE))
     body_budget_bytes: int = BODY_BUDGET_BYTES
     spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
+    search_process: bool = True  # one looks ahead of selectors in deep queues
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
@@ -185,6 +187,7 @@ class ConfigurationFile(msgspec.Struct):
     memory_limit: int | str | None = None
     body_budget: int | str = BODY_BUDGET_BYTES
     spill_limit: int | str | None = None
+    search_process: bool = True
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
@@ -251,7 +254,7 @@ class _Reader:
         self._check_names(self.document, msgspec.inspect.type_info(ConfigurationFile), "")
         _refuse_data_and_memory(self.document, str(self.file))
         _refuse_data_and_memory(self.command_line, "command line")
-        merged = _merge(self.document, self.command_line)
+        merged = merge(self.document, self.command_line)
         if "memory" in self.command_line:
             merged.pop("data", None)
         elif "data" in self.command_line:
@@ -288,6 +291,7 @@ class _Reader:
             memory_limit_bytes=self._memory_limit(values.memory_limit),
             body_budget_bytes=self._bytes("body_budget", values.body_budget, BODY_BUDGET_LEAST),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
+            search_process=values.search_process,
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
@@ -481,15 +485,6 @@ def _read_document(file: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file}: not TOML: {error}") from error
-
-
-def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``low`` with the members of ``high`` put over it, table by table."""
-    merged = dict(low)
-    for name, value in high.items():
-        below = merged.get(name)
-        merged[name] = _merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-    return merged
 
 
 def _refuse_data_and_memory(document: Mapping[str, Any], source: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.scanning import Scanning
+from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.paged_levels import PagedLevels, paged_order_of
@@ -120,6 +121,8 @@ class Pager:
         room: Callable[[], int],
         clock: Callable[[], int],
         spill: SpillStore | None = None,
+        *,
+        searches: bool = False,
     ) -> None:
         self.scanning = Scanning(loop, clock)
         self.budget = BodyBudget(budget_bytes, spills=spill is not None)
@@ -129,6 +132,8 @@ class Pager:
         self.spilling = None if spill is None else Spilling(spill, self.figures, self._thread.submit)
         self.store = BodyStore(log, self.figures, room, self._changed, self.spilling)
         self._log = log
+        self._search = log.search if searches else None
+        self.searching = None if self._search is None else SearchProcess(loop, self._search)
         self._loop = loop
         self._room = room  # bytes the process may still take
         self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
@@ -339,8 +344,8 @@ class Pager:
         if isinstance(order, (TargetList, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
             return order.pages
         if queue.ranker.sorts:
-            return ChosenRows(queue, self._log, self.figures, self._room, self.scanning.ask)
-        return StoredQueueArea(queue, self._log, self.figures, self._room, self.scanning.ask)
+            return ChosenRows(queue, self._log, self.figures, self._room, self.scanning.ask, self._search)
+        return StoredQueueArea(queue, self._log, self.figures, self._room, self.scanning.ask, self._search)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
@@ -407,6 +412,8 @@ class Pager:
     async def close(self) -> None:
         """Read nothing any more, wait for what is being written, and remove what was spilled."""
         self.scanning.close()
+        if self.searching is not None:
+            self.searching.close()
         if self.spilling is not None:
             self.spilling.close()
         await self._thread.close()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -83,3 +84,12 @@ def parse_patterns(source: str, texts: list[str]) -> tuple[str, ...]:
         except InvalidArgument as error:
             raise ConfigurationError(f"{source}: {error}") from error
     return tuple(texts)
+
+
+def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``low`` with the members of ``high`` put over it, table by table."""
+    merged = dict(low)
+    for name, value in high.items():
+        below = merged.get(name)
+        merged[name] = merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return merged

@@ -25,7 +25,8 @@ class ChosenRows(StoredQueueArea):
 
     def renewed(self) -> ChosenRows:
         """Return empty pages with the same reader."""
-        return ChosenRows(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        search = self._search.search
+        return ChosenRows(self._queue, self._reader, self._figures, self._room, self._on_asked, search)
 
     def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
         """Say yes: what comes among others is to know the same of its rows as they do."""

@@ -16,6 +16,7 @@ class PagingFigures:
         "postponed",
         "scanned",
         "scans",
+        "searched",
         "selected",
         "spill_refused",
         "spilled",
@@ -26,8 +27,9 @@ class PagingFigures:
         self.paged_out = 0  # entries that became rows
         self.loads = 0  # reads of rows
         self.loaded = 0  # rows that became entries again
-        self.scans = 0  # reads of rows that stay where they are
-        self.scanned = 0  # rows these brought
+        self.scans = 0  # looks at rows that stay where they are
+        self.scanned = 0  # rows these came to
+        self.searched = 0  # of these, rows that nobody read here: the search process knew that they do not match
         self.selected = 0  # of these, rows that became entries
         self.unreadable = 0  # rows and bodies whose record is damaged
         self.bodies_left = 0  # bodies of entries that left memory, the entries stayed

@@ -20,9 +20,10 @@ from annulet.residency.loader import fitting, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_endings import take_expired
 from annulet.residency.row_facts import RowFacts
-from annulet.residency.row_reading import RowReading, run_from
+from annulet.residency.row_reading import RowReading
 from annulet.residency.row_times import RowTimes
 from annulet.residency.runs import total_of
+from annulet.residency.search_ahead import SearchAhead
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
@@ -36,19 +37,13 @@ if TYPE_CHECKING:
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
     from annulet.residency.rows import Rows
+    from annulet.residency.search_ahead import RecordSearch
 
 LOAD_MESSAGES: Final = 256
 """Rows of one load: some 2 ms of the loop at 1 KiB, and the cost of a read is spread over many messages."""
 
 LOAD_BYTES: Final = 1 << 20
 """Bytes of one load; one message always fits."""
-
-PASSED_TIMES: Final = 4
-"""Times as many rows are passed over in one look where none of their headers has what is looked for: that takes a tenth
-of the time."""
-
-PASSED_BYTES: Final = LOAD_BYTES // 2
-"""Body bytes of them, about: one read, which the cache of a processor holds."""
 
 
 class StoredQueueArea(QueueArea):
@@ -61,6 +56,7 @@ class StoredQueueArea(QueueArea):
         figures: PagingFigures,
         room: Callable[[], int],
         ask_turn: Callable[[Queue], None] | None = None,
+        search: RecordSearch | None = None,
     ) -> None:
         super().__init__()
         self._room = room
@@ -74,6 +70,7 @@ class StoredQueueArea(QueueArea):
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._ahead = LoadAhead(reader)
+        self._search = SearchAhead(search, figures, self.ask_turn)
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
         self._barren = True  # nothing was found at the last look
 
@@ -236,7 +233,9 @@ class StoredQueueArea(QueueArea):
 
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
-        area = StoredQueueArea(self._queue, self._reader, self._figures, self._room, self._on_asked)
+        area = StoredQueueArea(
+            self._queue, self._reader, self._figures, self._room, self._on_asked, self._search.search
+        )
         area.level = self.level
         return area
 
@@ -312,8 +311,15 @@ class StoredQueueArea(QueueArea):
         if self.stalled:
             return None
         index = bisect_left(self._pages, sequence, key=last_sequence_of)
-        if needles and not hot and self._barren and self._pass_over(self._pages[index], sequence, needles, messages):
-            return []
+        doubtful = 0
+        if needles and not hot:
+            search = self._search
+            if search.passes(self._pages, index, sequence, needles, messages):
+                self.looked_upto = search.upto
+                return [] if search.rows else None
+            doubtful = search.doubtful
+            if self._barren and not doubtful and self._pass_over(self._pages[index], sequence, needles, messages):
+                return []
         if hot:
             index, rows, upto = self._hot.find(self._pages, index, sequence, messages, hot)
             needles = []  # to be noted what they have the others are read as well
@@ -322,7 +328,8 @@ class StoredQueueArea(QueueArea):
             most = min(messages, _items_to_load(page))
             rows, upto, self.passed_over = self._hot.with_room(page, sequence, messages, most, full)
         else:
-            rows = self._pages[index].peek_from(sequence, min(messages, _items_to_load(self._pages[index])))
+            most = min(messages, doubtful or messages, _items_to_load(self._pages[index]))
+            rows = self._pages[index].peek_from(sequence, most)
             upto = rows.sequences[-1] + 1
         most = len(rows)
         rows = fitting(self._reader, rows, LOAD_BYTES)
@@ -337,9 +344,8 @@ class StoredQueueArea(QueueArea):
             return None
         rows, entries = found
         self.looked_upto = upto
-        if (not hot or not self._hot.knows(page)) and (
-            full is None or count >= sum(map(len, self.passed_over.values()))
-        ):
+        passed = 0 if full is None else sum(map(len, self.passed_over.values()))
+        if not doubtful and count >= passed and (not hot or not self._hot.knows(page)):
             self._prefetch_look(page, count)
         if hot:
             self._hot.learn(page, entries)
@@ -351,24 +357,14 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def _pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int) -> bool:
-        """Look at a run of rows together, without a list of each; say whether none can match, so that this was all.
-
-        Not at a run that is shorter than a look: many of those come with one.
-        """
-        first, records, origin = run_from(page, sequence, page.items_of(PASSED_TIMES * messages, PASSED_BYTES))
-        short = len(records) < page.items_of(messages, PASSED_BYTES)
-        if short or origin is None or not origin.view.verbatim_texts:
+        """Look at a run of rows together; say whether none can match, so that this was all."""
+        passed = self._reading.pass_over(page, sequence, needles, messages, LOAD_BYTES)
+        if not passed:
             return False
-        records = records[: self._reader.fitting(records, LOAD_BYTES)]
-        try:
-            if not self._reader.lack(records, needles):
-                return False
-        except OSError:  # the look at each that follows counts it
-            return False
-        self.looked_upto = first + len(records)
-        self._prefetch_look(page, len(records))
+        self.looked_upto = passed.stop
+        self._prefetch_look(page, len(passed))
         self._figures.scans += 1
-        self._figures.scanned += len(records)
+        self._figures.scanned += len(passed)
         return True
 
     def _prefetch_look(self, page: Page, rows: int) -> None:

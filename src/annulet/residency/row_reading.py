@@ -30,6 +30,13 @@ ATTEMPTS_MAX: Final = 40
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 """Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
+PASSED_TIMES: Final = 4
+"""Times as many rows are passed over in one look where none of their headers has what is looked for: that takes a tenth
+of the time."""
+
+PASSED_BYTES: Final = 1 << 19
+"""Body bytes of them, about: one read, which the cache of a processor holds."""
+
 
 class RowReading:
     """Makes entries of the rows of ``queue``. ``attempts``: reads the disk has refused, one after the other."""
@@ -157,6 +164,23 @@ class RowReading:
         if needles:
             rows, stored = with_needles(rows, stored, needles)
         return rows, entries_of(self._queue, rows, stored)[0]
+
+    def pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int, size: int) -> range:
+        """Look at a run of rows together, without a list of each; return its sequences if none can match.
+
+        Nothing for a run that is shorter than a look, as many of those come with one. At most ``size`` bytes are read.
+        """
+        first, records, origin = run_from(page, sequence, page.items_of(PASSED_TIMES * messages, PASSED_BYTES))
+        short = len(records) < page.items_of(messages, PASSED_BYTES)
+        if short or origin is None or not origin.view.verbatim_texts:
+            return range(0)
+        records = records[: self._reader.fitting(records, size)]
+        try:
+            if not self._reader.lack(records, needles):
+                return range(0)
+        except OSError:  # the look at each that follows counts it
+            return range(0)
+        return range(first, first + len(records))
 
 
 def _all_removed(rows: Rows) -> bool:

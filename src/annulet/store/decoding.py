@@ -48,18 +48,21 @@ def stand_in_order(places: list[int]) -> bool:
     return True
 
 
-def headers_lack(data: bytes, first: i64, places: list[int], needles: Sequence[list[bytes]]) -> bool:
-    """Say that no message has all octets of one of these lists in its header, of the records at ``places``.
+def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needles: Sequence[list[bytes]]) -> int:
+    """Return the index, from ``begin`` on, of the first record at ``places`` whose header may have all octets of one of
+    these lists; as many as there are places when none has.
 
-    ``data`` begins at ``first``. Only headers are looked at, whatever the bodies are; checksums are not. ``False`` also
-    where a record is anything but one whole message: nothing is known of it then.
+    ``data`` begins at ``first``. Only headers are looked at, whatever the bodies are; checksums are not. In doubt is
+    also what is anything but one whole message: nothing is known of it then.
     """
     size: i64 = len(data)
-    for index in range(len(places)):
+    count: i64 = len(places)
+    index: i64 = begin
+    while index < count:
         at: i64 = places[index]
         start: i64 = at - first
         if start + FIXED_BYTES > size:
-            return False
+            return index
         magic: i64 = read_i64_le(data, start)  # and the checksum
         length: i64 = read_i64_le(data, start + 8)  # and the ordinal
         kind: i64 = read_i64_le(data, start + 32)  # and priority, number of targets, half of the time
@@ -69,12 +72,13 @@ def headers_lack(data: bytes, first: i64, places: list[int], needles: Sequence[l
         body: i64 = header + (origin_bytes >> 32 & _LOW)
         end: i64 = start + HEADER_BYTES + (length & _LOW)
         if magic & _LOW != MAGIC or kind & 0xFF != TYPE_MESSAGE or not body <= end <= size:
-            return False
+            return index
         found = data[header:body]
         for demanded in needles:
             if all(found.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
-                return False
-    return True
+                return index
+        index += 1
+    return index
 
 
 def decode_rows(

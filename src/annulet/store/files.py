@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ class File(Protocol):
 
     def prefetch(self, offset: int, length: int) -> None:
         """Ask the system to read ``length`` bytes from ``offset`` ahead of their use; it may pay no heed."""
+
+    def fileno(self) -> int:
+        """Return the descriptor. Raises ``OSError`` also where there is none: closed, or no file of the system."""
 
     def size(self) -> int:
         """Return the file's length in bytes."""
@@ -113,6 +117,12 @@ class OsFile:
         """Use ``posix_fadvise`` where there is one (not on macOS)."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
+
+    def fileno(self) -> int:
+        """Return the descriptor while the file is open."""
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, "the file is closed")
+        return self._descriptor
 
     def size(self) -> int:
         """Ask the system."""

@@ -12,6 +12,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
 from annulet.store.read_ahead import AheadBlock
+from annulet.store.search import Search
 
 NO_PRIORITY: Final = 256
 """Stands for the priority of a message whose sender gave none: what that counts as, its queue says."""
@@ -200,6 +201,9 @@ class Log(ABC):
     of messages that were settled before they were written, too."""
 
     report: RecoveryReport
+
+    search: Search | None = None
+    """What a search process finds out about stored messages; ``None``: the log keeps nothing that it could read."""
 
     @property
     def deferring(self) -> bool:

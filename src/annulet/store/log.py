@@ -64,10 +64,9 @@ class MessageLog(Log):
         self.directory = directory
         self.report = recovery.report
         self.clean = self._closed = False
-        self.outcomes = recovery.outcomes
         self.next_sequences = sequences_as_next(recovery.sequences)
         self._files = files
-        self.sequences = recovery.sequences  # queue id -> highest sequence written
+        self.outcomes, self.sequences = recovery.outcomes, recovery.sequences
         self._origins = OriginCodes()
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
@@ -76,6 +75,7 @@ class MessageLog(Log):
         self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
         self._sealer = Sealer(self._space, self.sequences, self._origins, recovery.batch.number)
         self._reader = RecordReader(self._space.segments, files, self.report)
+        self.search = self._reader.search
         self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader, asks_for)
         self._segments = self._space.segments
         self._part: WindowPart

@@ -14,7 +14,7 @@ from typing import Final
 from isal.isal_zlib import crc32
 
 from annulet.core.message import Message, Origin, logged_message
-from annulet.store.decoding import decode_rows, decode_run, grow_by_one, headers_lack, stand_in_order
+from annulet.store.decoding import decode_rows, decode_run, first_doubtful, grow_by_one, stand_in_order
 from annulet.store.files import File, FileSystem
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
@@ -33,6 +33,7 @@ from annulet.store.records import (
     decode_targets,
 )
 from annulet.store.scanning import read_record
+from annulet.store.search import Search
 from annulet.store.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class RecordReader:
         self.gap_bytes_max = GAP_BYTES_MAX  # attributes: a compiled module has its constants built in
         self.read_bytes_max = READ_BYTES_MAX
         self.open_files_max = OPEN_FILES_MAX
+        self.search = Search(segments, self._file)
         self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
@@ -97,7 +99,7 @@ class RecordReader:
         if together is None:
             return False
         data, first = self._bytes_of(together[0], together[2])
-        return headers_lack(data, first, together[2], needles)
+        return first_doubtful(data, first, together[2], 0, needles) == len(together[2])
 
     def messages(
         self, queue_id: int, records: Sequence[int], sequences: Sequence[int], origins: list[Origin]
@@ -258,6 +260,7 @@ class RecordReader:
         """Close a segment's file: another has taken its place, or it is gone."""
         self._held.discard(number)
         self.ahead.release(number)
+        self.search.release(number)
         file = self._open.pop(number, None)
         if file is not None:
             self.ahead.close(file)

@@ -255,10 +255,13 @@ class Consumer:
 
 
 @contextlib.asynccontextmanager
-async def deep_broker(directory: Path, *, budget: int = MIB, clock: VirtualClock | None = None) -> AsyncIterator[Deep]:
+async def deep_broker(
+    directory: Path, *, budget: int = MIB, clock: VirtualClock | None = None, **settings: Any
+) -> AsyncIterator[Deep]:
     """Start a broker on a directory; its clients are cut at the end, and it is stopped cleanly."""
     clock = clock or VirtualClock()
-    async with testing.broker(http=False, data_dir=directory, clock=clock, body_budget_bytes=budget) as running:
+    settings |= {"http": False, "data_dir": directory, "clock": clock, "body_budget_bytes": budget}
+    async with testing.broker(**settings) as running:
         try:
             yield Deep(running.broker, clock)
         finally:

@@ -1,0 +1,241 @@
+"""What is remembered of a search process's answers: exactly what it said, of exactly the file it was said of."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from annulet.core.message import Message
+from annulet.store.log import MessageLog
+from annulet.store.memory import MemoryLog
+from annulet.store.records import ORDINAL_BITS
+from annulet.store.search import (
+    NEEDLES_BYTES_MAX,
+    PENDING_BYTES_MAX,
+    PENDING_MAX,
+    STRETCH_RECORDS_MAX,
+    STRETCHES_MAX,
+    Search,
+)
+from tests.store.log_tools import DIRECTORY, ORIGIN, SEGMENT, flush, upkeep
+from tests.store.search_tools import RED, StandIn, wanted
+from tests.store.simulated_files import SimulatedFiles
+
+QUEUE = 3
+
+
+def coloured(log: MessageLog, colours: list[bytes], *, size: int = 10) -> list[int]:
+    """Store a message with each of these headers; return their records."""
+    records = []
+    for number, colour in enumerate(colours, 1):
+        message = Message(colour, b"%06d" % number + bytes(size), ORIGIN, durable=True)
+        records.append(log.append(message, [(QUEUE, number)]))
+        if number % 50 == 0:
+            flush(log)
+    flush(log)
+    return records
+
+
+def opened(files: SimulatedFiles | None = None, *, segment: int = SEGMENT) -> MessageLog:
+    return MessageLog.open(DIRECTORY, files=files or SimulatedFiles(), segment_bytes=segment)
+
+
+def search_of(log: MessageLog) -> Search:
+    assert log.search is not None
+    return log.search
+
+
+def test_records_that_lack_it_are_known_and_those_in_doubt_are_named() -> None:
+    log = opened()
+    records = coloured(log, [b"red" if number in (3, 4, 9) else b"blue" for number in range(20)])
+    search = search_of(log)
+    other = StandIn(search)
+    search.ask(records[0], records[-1], wanted(b"red", b"green"))
+    assert (search.clear(records[0], 20, RED), search.is_awaited(records[0], RED)) == (0, True)
+    assert other.answer() == 1
+    assert search.clear(records[0], 20, RED) == 3
+    assert search.clear(records[0], 2, RED) == 2
+    assert search.clear(records[3], 17, RED) == 0
+    assert search.clear(records[5], 15, wanted(b"red", b"green")) == 4
+    assert search.clear(records[10], 10, RED) == 10
+    assert search.clear(records[10], 500, RED) == 10, "nothing is known of what was not asked for"
+    assert search.clear(records[10], 10, wanted(b"red", b"blue")) == 0, "something else was not looked for"
+    assert [search.doubtful(records[place], 256, RED) for place in (2, 3, 4, 9, 10)] == [0, 7, 6, 1, 0]
+    assert search.doubtful(records[3], 3, RED) == 2
+    assert not search.is_awaited(records[3], RED)
+    log.close()
+
+
+def test_stretches_of_several_segments_and_with_holes() -> None:
+    log = opened()
+    search, colours = search_of(log), [b"red" if number % 40 == 39 else b"blue" for number in range(400)]
+    records = coloured(log, colours, size=200)
+    hole = Message(b"blue", b"gone", ORIGIN, durable=True)
+    gone = log.append(hole, [(QUEUE, 401)])
+    records += coloured(log, [b"blue"])
+    last = log.append(Message(b"blue", b"last", ORIGIN, durable=True), [(QUEUE, 402)])
+    flush(log)
+    assert len({record >> ORDINAL_BITS for record in records}) > 3
+    other = StandIn(search)
+    search.ask(records[0], last, RED)
+    assert {stretch.first >> ORDINAL_BITS for stretch in other.asked} == {record >> ORDINAL_BITS for record in records}
+    other.answer()
+    lacking = {record for record in records if search.clear(record, 1, RED)}
+    assert {record for record, colour in zip(records, [*colours, b"blue"], strict=True) if colour != b"red"} == lacking
+    assert search.clear(gone, 1, RED) == 1, "it was written"
+    log.close()
+
+
+def test_a_record_that_is_nowhere_is_in_doubt() -> None:
+    log = opened()
+    first = log.append(Message(b"blue", b"1", ORIGIN, durable=True), [(QUEUE, 1)])
+    gone = log.append(Message(b"blue", b"2", ORIGIN, durable=True), [(QUEUE, 2)])
+    last = log.append(Message(b"blue", b"3", ORIGIN, durable=True), [(QUEUE, 3)])
+    log.settle(gone, QUEUE)
+    flush(log)
+    search, other = search_of(log), StandIn(search_of(log))
+    search.ask(first, last, RED)
+    other.answer()
+    assert [search.clear(record, 1, RED) for record in (first, gone, last)] == [1, 0, 1]
+    log.close()
+
+
+def test_who_waits_is_called_once_with_the_next_answer_or_when_none_is_to_come() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search, called = search_of(log), []
+    other = StandIn(search)
+
+    def wake() -> None:
+        called.append(search.pending)
+
+    search.ask(records[0], records[9], RED)
+    search.ask(records[10], records[19], RED)
+    search.wait(wake)
+    search.wait(wake)
+    other.answer(1)
+    assert called == [1]
+    other.answer()
+    assert called == [1]
+    search.ask(records[0], records[9], wanted(b"green"))
+    search.wait(wake)
+    search.forget_pending()
+    assert (called, search.pending, search.prompt) == ([1, 0], 0, False)
+    search.answer(3, [])
+    assert search.clear(records[0], 1, wanted(b"green")) == 0, "an answer that nobody waits for is none"
+    log.close()
+
+
+@pytest.mark.parametrize("answered_first", [False, True])
+def test_what_was_said_of_a_file_goes_with_it(answered_first: bool) -> None:
+    """Compaction puts another file in its place, with other offsets."""
+    log = opened()
+    records = coloured(log, [b"red" if number % 10 == 9 else b"blue" for number in range(400)], size=200)
+    search, other = search_of(log), StandIn(search_of(log))
+    first = [record for record in records if record >> ORDINAL_BITS == records[0] >> ORDINAL_BITS]
+    search.ask(first[0], first[-1], RED)
+    (stretch,) = other.asked
+    doubts = other.doubts_of(stretch)
+    assert doubts is not None
+    if answered_first:
+        search.answer(stretch.number, doubts)
+        assert search.clear(first[0], 1, RED) == 1
+    called: list[int] = []
+    search.wait(lambda: called.append(1))
+    left = first[::9]
+    for record in records:
+        if record not in left:
+            log.settle(record, QUEUE)
+    flush(log)
+    for number in range(3):  # a segment that consumers may be about to empty waits for a round
+        log.append(Message(b"blue", b"late", ORIGIN, durable=True), [(QUEUE + 1, number + 1)])
+        flush(log)
+        upkeep(log, checkpoint=True)
+    assert log.statistics().compactions
+    assert called, "who waited is told"
+    assert [search.clear(record, 1, RED) for record in left] == [0] * len(left)
+    assert search.file_of(stretch) is None
+    search.answer(stretch.number, doubts)
+    assert search.clear(first[0], 1, RED) == 0, "an answer that comes too late is dropped"
+    search.ask(first[0], first[-1], RED)
+    other.asked.remove(stretch)
+    other.answer()
+    assert [search.clear(record, 1, RED) for record in left] == [
+        int(records.index(record) % 10 != 9) for record in left
+    ]
+    log.close()
+
+
+def test_a_file_that_cannot_be_opened_is_left_to_the_loop() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    records = coloured(log, [b"blue"] * 20)
+    search, other = search_of(log), StandIn(search_of(log))
+    log._reader.close()
+    search.ask(records[0], records[-1], RED)
+    files.fail_at, files.fail_with = files.operations + 1, errno.EMFILE
+    assert search.file_of(other.asked[-1]) is None
+    assert (search.pending, search.clear(records[0], 1, RED)) == (0, 0)
+    log.close()
+
+
+def test_what_stands_far_apart_is_not_asked_for() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search, other = search_of(log), StandIn(search_of(log))
+    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
+    offsets.extend([0] * STRETCH_RECORDS_MAX)
+    search.ask(records[0], records[0] + STRETCH_RECORDS_MAX, RED)
+    assert other.asked == []
+    search.ask(records[0], records[0] + STRETCH_RECORDS_MAX - 1, RED)
+    assert len(other.asked) == 1
+    search.ask(records[0], records[1], frozenset({(b"x" * NEEDLES_BYTES_MAX, b"y")}))
+    assert len(other.asked) == 1, "what is looked for is too long"
+    search.ask(records[0], records[1], frozenset({(b"x" * NEEDLES_BYTES_MAX,)}))
+    assert len(other.asked) == 2
+    del offsets[len(records) :]
+    log.close()
+
+
+def test_only_so_many_stretches_are_asked_for_and_remembered() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search, other = search_of(log), StandIn(search_of(log))
+    for number in range(PENDING_MAX):
+        assert search.has_room, number
+        search.ask(records[0], records[1], RED)
+    assert not search.has_room
+    other.answer()
+    assert search.has_room
+    for number in range(PENDING_MAX, STRETCHES_MAX + 1):
+        search.ask(records[2], records[3], RED)
+        if number == STRETCHES_MAX - 1:
+            assert len(search._stretches) == STRETCHES_MAX
+    assert len(search._stretches) == STRETCHES_MAX, "the oldest was forgotten"
+    log.close()
+
+
+def test_large_messages_fill_it_by_their_bytes() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 2)
+    search = search_of(log)
+    StandIn(search)
+    search.ask(records[0], records[1], RED)
+    (number,) = search._pending
+    search._pending[number] = PENDING_BYTES_MAX - 1
+    assert search.has_room
+    search._pending[number] = PENDING_BYTES_MAX
+    assert not search.has_room
+    log.close()
+
+
+def test_without_a_process_nothing_is_known() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search = search_of(log)
+    assert not search.has_room
+    search.ask(records[0], records[-1], RED)
+    assert (search.pending, search.clear(records[0], 20, RED)) == (0, 0)
+    assert MemoryLog().search is None
+    log.close()
