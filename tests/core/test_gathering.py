@@ -7,7 +7,7 @@ from collections import deque
 
 from annulet.core import gathering
 from annulet.core.gathering import gather, take_from
-from annulet.core.paged_order import TargetList
+from annulet.core.paged_order import ROTATED_LEAST, TargetList
 from tests.core.deep_doubles import Deep
 
 
@@ -33,6 +33,21 @@ def test_it_finds_entries_rows_and_what_stands_aside() -> None:
         assert handled == len(wanted)
         assert order.count == 330 - len(standing)
         assert [entry.sequence for entry in order.entries()] == [n for n in range(1, 331) if n not in set(standing)]
+
+
+def test_a_look_at_few_or_many_in_memory_leaves_them_where_they_are() -> None:
+    deep = Deep(100, keep=60)
+    deep.publish(60)
+    order = order_of(deep)
+    order.look_entries = 2 * ROTATED_LEAST
+    for start in (1, 20, 60, 101, 130, 160):
+        end = 61 if start <= 60 else 161
+        for count in (1, ROTATED_LEAST - 1, ROTATED_LEAST, ROTATED_LEAST + 1):
+            found = order.look(start, [], count)
+            assert found is not None
+            assert [entry.sequence for entry in found] == list(range(start, min(start + count, end)))
+            assert order.looked_upto == found[-1].sequence + 1
+    assert [entry.sequence for entry in order.entries()] == list(range(1, 161))
 
 
 def test_it_stops_where_the_disk_refuses_and_loses_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annulet.core import group_walk
 from annulet.core.grouped_lanes import LANE_MESSAGES
+from annulet.core.reaching import Reach
 from annulet.residency.group_column import PASSED_TIMES
 from tests.core.deep_doubles import ALL, numbers
 from tests.core.grouped_doubles import GroupedDeep, check_grouped
@@ -99,3 +100,30 @@ def test_what_a_consumer_cannot_take_for_its_size_holds_up_nobody_else() -> None
     assert len(numbers(narrow)) == 1
     assert {number % 2 for number in numbers(wide)} != {number % 2 for number in numbers(narrow)}
     check_grouped(deep.queue)
+
+
+def test_what_somebody_took_from_among_rows_of_a_stalled_group_comes_back_in_its_order() -> None:
+    """It stands aside above the frontier, between rows that are passed over without reading them."""
+    deep = GroupedDeep(lambda number: "stalled" if number <= MANY else "other")
+    deep.publish(MANY)
+    owner = RecordingSession("owner")
+    owner.consume(deep.queue, messages=1)
+    deep.publish(10)
+    deep.page_out(ALL)
+    stock, taken = deep.lanes.standing_stock(), MANY - 100  # the first look reads 256
+    (entry,) = stock.look(taken, [], 1) or []
+    Reach(deep.queue).claim(entry)
+    assert [entry.sequence for entry in stock.in_memory() if not stock.has_row(entry.sequence)].count(taken) == 1
+    session = RecordingSession()
+    session.consume(deep.queue)
+    deep.take_turns()
+    assert numbers(session) == list(range(MANY + 1, MANY + 11))
+    assert sum(deep.disk.reads) < 2 * LANE_MESSAGES, "for its sake nothing else is read"
+    known = deep.lanes.table.groups["stalled"].parked_sequences
+    assert known is not None
+    assert known.leading(ALL) == list(range(known.first, MANY + 1))
+    check_grouped(deep.queue)
+    while owner.unacknowledged:
+        owner.acknowledge(max(owner.unacknowledged), NOW, multiple=True)
+        deep.take_turns()
+    assert numbers(owner) == list(range(1, MANY + 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.queue import Queue
-from annulet.residency.group_column import CODES_MAX, PASSED_TIMES, GroupColumn
+from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, PASSED_TIMES, TEXTS_MAX, GroupColumn
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, StoredQueueArea
 from tests.core.helpers import make_message
@@ -112,6 +112,35 @@ def test_of_more_groups_than_a_byte_tells_those_of_the_last_are_read() -> None:
     assert sorted([*found, *[one for some in passed.values() for one in some]]) == [*range(1, count + 1)]
     assert len(passed) == CODES_MAX - 1, "one code says that the row has to be read"
     assert {number % (CODES_MAX + 10) for number in found} == {0, *range(CODES_MAX, CODES_MAX + 10)}
+
+
+def test_names_that_do_not_fit_a_page_have_no_code() -> None:
+    """However long they are, and whatever comes into the page between messages of one group."""
+    long = NAMES_CHARACTERS_MAX // 4
+    names = ["short", *[f"{number:0{long}d}" for number in range(5)], "s" * (NAMES_CHARACTERS_MAX + 1)]
+    pages, disk, _ = filled(7 * 10, lambda number: names[number % 7])
+    pages.add(entries_in(pages._queue, disk, 70, lambda number: names[number % 7]), bytearray(70))
+    (page,) = pages._pages
+    assert isinstance(page.hot, GroupColumn)
+    assert page.hot.copy()._characters == page.hot._characters == sum(map(len, page.hot._groups))
+    assert page.hot._characters <= NAMES_CHARACTERS_MAX
+    found, passed = walk(pages, *names)
+    assert sorted([*found, *[one for some in passed.values() for one in some]]) == [*range(1, 141)]
+    assert {len(some) for some in passed.values()} == {20}, "all of a group in a page, or nothing"
+    assert len(passed) == 4
+
+
+def test_pages_share_the_texts_of_a_bounded_number_of_names() -> None:
+    pages, disk, _ = filled(3 * PAGE_ITEMS_MAX, lambda number: f"group {number % 3}")
+    columns = [page.hot for page in pages._pages]
+    assert len(columns) == 3
+    assert len({id(name) for column in columns if isinstance(column, GroupColumn) for name in column._groups}) == 4
+    pages, disk, _ = filled(0)
+    for _ in range(8):
+        pages.add(
+            entries_in(pages._queue, disk, PAGE_ITEMS_MAX, lambda number: f"group {number}"), bytearray(PAGE_ITEMS_MAX)
+        )
+        assert len(pages._hot._texts) < TEXTS_MAX + CODES_MAX
 
 
 def test_what_has_left_a_page_is_not_passed() -> None:

@@ -15,7 +15,7 @@ lease held. Then it goes back into the stock and waits for its turn there.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -208,14 +208,13 @@ class GroupedLanes(DeepLanes):
         when the disk does not give them now.
         """
         stock = self.standing_stock()
-        by_name = self._aside_upto < self.passed  # else something that stands aside may be older than what is on disk
-        entries = stock.look(self.passed, [], messages, full=self._is_full if by_name else None)
+        entries = stock.look(self.passed, [], messages, full=self._is_full)
         if entries is None:
             self.recount()
             return REFUSED
         upto = stock.looked_upto
-        passed = self._park_passed(stock.pages, upto)
         aside = self._take_aside(stock, upto)
+        passed = self._park_passed(stock, upto, aside)
         brought: list[QueueEntry] = []
         parked: list[QueueEntry] = []
         entries = sorted([*entries, *aside]) if aside else entries
@@ -242,10 +241,17 @@ class GroupedLanes(DeepLanes):
         """Say whether nothing more of a group may come to its lane."""
         return not self.has_room(self.table.groups.get(name))  # one that is new counts as those nobody has
 
-    def _park_passed(self, pages: QueueArea, upto: int) -> int:
-        """Park what a look passed over below ``upto``: the look ended there. Returns how many."""
+    def _park_passed(self, stock: TargetList, upto: int, aside: set[QueueEntry]) -> int:
+        """Park what a look passed over below ``upto``, where it ended, and what of the same groups stands ``aside``
+        there, which is taken out of that. Returns how many."""
+        passed_over, stock.pages.passed_over = stock.pages.passed_over, {}
+        for entry in list(aside) if passed_over else []:
+            sequences = passed_over.get(self.table.name_of(entry.message))
+            if sequences is not None:
+                insort(sequences, entry.sequence)
+                stock.reinsert(entry)
+                aside.discard(entry)
         count = 0
-        passed_over, pages.passed_over = pages.passed_over, {}
         for name, sequences in passed_over.items():
             below = sequences[: bisect_left(sequences, upto)]
             if below:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
@@ -38,6 +37,10 @@ KEEP_BYTES: Final = 1 << 20
 
 LOOK_ENTRIES: Final = 256
 """Entries of one look at what is in memory: as many as one read of rows brings."""
+
+ROTATED_LEAST: Final = 32
+"""Entries of a look for which all others are moved out of the way: in the middle of a million each index takes 14 µs,
+moving them there and back 350."""
 
 LEADING_BYTES: Final = 64 << 20
 """Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What
@@ -265,9 +268,10 @@ class TargetList(FifoOrder):
     def _look_at(self, entries: deque[QueueEntry], sequence: int, messages: int) -> list[QueueEntry]:
         start = bisect_left(entries, sequence, key=sequence_of)
         end = min(start + min(messages, self.look_entries), len(entries))
-        entries.rotate(-start)  # each index is found from the nearer end, among some hundred thousand
-        found = list(islice(entries, end - start))
-        entries.rotate(start)
+        turned = start if end - start >= ROTATED_LEAST else 0
+        entries.rotate(-turned)
+        found = [entries[index - turned] for index in range(start, end)]
+        entries.rotate(turned)
         self.looked_upto = found[-1].sequence + 1
         return [entry for entry in found if entry.state == PENDING]
 

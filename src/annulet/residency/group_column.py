@@ -7,10 +7,10 @@ page has very many: these are read.
 
 from __future__ import annotations
 
-from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING
+from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.row_columns import RowColumns
 
 if TYPE_CHECKING:
@@ -27,6 +27,14 @@ CODES_MAX: Final = 256
 """Codes of a page: one byte each. The first says that the row has to be read; of more groups than the rest that of each
 row is found out by reading it. The names of so many take half a byte a row."""
 
+NAMES_CHARACTERS_MAX: Final = PAGE_ITEMS_MAX
+"""Characters of a page's names, one a row: where each message has a group of its own no other page shares their texts.
+Names that do not fit any more have no code. With some 60 bytes of each text beside them that is 5 bytes a row or so."""
+
+TEXTS_MAX: Final = 4 * CODES_MAX
+"""Texts of names that a queue's pages share, about 100 KB; then it begins anew. Not ``sys.intern``: CPython 3.12 keeps
+what that was given for ever, before 3.12.7."""
+
 PASSED_TIMES: Final = 16
 """Times as many rows are looked at where nothing has to be read: of a full look that is a page, some 0.5 ms."""
 
@@ -34,22 +42,26 @@ PASSED_TIMES: Final = 16
 class GroupColumn(RowColumns):
     """The groups of one page's rows, those included that have left it."""
 
-    __slots__ = ("_column", "_groups")
+    __slots__ = ("_characters", "_column", "_groups")
 
     def __init__(self) -> None:
         super().__init__(BY_GROUP)
         self._groups = [""]  # by code
+        self._characters = 0  # of all of them; a name that did not fit once never does, so its rows are all alike
         self._column = bytearray()
 
-    def append(self, entries: Sequence[QueueEntry], table: GroupTable) -> None:
-        """Take in the next rows."""
+    def append(self, entries: Sequence[QueueEntry], table: GroupTable, texts: dict[str, str]) -> None:
+        """Take in the next rows. ``texts``: what the pages of the queue share, at most ``TEXTS_MAX`` before."""
         self._add_places([entry.sequence for entry in entries])
         names = table.names_of([entry.message for entry in entries])
         codes = {name: code for code, name in enumerate(self._groups)}
         for name in dict.fromkeys(names):
-            if name not in codes and len(self._groups) < CODES_MAX:
+            if name in codes or len(self._groups) == CODES_MAX:
+                continue
+            if self._characters + len(name) <= NAMES_CHARACTERS_MAX:
+                self._characters += len(name)
                 codes[name] = len(self._groups)
-                self._groups.append(intern(name))  # pages share it
+                self._groups.append(texts.setdefault(name, name))
         self._column += bytes([codes.get(name, 0) for name in names])
 
     def with_room(self, rows: Rows, most: int, full: Callable[[str], bool]) -> tuple[Rows, int, dict[str, list[int]]]:
@@ -93,6 +105,7 @@ class GroupColumn(RowColumns):
         """Return one like it."""
         made = GroupColumn()
         made._take_places(self)
+        made._characters = self._characters
         made._groups, made._column = self._groups[:], self._column[:]
         return made
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.hot_properties import CODE_BYTES, UNKNOWN, codes_of
-from annulet.residency.group_column import BY_GROUP, PASSED_TIMES, GroupColumn
+from annulet.residency.group_column import BY_GROUP, PASSED_TIMES, TEXTS_MAX, GroupColumn
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.row_columns import RowColumns
 from annulet.residency.rows import Rows
@@ -150,6 +150,7 @@ class HotRows:
         """``load_bytes``: body bytes of one look at most, by the average of the page."""
         self._queue = queue
         self._load_bytes = load_bytes
+        self._texts: dict[str, str] = {}  # names of groups, which pages share
 
     def _names(self) -> tuple[str, ...]:
         """Return what rows that come now are to be known by: nothing where nobody looks for it.
@@ -176,7 +177,9 @@ class HotRows:
             assert isinstance(lanes, GroupedLanes)
             if not isinstance(column, GroupColumn):
                 column = page.hot = GroupColumn()
-            column.append(entries, lanes.table)
+            if len(self._texts) > TEXTS_MAX:
+                self._texts.clear()
+            column.append(entries, lanes.table, self._texts)
             return
         if not isinstance(column, HotColumns):
             column = page.hot = HotColumns(names)
