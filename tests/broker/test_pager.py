@@ -168,18 +168,6 @@ async def test_a_consumer_with_a_selector_sees_everything(broker: Broker) -> Non
     assert await drained(broker) == list(range(COUNT))
 
 
-async def test_who_waits_for_the_search_process_gets_no_turn_when_the_broker_stops(broker: Broker) -> None:
-    queue = await settled(broker)
-    pager, search = broker.pager, broker.log.search
-    assert pager is not None
-    assert search is not None
-    search.wait(lambda: pager.scanning.ask(queue))
-    turns_then = pager.scanning.turns
-    await broker.stop()
-    assert (search._waiting, pager.scanning.turns) == ({}, turns_then)
-    assert not pager.scanning._asking
-
-
 async def test_a_browser_sees_everything_and_takes_nothing(broker: Broker) -> None:
     queue = await settled(broker)
     assert [int(entry.message.body) for entry in queue.browse()] == list(range(COUNT))
