@@ -16,6 +16,7 @@ from annulet.broker import search_process
 from annulet.broker.search_process import SearchProcess
 from annulet.core.message import Message
 from annulet.store.log import MessageLog
+from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import Search
 from tests.store.log_tools import ORIGIN, flush
 from tests.store.search_tools import RED
@@ -139,7 +140,7 @@ async def test_a_process_that_is_killed_is_told_of_once_and_nothing_waits_for_it
     assert [(line["log_level"], line["status"]) for line in logs] == [("warning", -signal.SIGKILL)]
     assert (process.failed, house.search.pending, house.search.prompt) == (1, 0, False)
     await until(lambda: house.search.has_room)  # later it may be started again
-    house.search.release(house.records[0] >> 32)
+    house.search.release(house.records[0] >> ORDINAL_BITS)
     house.ask()
     await until(lambda: house.search.pending == 0)
     assert (house.lacking(), process.started, process.failed) == (LACKING, 2, 1)

@@ -16,6 +16,7 @@ from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import StoredQueueArea
 from annulet.residency.search_ahead import ROWS_LEAST, SearchAhead
 from annulet.store.log import MessageLog
+from annulet.store.records import ORDINAL_BITS
 from tests.residency.doubles import durable_queue, plenty
 from tests.store.log_tools import DIRECTORY, flush, upkeep
 from tests.store.search_tools import RED, StandIn
@@ -274,7 +275,7 @@ def test_a_second_walk_for_the_same_asks_again_for_what_was_forgotten(monkeypatc
             walk.look()
             world.process.answer()
         assert stock.figures.searched - searched == stock.area.rows
-        for number in {record >> 32 for record in stock.records.values()}:
+        for number in {record >> ORDINAL_BITS for record in stock.records.values()}:
             world.search.release(number)
     world.log.close()
 

@@ -141,3 +141,14 @@ def test_each_record_in_doubt_is_found_from_the_one_before_on() -> None:
         found.append(index)
     assert found == [0, 2, 4, 5], "no message is in doubt, too"
     assert first_doubtful(b"", 0, [], 0, [[b"red"]]) == 0
+
+
+def test_neighbours_with_the_same_header_are_in_doubt_alike() -> None:
+    parts = []
+    for ordinal, header in enumerate([b"", b"blue", b"blue", b"red", b"red", b"blue", b"blue", b"red"]):
+        written = Message(header, b"body", ORIGIN, durable=True)
+        parts.append(encode_message(written, encode_origin(ORIGIN), [(3, ordinal + 1)], ordinal, 1, 0, SEED))
+    data, places = b"".join(parts), [sum(map(len, parts[:number])) for number in range(len(parts))]
+    for begin, following in enumerate([3, 3, 3, 3, 4, 7, 7, 7, 8]):
+        assert first_doubtful(data, 0, places, begin, [[b"red"]]) == following
+    assert first_doubtful(data, 0, places, 0, [[b"red"], []]) == 0, "there is nothing that an empty header lacks"

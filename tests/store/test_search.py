@@ -11,6 +11,7 @@ from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import (
+    DOUBTS_MAX,
     NEEDLES_BYTES_MAX,
     PENDING_BYTES_MAX,
     PENDING_MAX,
@@ -213,6 +214,24 @@ def test_only_so_many_stretches_are_asked_for_and_remembered() -> None:
         if number == STRETCHES_MAX - 1:
             assert len(search._stretches) == STRETCHES_MAX
     assert len(search._stretches) == STRETCHES_MAX, "the oldest was forgotten"
+    log.close()
+
+
+def test_an_answer_with_very_many_in_doubt_is_not_kept() -> None:
+    log = opened(segment=1 << 20)
+    records = coloured(log, [b"red"] * (DOUBTS_MAX + 1))
+    search = search_of(log)
+    other = StandIn(search)
+    told: list[int] = []
+    search.ask(records[0], records[-2], RED)
+    other.answer()
+    assert search.doubtful(records[0], len(records), RED) == DOUBTS_MAX
+    search.ask(records[0], records[-1], wanted(b"re"))
+    search.wait(lambda: told.append(search.pending))
+    other.answer()
+    assert search.doubtful(records[0], len(records), wanted(b"re")) == 0
+    assert not search.is_awaited(records[0], wanted(b"re"))
+    assert (told, len(search._stretches)) == ([0], 1)
     log.close()
 
 

@@ -411,9 +411,9 @@ class Pager:
 
     async def close(self) -> None:
         """Read nothing any more, wait for what is being written, and remove what was spilled."""
-        self.scanning.close()
         if self.searching is not None:
             self.searching.close()
+        self.scanning.close()  # behind that: who waited for the search process asks for a turn at its end
         if self.spilling is not None:
             self.spilling.close()
         await self._thread.close()

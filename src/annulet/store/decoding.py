@@ -58,6 +58,7 @@ def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needl
     size: i64 = len(data)
     count: i64 = len(places)
     index: i64 = begin
+    former = b""  # header of the record before, which neighbours often share
     while index < count:
         at: i64 = places[index]
         start: i64 = at - first
@@ -74,9 +75,11 @@ def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needl
         if magic & _LOW != MAGIC or kind & 0xFF != TYPE_MESSAGE or not body <= end <= size:
             return index
         found = data[header:body]
-        for demanded in needles:
-            if all(found.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
-                return index
+        if found != former or index == begin:  # compared in a sixth of the time that two texts are looked for in
+            for demanded in needles:
+                if all(found.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
+                    return index
+            former = found
         index += 1
     return index
 

@@ -34,7 +34,11 @@ PENDING_BYTES_MAX: Final = 512 << 20
 
 STRETCHES_MAX: Final = 1024
 """Stretches remembered, answered or not; the oldest go first. What was asked for and not used is looked at again: the
-consumer has left, or has no credit. They take 0.5 MB, and 8 B for each record in doubt."""
+consumer has left, or has no credit. They take 0.5 MB, and up to 2 MB for the records in doubt."""
+
+DOUBTS_MAX: Final = 256
+"""Records in doubt of an answer that is kept: one in 16 of a page, where each look at some hundred rows would read them
+nearly all. Without a bound answers about what most messages have would take 34 MB, and 135 where queues share a log."""
 
 NEEDLES_BYTES_MAX: Final = 4096
 """Bytes of what is looked for, together: it goes along with each stretch."""
@@ -140,8 +144,14 @@ class Search:
             return None
 
     def answer(self, number: int, doubts: Sequence[int]) -> None:
-        """Note which records of a stretch, counted from its first, are in doubt; wake who waits."""
-        if self._pending.pop(number, None) is not None:
+        """Note which records of a stretch, counted from its first, are in doubt; wake who waits.
+
+        Where that are more than ``DOUBTS_MAX``, nothing is known of the stretch.
+        """
+        pending = self._pending.pop(number, None) is not None
+        if pending and len(doubts) > DOUBTS_MAX:
+            self._drop(self._stretches[number])
+        elif pending:
             stretch = self._stretches[number]
             stretch.doubts = array("Q", [stretch.first + doubt for doubt in doubts])
             stretch.places = array("I")

@@ -95,6 +95,17 @@ async def test_a5_messages_that_go_while_they_are_searched(deep: Deep) -> None:
     deep.check()
 
 
+async def test_who_waits_for_the_process_gets_no_turn_when_the_broker_stops(deep: Deep) -> None:
+    await deep.publish(range(100))
+    pager, search = deep.broker.pager, deep.broker.log.search
+    assert pager is not None
+    assert search is not None
+    search.wait(lambda: pager.scanning.ask(deep.queue("q")))
+    turns = pager.scanning.turns
+    await deep.broker.stop()
+    assert (search._waiting, pager.scanning._asking, pager.scanning.turns) == ({}, {}, turns)
+
+
 async def test_without_the_setting_no_process_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with deep_broker(tmp_path) as deep:
         assert deep.broker.configuration.search_process
