@@ -12,7 +12,7 @@ from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.residency import search_ahead
 from annulet.residency.figures import PagingFigures
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import StoredQueueArea
 from annulet.residency.search_ahead import ROWS_LEAST, SearchAhead
 from annulet.store.log import MessageLog
@@ -209,9 +209,6 @@ def test_what_is_known_is_passed_over_in_a_few_looks_and_only_what_is_in_doubt_i
     walk.look(1)  # which asks
     walk.position = 1
     world.process.answer()
-    reads = []
-    read = world.log._reader.read
-    monkeypatch.setattr(world.log._reader, "read", lambda records: reads.append(len(records)) or read(records))
     searched = stock.figures.searched
     looks, found = 0, []
     while not walk.done():
@@ -303,15 +300,12 @@ class Everything:
         raise AssertionError("nothing is awaited")
 
 
-class PageOf:
-    """A page with so many rows from a sequence on, as far as who asks ahead looks at it."""
-
-    shared = False
-
-    def __init__(self, first: int, rows: int = PAGE_ITEMS_MAX) -> None:
-        self.first_sequence, self.last_sequence = first, first + rows - 1
-        self.rows, self.items = rows, rows + 1
-        self.record_bounds = (first, first + rows - 1)
+def page_of(first: int) -> Page:
+    """Return a full page whose rows have the same numbers as their records."""
+    rows = range(first, first + PAGE_ITEMS_MAX)
+    page = Page.for_rows(rows, rows, 0, len(rows))
+    page.add_rows(rows, rows, len(rows), [ORIGIN] * len(rows), redelivered=False)
+    return page
 
 
 FEW = ROWS_LEAST // PAGE_ITEMS_MAX
@@ -321,7 +315,7 @@ FEW = ROWS_LEAST // PAGE_ITEMS_MAX
 def test_for_a_few_rows_no_process_is_asked(pages: int, asked: int) -> None:
     search = Everything()
     ahead = SearchAhead(search, PagingFigures(), lambda: None)
-    some = deque(PageOf(1 + number * PAGE_ITEMS_MAX) for number in range(pages))
+    some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(pages))
     needles = [[b"red"]]
     for _ in range(pages):
         search_ahead_ask(ahead, some, 0, needles)
@@ -329,16 +323,16 @@ def test_for_a_few_rows_no_process_is_asked(pages: int, asked: int) -> None:
     assert frozenset(map(tuple, needles)) == RED
 
 
-def search_ahead_ask(ahead: SearchAhead, pages: deque[PageOf], index: int, needles: list[list[bytes]]) -> None:
+def search_ahead_ask(ahead: SearchAhead, pages: deque[Page], index: int, needles: list[list[bytes]]) -> None:
     search = ahead.search
     assert search is not None
-    ahead._ask(search, pages, index, frozenset(map(tuple, needles)))  # type: ignore[arg-type]
+    ahead._ask(search, pages, index, frozenset(map(tuple, needles)))
 
 
 def test_how_far_the_process_was_asked_is_known_of_a_few_walks() -> None:
     search = Everything()
     ahead = SearchAhead(search, PagingFigures(), lambda: None)
-    some = deque(PageOf(1 + number * PAGE_ITEMS_MAX) for number in range(200))
+    some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(200))
     for index, expected in ((0, 96), (0, 96), (10, 106), (150, 200 - 150 + 106), (0, 96 + 50 + 106)):
         for _ in range(96 // search_ahead.PAGES_ASKED):
             search_ahead_ask(ahead, some, index, [[b"red"]])
