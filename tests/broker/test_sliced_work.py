@@ -60,29 +60,31 @@ async def test_a_stop_does_what_is_left() -> None:
     assert worker.slices == 3
 
 
-async def test_a_defect_ends_its_own_work_only() -> None:
+class Stubborn(Steps):
+    def abandon(self, now: int) -> None:
+        raise ValueError("the same defect")
+
+
+def beside_sound_work(kind: type[Steps]) -> tuple[SlicedWorker, list[str], HoldingLog]:
+    """Return a worker with work that breaks at once and some that does not, what is done, and the log."""
     done: list[str] = []
     log = HoldingLog()
     worker = SlicedWorker(asyncio.get_running_loop(), lambda: 17, log)
-    worker.add(Steps("broken", 0, done, reads=True))
+    worker.add(kind("broken", 0, done, reads=True))
     worker.add(Steps("sound", 1, done))
+    return worker, done, log
+
+
+async def test_a_defect_ends_its_own_work_only() -> None:
+    worker, done, log = beside_sound_work(Steps)
     with capture_logs() as logs:
         worker.finish()
     assert (done, log.held) == (["broken", "sound"], 0)
     assert [line["work"] for line in logs] == ["Steps"]
 
 
-class Stubborn(Steps):
-    def abandon(self, now: int) -> None:
-        raise ValueError("the same defect")
-
-
 async def test_a_defect_that_comes_again_when_work_is_abandoned_ends_its_own_work_only() -> None:
-    done: list[str] = []
-    log = HoldingLog()
-    worker = SlicedWorker(asyncio.get_running_loop(), lambda: 17, log)
-    worker.add(Stubborn("broken", 0, done, reads=True))
-    worker.add(Steps("sound", 1, done))
+    worker, done, log = beside_sound_work(Stubborn)
     with capture_logs() as logs:
         for _ in range(100):  # a slow machine may need a turn for each slice
             await asyncio.sleep(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin
+from annulet.core.paging import RowView
 from annulet.core.queue import Queue
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.body_store import BodyStore
@@ -213,6 +214,16 @@ def pages_of(
 ) -> StoredQueueArea:
     kind = ChosenRows if queue.ranker.sorts else StoredQueueArea
     return kind(queue, disk, PagingFigures(), room, ask_turn)
+
+
+def read_and_changed(pages: StoredQueueArea, more: list[QueueEntry]) -> RowView:
+    """Have somebody read the only page, then take the row of sequence 5 out and add ``more``; return what he reads."""
+    view = pages.snapshot([])
+    (page,) = pages._pages
+    pages.take_out([entry for entry in pages.look(1, [], 10) or [] if entry.sequence == 5])
+    pages.add(more, bytearray(len(more)))
+    assert pages._pages[0] is not page
+    return view
 
 
 def bodies_of(queue: Queue, disk: Disk, spilling: Spilling | None = None) -> StoredBodies:

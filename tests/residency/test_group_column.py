@@ -10,7 +10,7 @@ from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, PASS
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, StoredQueueArea
 from tests.core.helpers import make_message
-from tests.residency.doubles import Disk, durable_queue, pages_of
+from tests.residency.doubles import Disk, durable_queue, pages_of, read_and_changed
 
 
 def stalled_but_each_tenth(number: int) -> str:
@@ -203,11 +203,7 @@ def test_damage_and_a_refusing_disk() -> None:
 
 def test_who_reads_a_page_keeps_it_and_its_column() -> None:
     pages, disk, entries = filled(50)
-    view = pages.snapshot([])
-    (page,) = pages._pages
-    pages.take_out([entry for entry in pages.look(1, [], 10) or [] if entry.sequence == 5])
-    pages.add(entries_in(pages._queue, disk, 5), bytearray(5))
-    assert pages._pages[0] is not page
+    view = read_and_changed(pages, entries_in(pages._queue, disk, 5))
     found, passed = walk(pages, "stalled")
     assert found == [*range(10, 56, 10)]
     assert passed["stalled"] == [number for number in of_stalled(range(1, 56)) if number != 5]

@@ -15,7 +15,7 @@ from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, StoredQueueArea
 from annulet.selector.selector import compile_selector
 from tests.core.helpers import make_message
-from tests.residency.doubles import Disk, durable_queue, pages_of
+from tests.residency.doubles import Disk, durable_queue, pages_of, read_and_changed
 
 NAMES = ("color", "weight")
 COLORS = ("red", "blue", "green", "black", "white")
@@ -211,11 +211,7 @@ def test_damage_and_a_refusing_disk() -> None:
 
 def test_who_reads_a_page_keeps_it_and_its_columns() -> None:
     pages, disk, entries = filled(50)
-    view = pages.snapshot([])
-    (page,) = pages._pages
-    pages.take_out([entry for entry in pages.look(1, [], 10) or [] if entry.sequence == 5])
-    pages.add(entries_in(pages._queue, disk, 5), bytearray(5))
-    assert pages._pages[0] is not page
+    view = read_and_changed(pages, entries_in(pages._queue, disk, 5))
     assert walk(pages, "color = 'red'") == [number for number in those(55, "color = 'red'") if number != 5]
     assert len(view.walk(0).following() or []) == len(entries)
 

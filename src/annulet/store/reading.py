@@ -192,7 +192,7 @@ class RecordReader:
             return APART
         if segment is None or last & ORDINAL_MASK >= len(segment.offsets):
             return 0
-        end = _behind(segment, last & ORDINAL_MASK)
+        end = segment.behind(last & ORDINAL_MASK)
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
     def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
@@ -447,21 +447,12 @@ class RecordReader:
         return file
 
 
-def _behind(segment: Segment, ordinal: int) -> int:
-    """Return where the next message after an ordinal begins, or will: none may stand at those that follow."""
-    offsets = segment.offsets
-    following = ordinal + 1
-    while following < len(offsets) and not offsets[following]:
-        following += 1
-    return offsets[following] if following < len(offsets) else segment.size
-
-
 def _end_of(segment: Segment, ordinal: int) -> int:
     """Return where a record ends, or a read of it that is not too long to be one of many: the file tells the rest.
 
     Never behind the beginning of the next message, which may not be written yet.
     """
-    offset, following = segment.offsets[ordinal], _behind(segment, ordinal)
+    offset, following = segment.offsets[ordinal], segment.behind(ordinal)
     return following if offset < following <= offset + READ_BYTES_MAX else offset + TAIL_BYTES
 
 

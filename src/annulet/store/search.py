@@ -119,12 +119,8 @@ class Search:
         base = segment.number << ORDINAL_BITS
         self._asked += 1
         stretch = Stretch(self._asked, base | first, base | last, needles)
-        offsets = segment.offsets
-        stretch.places = offsets[first : last + 1]
-        following = last + 1
-        while following < len(offsets) and not offsets[following]:
-            following += 1
-        stretch.end = offsets[following] if following < len(offsets) else segment.size
+        stretch.places = segment.offsets[first : last + 1]
+        stretch.end = segment.behind(last)
         while len(self._stretches) >= STRETCHES_MAX:
             self._drop(next(iter(self._stretches.values())))
         self._stretches[stretch.number] = stretch

@@ -121,6 +121,13 @@ class Segment:
         self.live_count = 0
         self.kept = len(offsets) - (offsets.count(0) if _NOWHERE in offsets.tobytes() else 0)
 
+    def behind(self, ordinal: int) -> int:
+        """Return where the next message after an ordinal begins, or will: none may stand at those that follow."""
+        following = ordinal + 1
+        while following < len(self.offsets) and not self.offsets[following]:
+            following += 1
+        return self.offsets[following] if following < len(self.offsets) else self.size
+
     def is_live(self, ordinal: int) -> bool:
         """Say whether some queue still needs the record."""
         byte = ordinal >> 3
