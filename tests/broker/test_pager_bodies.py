@@ -13,6 +13,7 @@ from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
 from annulet.broker.pager import AUDITED_ENTRIES_MAX
+from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
 from annulet.residency.bodies import StoredBodies
@@ -281,3 +282,23 @@ async def test_a_start_looks_at_queues_with_very_many_before_anybody_waits(
             queue = queue_of(running.broker)
             assert (queue.order.count, queue.bodies is not None) == (COUNT, number == 1)
             leave(running.broker)
+
+
+async def test_what_a_consumer_holds_for_long_is_folded_and_comes_back(broker: Broker) -> None:
+    await filled(broker, {}, lambda _: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    pager.held_least = 3 * BLOCK_TAGS
+    peer, found = await consumed(broker, prefetch=0, settle=False)
+    await paged(broker)
+    assert found == list(range(COUNT))
+    assert 0 < pager.held_folded == queue.delivering.folded < COUNT
+    await peer.send(1, BASIC.Ack(100, multiple=True), BASIC.Nack(101, requeue=False), BASIC.Ack(103))
+    assert len(queue.delivering) == COUNT - 102
+    peer.transport.abort()
+    await turns()
+    while broker.worker.waiting:
+        await turns()
+    assert (queue.order.count, len(queue.delivering), pager.held_folded) == (COUNT - 102, 0, 0)
+    _, again = await consumed(broker)
+    assert again == [number for number in range(101, COUNT) if number != 102]

@@ -7,6 +7,7 @@ from typing import Any
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
+from annulet.core.held_messages import HeldKind, HeldMessage
 from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
@@ -159,6 +160,11 @@ class RecordingEffects(Effects):
 
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         self.changed.append((queue.name, entry.sequence, entry.delivery_count))
+
+    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+        for held in messages:
+            assert isinstance(held.link, HeldKind)
+            self.changed.append((queue.name, held.sequence, held.link.delivery_count))
 
     def wake_at(self, at: int) -> None:
         self.wakes.append(at)

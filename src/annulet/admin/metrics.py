@@ -287,6 +287,10 @@ def _bodies(broker: Broker) -> dict[str, tuple[str, float]]:
             0 if pager is None else pager.budget.used,
         ),
         "bodies_away": ("Messages in memory whose bodies are on disk only", away),
+        "messages_folded": (
+            "Of these, messages in delivery that are folded into less memory",
+            0 if pager is None else pager.held_folded,
+        ),
         "bodies_away_bytes": ("Bytes of these bodies", away_bytes),
         "bodies_ahead_bytes": (
             "Bodies kept for browsers and others who do not take messages",

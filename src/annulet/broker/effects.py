@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.events import QueueEvents
     from annulet.core.exchanges.address import Address
+    from annulet.core.held_messages import HeldMessage
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.sliced import SlicedWork
@@ -308,6 +309,12 @@ class HostEffects(Effects):
         for entry in apart:
             self.entry_changed(queue, entry)
         self.pipeline.request()
+
+    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+        """Note the counts: a million may come back at once, and none of them waits for a time."""
+        if self.history is not None and queue.queue_id:
+            self._noted().counts.note_folded(queue.queue_id, messages)
+            self.pipeline.request()
 
     def _forget(self, queue: Queue, entry: QueueEntry) -> None:
         """Forget what :meth:`entry_changed` remembered. What is left of a time that settings took away the next start

@@ -18,6 +18,8 @@ from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_thread import SpillThread
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.held_deliveries import BLOCK_TAGS
+from annulet.core.held_folding import HELD_BLOCKS_LEAST, HeldFolding
 from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
@@ -141,6 +143,8 @@ class Pager:
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
+        self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
+        self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
         self._scheduled = False
@@ -192,7 +196,7 @@ class Pager:
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
-        more = self._page(began) or self._fold(began)
+        more = self._page(began) or self._fold(began) or self._fold_held(began)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
@@ -260,6 +264,20 @@ class Pager:
             if order is not None:
                 self._unfolded[queue] = order.came_back()
             del self._folding[queue]
+        return False
+
+    def _fold_held(self, began: float) -> bool:
+        """Fold what sessions hold without bodies, one slice. Returns whether there is more to do."""
+        until = self._slice_end(began)
+        while self._held:
+            queue = next(iter(self._held))
+            works = self._held[queue]
+            while works:
+                if not works[-1].step(CHUNK):
+                    works.pop()
+                if time.thread_time() >= until:
+                    return True
+            del self._held[queue]
         return False
 
     def _foldable(self, queue: Queue, *, begun: bool = False) -> bool:
@@ -384,6 +402,9 @@ class Pager:
                 continue
             if self._foldable(queue):
                 self._folding[queue] = None
+            if bodies.in_delivery - queue.delivering.folded >= self.held_least and queue not in self._held:
+                sessions = {consumer.session: None for consumer in queue.consumers}
+                self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
             if not exceeded:
                 bodies.end()
             bodies.tidy()
@@ -431,6 +452,11 @@ class Pager:
         """Entries whose bodies are on disk only, and the bytes of these; rows are not counted."""
         there = self._bodies.values()
         return sum([bodies.count for bodies in there]), sum([bodies.bytes for bodies in there])
+
+    @property
+    def held_folded(self) -> int:
+        """Messages in delivery that are folded."""
+        return sum([queue.delivering.folded for queue in self._bodies])
 
     @property
     def queues_paging(self) -> int:

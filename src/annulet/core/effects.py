@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.events import QueueEvents
     from annulet.core.exchanges.address import Address
+    from annulet.core.held_messages import HeldMessage
     from annulet.core.message import Message
     from annulet.core.queue import Queue
     from annulet.core.reasons import RemovalReason
@@ -75,6 +76,9 @@ class Effects:
         for entry in entries:
             if entry.message.record:
                 self.entry_changed(queue, entry)
+
+    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+        """The delivery counts of pending folded messages changed, which are all stored."""
 
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_MASK, DeliveryBlock
+from annulet.core.held_messages import HeldMessage, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
 
 
 class EntrySet:
-    """A set of entries of one queue, which have a sequence each. Iterates over a copy, by ascending sequence."""
+    """A set of entries of one queue, which have a sequence each. Iterates over a copy, by ascending sequence.
+
+    Whoever asks for entries gets some: what is folded is made one again.
+    """
 
     def __init__(self) -> None:
         self._blocks: dict[int, DeliveryBlock] = {}  # by sequence without its last bits; none empty
         self._spare: DeliveryBlock | None = None  # emptied last: where few are held, one is begun for each message
+        self.folded = 0  # how many of them are folded
         self._count = 0
 
     def __len__(self) -> int:
@@ -41,16 +47,23 @@ class EntrySet:
     def entries(self) -> list[QueueEntry]:
         """Return all, by ascending sequence."""
         blocks = self._blocks
-        return [entry for number in sorted(blocks) for entry in blocks[number].entries if entry is not None]
+        return [entry_in(slot) for number in sorted(blocks) for slot in blocks[number].slots if slot is not None]
 
     def block_numbers(self) -> list[int]:
         """Return which blocks of neighbours there are, ascending."""
         return sorted(self._blocks)
 
-    def block(self, number: int) -> list[QueueEntry | None]:
-        """Return the entries of a block, by ascending sequence, and ``None`` where there is none. It is no copy."""
+    def block(self, number: int) -> list[Slot | None]:
+        """Return what is in a block, by ascending sequence, and ``None`` where there is nothing. It is no copy."""
         block = self._blocks.get(number)
-        return [] if block is None else block.entries
+        return [] if block is None else block.slots
+
+    def exchange(self, former: Slot, slot: Slot) -> None:
+        """Let a message that is there be folded, or an entry again."""
+        block = self._blocks[slot.sequence >> BLOCK_BITS]
+        assert block.slots[slot.sequence & BLOCK_MASK] is former
+        block.slots[slot.sequence & BLOCK_MASK] = slot
+        self.folded += 1 if isinstance(slot, HeldMessage) else -1
 
     def add(self, entry: QueueEntry) -> None:
         """Take in an entry that is not there."""
@@ -61,7 +74,7 @@ class EntrySet:
             if block is None:
                 block = DeliveryBlock()
             self._blocks[number] = block
-        block.entries[entry.sequence & BLOCK_MASK] = entry
+        block.slots[entry.sequence & BLOCK_MASK] = entry
         block.held += 1
         self._count += 1
 
@@ -69,20 +82,21 @@ class EntrySet:
         """Take out an entry, if it is there."""
         number = entry.sequence >> BLOCK_BITS
         block = self._blocks.get(number)
-        if block is None or block.entries[entry.sequence & BLOCK_MASK] is not entry:
+        if block is None or block.slots[entry.sequence & BLOCK_MASK] is not entry:
             return
-        block.entries[entry.sequence & BLOCK_MASK] = None
+        block.slots[entry.sequence & BLOCK_MASK] = None
         block.held -= 1
         self._count -= 1
         if not block.held:
             self._spare = self._blocks.pop(number)
 
-    def discard_all(self, entries: list[QueueEntry]) -> None:
+    def discard_all(self, entries: list[Slot]) -> None:
         """Take out those of these that are there. A block is looked up once for neighbours."""
         blocks = self._blocks
         block: DeliveryBlock | None = None
         number: i64 = -1
         removed: i64 = 0
+        folded: i64 = 0
         for entry in entries:
             sequence: i64 = entry.sequence
             if sequence >> BLOCK_BITS != number:
@@ -90,10 +104,13 @@ class EntrySet:
                     self._spare = blocks.pop(number)
                 number = sequence >> BLOCK_BITS
                 block = blocks.get(number)
-            if block is not None and block.entries[sequence & BLOCK_MASK] is entry:
-                block.entries[sequence & BLOCK_MASK] = None
+            if block is not None and block.slots[sequence & BLOCK_MASK] is entry:
+                block.slots[sequence & BLOCK_MASK] = None
                 block.held -= 1
                 removed += 1
+                if isinstance(entry, HeldMessage):
+                    folded += 1
         if block is not None and not block.held:
             self._spare = blocks.pop(number)
         self._count -= removed
+        self.folded -= folded

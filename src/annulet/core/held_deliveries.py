@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.held_messages import entry_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
 
 BLOCK_BITS: Final = 6
 """A block has 64 tags. Of larger ones less would be left where a client settles all but a few of each; one that holds
@@ -23,12 +26,12 @@ BLOCK_MASK: Final = BLOCK_TAGS - 1
 
 
 class DeliveryBlock:
-    """Deliveries of neighbouring tags: ``entries`` by place, ``None`` where nothing is held, ``held`` of them are."""
+    """Deliveries of neighbouring tags: ``slots`` by place, ``None`` where nothing is held, ``held`` of them are."""
 
-    __slots__ = ("entries", "held")
+    __slots__ = ("held", "slots")
 
     def __init__(self) -> None:
-        self.entries: list[QueueEntry | None] = [None] * BLOCK_TAGS
+        self.slots: list[Slot | None] = [None] * BLOCK_TAGS
         self.held = 0
 
 
@@ -71,7 +74,7 @@ class HeldDeliveries:
         block = self._blocks.get(number)
         if block is None:
             block = self._begin(number)
-        block.entries[tag & BLOCK_MASK] = entry
+        block.slots[tag & BLOCK_MASK] = entry
         block.held += 1
         self._count += 1
 
@@ -82,7 +85,8 @@ class HeldDeliveries:
     def get(self, tag: int) -> QueueEntry | None:
         """Return the delivery of a tag, ``None`` when it is not held."""
         block = self._blocks.get(tag >> BLOCK_BITS)
-        return None if block is None else block.entries[tag & BLOCK_MASK]
+        slot = None if block is None else block.slots[tag & BLOCK_MASK]
+        return None if slot is None else entry_in(slot)
 
     def take(self, tag: int) -> QueueEntry:
         """Take out the delivery of a tag. Raises KeyError."""
@@ -97,18 +101,21 @@ class HeldDeliveries:
         block = self._blocks.get(number)
         if block is None:
             return None
-        entry = block.entries[tag & BLOCK_MASK]
-        if entry is not None:
-            block.entries[tag & BLOCK_MASK] = None
-            block.held -= 1
-            self._count -= 1
-            if not block.held and number != self._newest:
-                del self._blocks[number]
-        return entry
+        slot = block.slots[tag & BLOCK_MASK]
+        if slot is None:
+            return None
+        block.slots[tag & BLOCK_MASK] = None
+        block.held -= 1
+        self._count -= 1
+        if not block.held and number != self._newest:
+            del self._blocks[number]
+        return entry_in(slot)
 
-    def take_up_to(self, first: int, last: int) -> list[QueueEntry]:
-        """Take out all up to the tag ``last``, by ascending tag. Nothing is held below ``first``."""
-        found: list[QueueEntry] = []
+    def take_up_to(self, first: int, last: int) -> list[Slot]:
+        """Take out all up to the tag ``last``, by ascending tag, folded ones as they are. Nothing is held below
+        ``first``.
+        """
+        found: list[Slot] = []
         end = last >> BLOCK_BITS
         numbers: Iterable[int] = range(first >> BLOCK_BITS, end + 1)
         if end - (first >> BLOCK_BITS) >= len(self._blocks):
@@ -118,9 +125,9 @@ class HeldDeliveries:
             if block is None:
                 continue
             upto = BLOCK_TAGS if number < end else (last & BLOCK_MASK) + 1
-            taken = [entry for entry in block.entries[:upto] if entry is not None]
+            taken = [slot for slot in block.slots[:upto] if slot is not None]
             if len(taken) < block.held:
-                block.entries[:upto] = [None] * upto
+                block.slots[:upto] = [None] * upto
                 block.held -= len(taken)
             elif number != self._newest:
                 del self._blocks[number]
@@ -130,9 +137,23 @@ class HeldDeliveries:
             found += taken
         return found
 
-    def take_blocks(self) -> deque[list[QueueEntry | None]]:
+    def take_all(self) -> list[Slot]:
+        """Take out all, by ascending tag, folded ones as they are."""
+        found = [slot for block in self._blocks.values() for slot in block.slots if slot is not None]
+        self.clear()
+        return found
+
+    def block_numbers(self) -> list[int]:
+        """Return which blocks of neighbouring tags there are, ascending."""
+        return list(self._blocks)
+
+    def block(self, number: int) -> DeliveryBlock | None:
+        """Return a block of neighbouring tags. It is no copy."""
+        return self._blocks.get(number)
+
+    def take_blocks(self) -> deque[list[Slot | None]]:
         """Take out all, by ascending tag, as lists with ``None`` where nothing was held. None of them is looked at."""
-        blocks = deque([block.entries for block in self._blocks.values()])
+        blocks = deque([block.slots for block in self._blocks.values()])
         self.clear()
         return blocks
 
@@ -141,15 +162,15 @@ class HeldDeliveries:
         found: list[tuple[int, QueueEntry]] = []
         for number, block in self._blocks.items():
             tag = number << BLOCK_BITS
-            for entry in block.entries:
-                if entry is not None:
-                    found.append((tag, entry))
+            for slot in block.slots:
+                if slot is not None:
+                    found.append((tag, entry_in(slot)))
                 tag += 1
         return found
 
     def values(self) -> list[QueueEntry]:
         """Return the deliveries, by ascending tag."""
-        return [entry for block in self._blocks.values() for entry in block.entries if entry is not None]
+        return [entry_in(slot) for block in self._blocks.values() for slot in block.slots if slot is not None]
 
     def clear(self) -> None:
         """Let go of all."""

@@ -18,6 +18,7 @@ from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import HeldMessage
     from annulet.core.paging import Ended, QueueArea
 
 COMPACTION_MINIMUM: Final = 64
@@ -216,6 +217,11 @@ class FifoOrder(Order):
         """Put entries back that came together, by ascending place: O(1) each where they are many."""
         self._returned.add(entries)
         self.count += len(entries)
+
+    def reinsert_folded(self, messages: list[HeldMessage]) -> None:
+        """Put back folded messages that came together, by ascending sequence: they may stay so."""
+        self._returned.add_folded(messages)
+        self.count += len(messages)
 
     def first(self) -> QueueEntry | None:
         """Return the next entry without taking it, ``None`` when nothing is pending."""

@@ -6,11 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.held_deliveries import BLOCK_BITS, HeldDeliveries
+from annulet.core.held_messages import HeldMessage, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
 
 LOOKED_AT: Final = 4
@@ -37,13 +39,13 @@ class ReturnBatch:
         """Return how many of a queue are there at most."""
         return self._held + len(self._found.get(queue, ()))
 
-    def take(self, queue: Queue, most: int) -> list[QueueEntry]:
+    def take(self, queue: Queue, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
         """Return up to ``most`` of a queue, by ascending tag; none, perhaps, where there are very many of others."""
         stock, blocks = self._found[queue], self._blocks
         entries = [stock.popleft() for _ in range(min(most, len(stock)))]
         looked_at = 0
         while blocks and len(entries) < most and looked_at < LOOKED_AT * most:
-            block = [entry for entry in blocks.popleft() if entry is not None]
+            block = [entry_in(slot) for slot in blocks.popleft() if slot is not None]
             self._held -= len(block)
             looked_at += len(block)
             own = [entry for entry in block if entry.queue is queue]
@@ -63,10 +65,10 @@ class ReturnBatch:
         """Nothing more goes back to a queue."""
         self._found.pop(queue, None)
 
-    def give_up(self, queue: Queue) -> deque[list[QueueEntry | None]]:
+    def give_up(self, queue: Queue) -> deque[list[Slot | None]]:
         """Nothing more goes back to a queue from here; return the blocks that nobody else looks at."""
         self.forget(queue)
-        blocks: deque[list[QueueEntry | None]] = deque()
+        blocks: deque[list[Slot | None]] = deque()
         if not self._found:
             blocks, self._blocks = self._blocks, blocks
             self._held = 0
@@ -92,17 +94,28 @@ class EndedDeliveries(ReturnBatch):
         """Return how many there are at most, and not 0 as long as some have not been looked at."""
         return max(1, self._promised) if self._numbers else 0
 
-    def take(self, queue: Queue, most: int) -> list[QueueEntry]:
-        """Return about ``most``, whole blocks of neighbours; fewer where others hold very many."""
+    def take(self, queue: Queue, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:
+        """Return about ``most``, whole blocks of neighbours; fewer where others hold very many.
+
+        Those that are folded come into ``folded`` as they are, if there is such a list.
+        """
         numbers, delivering = self._numbers, queue.delivering
         entries: list[QueueEntry] = []
+        aside: list[HeldMessage] = []
         blocks_left = LOOKED_AT * most >> BLOCK_BITS
-        while numbers and len(entries) < most and blocks_left >= 0:
+        while numbers and len(entries) + len(aside) < most and blocks_left >= 0:
             blocks_left -= 1
             self._let_go()
-            block = delivering.block(numbers.popleft())
-            entries += [entry for entry in block if entry is not None and _on_its_way(entry)]
-        self._promised -= len(entries)
+            for slot in delivering.block(numbers.popleft()):
+                if slot is None or not _on_its_way(slot):
+                    continue
+                if folded is not None and isinstance(slot, HeldMessage):
+                    aside.append(slot)
+                else:
+                    entries.append(entry_in(slot))
+        self._promised -= len(entries) + len(aside)
+        if folded is not None:
+            folded += aside
         return entries
 
     def _let_go(self) -> None:
@@ -119,7 +132,8 @@ class EndedDeliveries(ReturnBatch):
                 tables.append(table)
 
 
-def _on_its_way(entry: QueueEntry) -> bool:
-    """Say whether the session that holds an entry has ended and gives it back in slices."""
-    consumer = entry.consumer
+def _on_its_way(slot: Slot) -> bool:
+    """Say whether the session that holds a message has ended and gives it back in slices."""
+    holder = slot.link if isinstance(slot, HeldMessage) else slot
+    consumer = holder.consumer
     return consumer is not None and consumer.session.returning

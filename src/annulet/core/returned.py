@@ -4,6 +4,9 @@ What a session held comes back in slices that ascend. A slice joins a run it sta
 messages of twenty sessions make some twenty runs: a slice is put back by one copy of references, and the first of all
 is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in and
 out.
+
+What came back folded (:mod:`annulet.core.held_messages`) stays so in runs of its own, until it is to be the first or
+somebody looks at it: behind those are only entries that stand before it.
 """
 
 from __future__ import annotations
@@ -15,14 +18,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING
+from annulet.core.held_messages import entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import HeldMessage
 
 RUN_LEAST: Final = 32
 """Entries that make a run: fewer take less memory in the heap than a run of their own."""
+
+UNFOLDED: Final = 64
+"""Folded messages of a run of which entries are made at once when its first one is to be the first of all."""
 
 RUNS_MAX: Final = 64
 """Runs that are kept: some channels of some connections that end at once. Their first ones are kept in order by moving
@@ -38,6 +46,7 @@ class Returned:
         self._single: list[QueueEntry] = []  # a heap
         self._runs: list[deque[QueueEntry]] = []  # each ascending, none empty; by their first entries
         self._places: list[int] = []  # of the first entries of the runs
+        self._folded: list[deque[HeldMessage]] = []  # each ascending, none empty; before each all others are entries
 
     def push(self, entry: QueueEntry) -> None:
         """Add one. O(log n)."""
@@ -49,16 +58,36 @@ class Returned:
 
     def add(self, entries: list[QueueEntry]) -> None:
         """Add several, by ascending place."""
+        self.count += len(entries)
+        self._take_in(entries)
+        self._find_head()
+
+    def add_folded(self, messages: list[HeldMessage]) -> None:
+        """Add several that came back folded, by ascending sequence, which is their place."""
+        first = messages[0].sequence
+        for run in self._folded:
+            if run[-1].sequence < first:
+                run.extend(messages)
+                break
+        else:
+            if len(self._folded) >= RUNS_MAX:
+                self.add([entry_of(held) for held in messages])
+                return
+            self._folded.append(deque(messages))
+        self.count += len(messages)
+        self._find_head()
+
+    def _take_in(self, entries: list[QueueEntry]) -> None:
+        """Let entries that are counted stand in a run, or in the heap."""
         if len(entries) < RUN_LEAST:
             self._push_all(entries)
             return
         runs, places = self._runs, self._places
         first, last = entries[0].place, entries[-1].place
-        self.count += len(entries)
         for run in runs:
             if run[-1].place < first:
                 run.extend(entries)
-                return  # behind others: who is first is who was
+                return
         number = bisect_left(places, last)
         if number < len(runs):
             run = runs.pop(number)
@@ -67,13 +96,11 @@ class Returned:
         elif len(runs) < RUNS_MAX:
             run = deque(entries)
         else:
-            self.count -= len(entries)
             self._push_all(entries)
             return
         number = bisect_left(places, first)
         runs.insert(number, run)
         places.insert(number, first)
-        self._find_head()
 
     def pop(self) -> QueueEntry:
         """Take out the first of all; there is one."""
@@ -104,6 +131,8 @@ class Returned:
         And of the single ones, if that is not enough, those at the end of the heap's list: far ones as a rule, and what
         is left stays a heap.
         """
+        if self._folded:
+            self._unfold_far(count)
         taken: list[QueueEntry] = []
         if self._runs:
             last_first = merge(*[reversed(run) for run in self._runs], reverse=True)
@@ -125,8 +154,25 @@ class Returned:
         self._runs = [run for run in self._runs if run]
         self._places = [run[0].place for run in self._runs]
 
+    def _unfold_far(self, count: int) -> None:
+        """Make entries of the last ``count`` of the run of folded ones that reaches furthest, if they are to be taken.
+
+        What stands between entries goes with them: rows among which nothing is missing make full pages.
+        """
+        run = max(self._folded, key=_last_sequence)
+        far = list(islice(merge(*[reversed(entries) for entries in self._runs], reverse=True), count))
+        if len(far) < count or far[-1].place < run[-1].sequence:
+            entries = [entry_of(run.pop()) for _ in range(min(count, len(run)))]
+            entries.reverse()
+            self._take_in(entries)
+            if not run:
+                self._folded.remove(run)
+
     def entries(self) -> list[QueueEntry]:
         """Return all, in no order."""
+        while self._folded:
+            self._unfold(self._folded[-1], self.count)
+        self._find_head()
         found = list(self._single)
         for run in self._runs:
             found += run
@@ -137,6 +183,15 @@ class Returned:
 
         O(count log count): of the entries in order so many are looked at twice.
         """
+        found = self._upcoming(count)
+        if self._folded and (len(found) < count or found[-1].place > self._first_folded()):
+            for run in list(self._folded):
+                self._unfold(run, count)
+            self._find_head()
+            found = self._upcoming(count)
+        return found
+
+    def _upcoming(self, count: int) -> list[QueueEntry]:
         if not self._runs:
             return first_of_heap(self._single, count)
         return _first_pending(merge(in_order(self._single), *self._runs), count)
@@ -147,7 +202,7 @@ class Returned:
         pending = [deque([entry for entry in run if entry.state == PENDING]) for run in self._runs]
         self._runs = sorted([run for run in pending if run], key=_first_place)
         self._places = [run[0].place for run in self._runs]
-        self.count = len(self._single) + sum([len(run) for run in self._runs])
+        self.count = len(self._single) + sum([len(run) for run in self._runs]) + sum([len(run) for run in self._folded])
         self._find_head()
 
     def clear(self) -> None:
@@ -155,20 +210,46 @@ class Returned:
         self._single = []
         self._runs = []
         self._places = []
+        self._folded = []
         self.count = 0
         self.head = None
 
     def _push_all(self, entries: list[QueueEntry]) -> None:
         for entry in entries:
-            self.push(entry)
+            heappush(self._single, entry)
+
+    def _unfold(self, run: deque[HeldMessage], most: int) -> None:
+        """Make entries of the first ones of a run of folded ones."""
+        self._take_in([entry_of(run.popleft()) for _ in range(min(most, len(run)))])
+        if not run:
+            self._folded.remove(run)
+
+    def _first_folded(self) -> int:
+        """Return the lowest sequence of those that are folded; there are some."""
+        return min([run[0].sequence for run in self._folded])
 
     def _find_head(self) -> None:
+        """Note who is the first of all, which is an entry."""
+        self.head = self._first_entry()
+        while self._folded and (self.head is None or self.head.place > self._first_folded()):
+            self._unfold(min(self._folded, key=_first_sequence), UNFOLDED)
+            self.head = self._first_entry()
+
+    def _first_entry(self) -> QueueEntry | None:
         head = self._single[0] if self._single else None
         if self._runs:
             first = self._runs[0][0]
             if head is None or first.place < head.place:
                 head = first
-        self.head = head
+        return head
+
+
+def _first_sequence(run: deque[HeldMessage]) -> int:
+    return run[0].sequence
+
+
+def _last_sequence(run: deque[HeldMessage]) -> int:
+    return run[-1].sequence
 
 
 def _first_place(run: deque[QueueEntry]) -> int:

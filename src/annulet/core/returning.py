@@ -5,13 +5,15 @@ Artemis checks its ring on some of these ways back and not on others (spec artem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from annulet.core.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_rank
 from annulet.core.expiry import expire_for
 from annulet.core.held_deliveries import HeldDeliveries
+from annulet.core.held_messages import HeldKind, HeldMessage
+from annulet.core.order import FifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
 from annulet.core.return_batch import EndedDeliveries, ReturnBatch
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
     from annulet.core.session import Session
 
@@ -105,9 +108,15 @@ class Returning(SlicedWork):
             return False
         if self.gathers:
             self._gather()
-        following = self._batch.take(queue, self._slice_messages)
-        if _plain(queue, counted=self._counted):
+        plain, order = _plain(queue, counted=self._counted), queue.order
+        folded: list[HeldMessage] = []
+        to_stay = folded if plain and isinstance(order, FifoOrder) else None
+        following = self._batch.take(queue, self._slice_messages, to_stay)
+        if plain:
             following = _back_plainly(queue, following, self._holders, counted=self._counted)
+        if folded and isinstance(order, FifoOrder):
+            _back_folded(queue, folded, self._holders, counted=self._counted)
+            order.reinsert_folded(folded)
         self._take(following, now)
         if self._batch.left(queue) and not queue.deleted:
             return True
@@ -279,7 +288,7 @@ def _back_plainly(
     for holder in holders_here:
         holder.give_back_slice()
         holders[holder.session] = None
-    queue.delivering.discard_all(back)
+    queue.delivering.discard_all(cast("list[Slot]", back))
     queue.delivering_bytes -= total
     queue.pending_bytes += total
     queue.counters.messages_returned += len(back)
@@ -294,6 +303,39 @@ def _back_plainly(
     if counted:
         queue.effects.entries_changed(queue, back)
     return timed
+
+
+def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session, None], *, counted: bool) -> None:
+    """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
+    kinds: list[HeldKind] = []
+    total = 0
+    for held in folded:
+        kind = held.link
+        assert isinstance(kind, HeldKind)
+        if not kind.back:
+            kinds.append(kind)
+        size: int = held.size  # or the sum would have 32 bits, too
+        kind.back += 1
+        kind.back_bytes += size
+        held.link = kind.when_returned(counted=counted)
+    queue.delivering.discard_all(cast("list[Slot]", folded))
+    for kind in kinds:
+        total += kind.back_bytes
+        holder = kind.consumer
+        assert holder is not None
+        holder.back += kind.back
+        holder.back_bytes += kind.back_bytes
+        kind.back = kind.back_bytes = 0
+        holder.give_back_slice()
+        holders[holder.session] = None
+    queue.delivering_bytes -= total
+    queue.pending_bytes += total
+    queue.counters.messages_returned += len(folded)
+    assert queue.bodies is not None
+    queue.bodies.in_delivery -= len(folded)
+    queue.bodies.in_delivery_bytes -= total
+    if counted:
+        queue.effects.folded_changed(queue, folded)
 
 
 def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:

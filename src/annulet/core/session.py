@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.held_deliveries import HeldDeliveries
+from annulet.core.held_messages import entry_in
 from annulet.core.returning import each_alone, in_slices, return_table
 from annulet.core.settling import Settling, may_take_turns
 from annulet.core.sliced import AT_ONCE_MAX
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
 
 
@@ -164,6 +166,10 @@ class Session:
 
         Raises :class:`UnknownDeliveryTag` when the tag names nothing the session ever had outstanding.
         """
+        return [entry_in(slot) for slot in self._take(tag, multiple=multiple)]
+
+    def _take(self, tag: int, *, multiple: bool) -> list[Slot]:
+        """As :meth:`take`, of many with those folded that are."""
         table = self.unacknowledged
         if not multiple:
             entry = table.pop(tag)
@@ -171,10 +177,8 @@ class Session:
                 raise UnknownDeliveryTag(tag)
             return [entry]
         if tag == 0:
-            entries = table.values()
-            table.clear()
-            return entries
-        taken: list[QueueEntry] = []
+            return table.take_all()
+        taken: list[Slot] = []
         if tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
             taken = table.take_up_to(self._lowest_tag, tag)
             self._lowest_tag = max(self._lowest_tag, tag + 1)
@@ -196,9 +200,9 @@ class Session:
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
-        entries = self.take(tag, multiple=multiple)
-        if not self._settled_later(entries, now, rejected=False):
-            self.acknowledge_entries(entries, now)
+        taken = self._take(tag, multiple=multiple)
+        if not self._settled_later(taken, now, rejected=False):
+            self.acknowledge_entries([entry_in(slot) for slot in taken], now)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
         """Acknowledge deliveries already taken from the table, then serve who gained credit."""
@@ -211,25 +215,25 @@ class Session:
 
         Very many of them in slices.
         """
-        entries = self.take(tag, multiple=multiple)
-        if requeue or not self._settled_later(entries, now, rejected=True):
-            self.reject_entries(entries, now, requeue=requeue)
+        taken = self._take(tag, multiple=multiple)
+        if requeue or not self._settled_later(taken, now, rejected=True):
+            self.reject_entries([entry_in(slot) for slot in taken], now, requeue=requeue)
 
-    def _settled_later(self, entries: list[QueueEntry], now: int, *, rejected: bool) -> bool:
+    def _settled_later(self, taken: list[Slot], now: int, *, rejected: bool) -> bool:
         """Have these settled in slices where they are very many. Returns whether that may be.
 
         Few that are refused go behind very many that are: dead letters come in the order of their refusal.
         """
         under_way = self._rejecting() if rejected else None
-        if (len(entries) <= AT_ONCE_MAX and under_way is None) or self._pulled:
+        if (len(taken) <= AT_ONCE_MAX and under_way is None) or self._pulled:
             return False
         consumers = [*self.consumers.values(), *self._former]
         if not may_take_turns(consumer.queue for consumer in consumers):
             return False
         if under_way is not None:
-            under_way.add(entries)
+            under_way.add(taken)
         else:
-            entries[0].queue.effects.later(Settling(self, entries, rejected=rejected), now)
+            entry_in(taken[0]).queue.effects.later(Settling(self, taken, rejected=rejected), now)
         return True
 
     def _rejecting(self) -> Settling | None:

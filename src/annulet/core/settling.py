@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from annulet.core.held_messages import entry_in
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
     from annulet.core.session import Session
 
@@ -22,25 +24,25 @@ if TYPE_CHECKING:
 class Settling(SlicedWork):
     """Deliveries of a session that are acknowledged, or ``rejected`` without requeue. They are in no table any more.
 
-    ``entries`` by ascending tag.
+    ``taken`` by ascending tag.
     """
 
-    def __init__(self, session: Session, entries: list[QueueEntry], *, rejected: bool) -> None:
+    def __init__(self, session: Session, taken: list[Slot], *, rejected: bool) -> None:
         super().__init__()
         self.rejected = rejected
-        self._left = deque(entries)
+        self._left = deque(taken)
         self._following: list[QueueEntry] = []  # of the slice that is being done
         self._session = session
         session.settling.append(self)
 
-    def add(self, entries: list[QueueEntry]) -> None:
+    def add(self, taken: list[Slot]) -> None:
         """Settle these behind the others."""
-        self._left.extend(entries)
+        self._left.extend(taken)
 
     def step(self, now: int) -> bool:
         """Settle the next ones, then serve who gained credit."""
         left = self._left
-        self._following = following = [left.popleft() for _ in range(min(SLICE_MESSAGES, len(left)))]
+        self._following = following = [entry_in(left.popleft()) for _ in range(min(SLICE_MESSAGES, len(left)))]
         if self.rejected:
             self._session.reject_entries(following, now, requeue=False)
         else:
@@ -52,7 +54,8 @@ class Settling(SlicedWork):
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
         """Settle now what is of a queue, and serve nobody. The slices come to it, too, and find it settled."""
-        for entry in self._left:
+        for slot in self._left:
+            entry = entry_in(slot)
             if entry.queue is queue:
                 if self.rejected:
                     queue.reject(entry, now)
@@ -62,7 +65,7 @@ class Settling(SlicedWork):
     def abandon(self, now: int) -> None:
         """Have the session give back what is not settled: it is in no table, and would wait for a restart."""
         self._session.settling.remove(self)
-        self._session.settlement_failed([*self._following, *self._left], now)
+        self._session.settlement_failed([*self._following, *[entry_in(slot) for slot in self._left]], now)
 
 
 def may_take_turns(queues: Iterable[Queue]) -> bool:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from mypy_extensions import mypyc_attr
 
 from annulet.core.bodies import CLAIMED_BYTES, QueueBodies, send_away
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, Rank
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
 from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_TAGS
 from annulet.core.paging import may_be_row
 from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
     from annulet.core.bodies import BodySource
-    from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.queue import Queue
 
@@ -125,7 +124,7 @@ class BodyCandidates(QueueBodies):
         return [
             entry
             for entry in self.queue.delivering.block(number)
-            if entry is not None and entry.message.record and not entry.away
+            if isinstance(entry, QueueEntry) and entry.message.record and not entry.away
         ]
 
     def _forget_claimed(self) -> None:

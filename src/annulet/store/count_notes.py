@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import HeldMessage
 
 BLOCK_BITS: Final = 9
 """A block has the counts of 512 sequences: two thousand rows of the table for a million messages that came back."""
@@ -72,6 +73,17 @@ class CountNotes:
                 block = self.block_of(queue_id, number)
             block[sequence & BLOCK_MASK] = entry.delivery_count + 1
         return apart
+
+    def note_folded(self, queue_id: int, messages: list[HeldMessage]) -> None:
+        """Note how often these came back, no more often than there is room for."""
+        number: i64 = -1
+        block = bytearray()
+        for held in messages:
+            sequence: i64 = held.sequence
+            if sequence >> BLOCK_BITS != number:
+                number = sequence >> BLOCK_BITS
+                block = self.block_of(queue_id, number)
+            block[sequence & BLOCK_MASK] = held.link.delivery_count + 1
 
     def block_of(self, queue_id: int, number: int) -> bytearray:
         """Return what is noted of block ``number``, for more to be noted: at its place each count and 1."""

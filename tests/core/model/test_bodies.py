@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from annulet.core.consumer import Consumer
 from annulet.core.entry import DELIVERING, REMOVED, QueueEntry
+from annulet.core.held_folding import HeldFolding
 from annulet.core.message import Message
 from annulet.core.settings import QueueSettings
 from annulet.residency import bodies as bodies_module
@@ -29,11 +30,14 @@ from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
 from tests.core.model.doubles import ModelSession
+from tests.core.model.policies import AXES
 from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
 from tests.core.model.runner import MessageShape, Runner
 from tests.residency.doubles import Spill, plenty, spilling_of
 
 ALL = 1 << 60
+FOLDED_PROGRAMS = 25
+"""Of each composition in which messages in delivery are folded: few are."""
 PROGRAMS = 2
 """Of each composition; those of ``test_compositions`` are ten, without a pager."""
 TRANSIENT = 3
@@ -94,6 +98,7 @@ class AwayRunner(Runner):
         self.bodies = StoredBodies(self.queue, store)
         self.queue.bodies = self.bodies
         self.went = 0
+        self.folded = 0
 
     def _make(self, shape: MessageShape) -> tuple[Message, OracleMessage]:
         real, model = super()._make(shape)
@@ -113,6 +118,10 @@ class AwayRunner(Runner):
         assert all(entry.away for entry in waiting if entry.state != REMOVED)
         assert all(entry.away or entry.consumer is None for entry in self.queue.delivering)
         assert all(entry.state == DELIVERING for entry in self.queue.delivering)
+        for pair in self.sessions:
+            while HeldFolding(pair.real.unacknowledged, newest=True).step(ALL):
+                pass
+        self.folded = max(self.folded, self.queue.delivering.folded)
 
 
 @pytest.fixture
@@ -140,3 +149,31 @@ def test_core_agrees_with_the_oracle_when_its_bodies_are_on_disk(composition: Co
     test = settings(max_examples=PROGRAMS)(test)
     seed(crc32(composition.identifier.encode()))(test)()
     assert went
+
+
+FOLDED = [
+    Composition((AXES["order"][0], retention, AXES["dispatch"][0], consumers, AXES["flow"][0], time, back))
+    for retention in (AXES["retention"][0], AXES["retention"][1])
+    for consumers in AXES["consumers"]
+    for time in AXES["time"][:2]
+    for back in AXES["returns"]
+]
+"""First in, first out, all kept, with every kind of consumer and of return."""
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("composition", FOLDED, ids=lambda one: one.identifier)
+def test_nobody_sees_that_messages_in_delivery_are_folded(composition: Composition, tiny: None) -> None:
+    folded = []
+
+    def run(program: bytes) -> None:
+        interpreter = Interpreter(composition, program)
+        copies = BROWSERS in composition.traits
+        interpreter.runner = runner = AwayRunner(composition.settings, durable=True, copies=copies)
+        interpreter.run()
+        folded.append(runner.folded)
+
+    test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
+    test = settings(max_examples=FOLDED_PROGRAMS)(test)
+    seed(crc32(composition.identifier.encode()))(test)()
+    assert max(folded) > 0

@@ -25,6 +25,7 @@ from annulet.core.gate import Gate
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.groups import Group, GroupTable
 from annulet.core.held_deliveries import DeliveryBlock, HeldDeliveries
+from annulet.core.held_messages import HeldKind, HeldMessage
 from annulet.core.hidden import Batches, HiddenBatch, Stretch
 from annulet.core.lane import Lane, Shelf
 from annulet.core.lanes import Lanes
@@ -52,6 +53,7 @@ _ORIGIN: Final = Origin("", "", "", ContentView(""))
 _MESSAGE: Final = Message(b"", b"", _ORIGIN)
 _QUEUE: Final = Queue("", _SETTINGS, Effects())
 _ENTRY: Final = QueueEntry(_QUEUE, _MESSAGE, 0)
+_KIND: Final = HeldKind(_QUEUE, _ORIGIN, None)
 _LEVELS: Final = PriorityLevels(_SETTINGS)
 
 
@@ -94,6 +96,8 @@ BLANKS: Final = _makers(
     partial(Group, ""),
     partial(GroupTable, _SETTINGS),
     partial(GroupedLanes, _QUEUE, GroupTable(_SETTINGS)),
+    partial(HeldKind, _QUEUE, _ORIGIN, None),
+    partial(HeldMessage, _KIND, _ENTRY),
     partial(Holding, None),
     partial(KeyRecord, ("str", "")),
     partial(KeyTable, "", 1),

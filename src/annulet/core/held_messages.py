@@ -1,0 +1,183 @@
+"""Messages in delivery that take a quarter of the memory: what is the same of many, or the log knows, is left out.
+
+A consumer may hold a million messages. As a queue entry and a message each takes 272 bytes, without its body. One of a
+plain queue that is stored, and whose body left, is folded into 64: what it has of its own, and a reference to the
+:class:`HeldKind` of all that were delivered to the same consumer and are like it. It stands in the tables of queue and
+session in place of its entry, which is made again, without the disk, as soon as somebody asks for it
+(:func:`entry_of`). What came back folded stays so until it is next, or a row (:mod:`annulet.core.returned`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from mypy_extensions import i32, mypyc_attr
+
+from annulet.core.entry import DELIVERING, QueueEntry
+from annulet.core.message import DEFAULT_PRIORITY, Message
+
+if TYPE_CHECKING:
+    from annulet.core.bodies import BodySource
+    from annulet.core.consumer import Consumer
+    from annulet.core.message import Origin
+    from annulet.core.queue import Queue
+
+NUMBER_MOST: Final = (1 << 31) - 1
+"""Bytes of the largest message that is folded, and milliseconds between the arrivals of two of one kind: of 32 bits."""
+
+ATTEMPTS_MOST: Final = 100
+"""Deliveries that came back of a message that is folded; of more of them the history keeps no byte each."""
+
+
+class HeldKind:
+    """What folded messages have in common. Without ``consumer`` they came back and are pending."""
+
+    __slots__ = (
+        "accepted_at",
+        "back",
+        "back_bytes",
+        "consumer",
+        "delivery_count",
+        "origin",
+        "priority",
+        "queue",
+        "redelivered",
+        "returned",
+        "source",
+    )
+
+    def __init__(self, queue: Queue, origin: Origin, source: BodySource | None) -> None:
+        self.queue = queue
+        self.origin = origin
+        self.source = source
+        self.consumer: Consumer | None = None
+        self.redelivered = False
+        self.delivery_count = 0
+        self.priority = DEFAULT_PRIORITY
+        self.accepted_at = 0  # of the first; the others have the difference
+        self.returned: HeldKind | None = None  # what those are that come back
+        self.back = 0  # how many came back in the slice under way and are not counted out yet
+        self.back_bytes = 0  # their body bytes
+
+    def fits(self, entry: QueueEntry) -> bool:
+        """Say whether an entry that may be folded is of this kind."""
+        message = entry.message
+        return (
+            entry.consumer is self.consumer
+            and entry.queue is self.queue
+            and message.origin is self.origin
+            and message.source is self.source
+            and message.priority == self.priority
+            and entry.delivery_count == self.delivery_count
+            and entry.redelivered is self.redelivered
+            and 0 <= message.accepted_at - self.accepted_at <= NUMBER_MOST
+        )
+
+    def when_returned(self, *, counted: bool) -> HeldKind:
+        """Return what those are that come back, ``counted`` as one delivery more."""
+        count = self.delivery_count + int(counted)
+        kind = self.returned
+        if kind is None or kind.delivery_count != count:
+            kind = self.returned = HeldKind(self.queue, self.origin, self.source)
+            kind.redelivered = True
+            kind.delivery_count = count
+            kind.priority = self.priority
+            kind.accepted_at = self.accepted_at
+        return kind
+
+
+def kind_of(entry: QueueEntry) -> HeldKind:
+    """Return a new kind, of an entry that may be folded and those like it."""
+    message = entry.message
+    kind = HeldKind(entry.queue, message.origin, message.source)
+    kind.consumer = entry.consumer
+    kind.redelivered = entry.redelivered
+    kind.delivery_count = entry.delivery_count
+    kind.priority = message.priority
+    kind.accepted_at = message.accepted_at
+    return kind
+
+
+@mypyc_attr(acyclic=True)
+class HeldMessage:
+    """A folded message. ``link``: its kind, or its entry if that has been made since.
+
+    Of the garbage collector's business it is none: it leaves the tables of queue and session before they go.
+    """
+
+    __slots__ = ("age", "header", "link", "record", "sequence", "size")
+
+    def __init__(self, kind: HeldKind, entry: QueueEntry) -> None:
+        message = entry.message
+        self.link: HeldKind | QueueEntry = kind
+        self.sequence = entry.sequence
+        self.record = message.record
+        self.header = message.header
+        self.size: i32 = message.size
+        self.age: i32 = message.accepted_at - kind.accepted_at  # milliseconds
+
+
+Slot: TypeAlias = "QueueEntry | HeldMessage"
+"""What stands for a message in the tables of deliveries."""
+
+
+def may_be_folded(entry: QueueEntry) -> bool:
+    """Say whether a folded message, and the log, tell all there is to know of an entry, but for who else knows it."""
+    message, queue = entry.message, entry.queue
+    return (
+        entry.away
+        and entry.state == DELIVERING
+        and entry.consumer is not None
+        and queue.lanes is None
+        and queue.keys is None
+        and queue.accounts is None
+        and queue.copies is None
+        and not queue.ages
+        and not queue.deleted
+        and entry.rank is None
+        and entry.key is None
+        and entry.lane is None
+        and not entry.indexed
+        and entry.evaluated == 0 == entry.blocked
+        and entry.place == entry.sequence
+        and entry.delivery_count <= ATTEMPTS_MOST
+        and message.record > 0
+        and message.durable
+        and message.absent
+        and message.away == 1
+        and message.spill is None
+        and message.expires_at == 0 == message.deliver_at
+        and message.size <= NUMBER_MOST
+    )
+
+
+def entry_of(held: HeldMessage) -> QueueEntry:
+    """Return the entry of a folded message: a new one, which stands in its queue's table from now on."""
+    kind = held.link
+    if isinstance(kind, QueueEntry):
+        return kind
+    queue, consumer = kind.queue, kind.consumer
+    age: int = held.age  # or the sum would have 32 bits, too
+    message = Message(
+        held.header, b"", kind.origin, durable=True, priority=kind.priority, accepted_at=kind.accepted_at + age
+    )
+    message.size = held.size
+    message.record = held.record
+    message.source = kind.source
+    message.leave()
+    entry = QueueEntry(queue, message, held.sequence)
+    message.near, message.away = 0, 1
+    entry.away = True
+    entry.redelivered = kind.redelivered
+    entry.delivery_count = kind.delivery_count
+    held.link = entry
+    if consumer is not None:
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        queue.delivering.exchange(held, entry)
+    return entry
+
+
+def entry_in(slot: Slot) -> QueueEntry:
+    """Return the entry that stands in a table, or is made of what does."""
+    return entry_of(slot) if isinstance(slot, HeldMessage) else slot

@@ -1,0 +1,219 @@
+"""Messages in delivery are folded into less memory, and nobody sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.core.entry import PENDING, QueueEntry
+from annulet.core.held_deliveries import BLOCK_TAGS
+from annulet.core.held_folding import HeldFolding
+from annulet.core.invariants import check_invariants
+from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
+from annulet.core.session import end_together
+from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.residency.budget import drift_of
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
+from tests.residency.doubles import Disk, bodies_of, filled
+
+ALL = 1 << 60
+
+
+class Holder(RecordingSession):
+    """Remembers no entry: who is known to somebody else is not folded."""
+
+    def deliver(self, consumer, entry, tag):
+        self.received.append(entry.message.body.decode())
+
+
+class Held:
+    """A queue, and sessions that hold all of it but what waits, in turn, without the bodies."""
+
+    def __init__(self, count: int, sessions: int = 1, **settings: Any) -> None:
+        self.effects = SlicingEffects()
+        self.queue: Queue = queue_of(self.effects, **settings)
+        self.queue.queue_id = 7
+        self.queue.durable = True
+        self.disk = Disk()
+        filled(self.queue, self.disk, count)
+        self.queue.counters.messages_added = count
+        self.queue.counters.bytes_added = self.queue.pending_bytes
+        self.sessions = [Holder(str(number)) for number in range(sessions)]
+        for session in self.sessions:
+            session.consume(self.queue, messages=count // sessions)
+        self.bodies = bodies_of(self.queue, self.disk)
+        self.bodies.let_all_go(ALL)
+
+    def fold(self, *, newest: bool = True) -> int:
+        for session in self.sessions:
+            folding = HeldFolding(session.unacknowledged, newest=newest)
+            while folding.step(1):
+                pass
+        return self.queue.delivering.folded
+
+    def check(self) -> None:
+        assert drift_of(self.queue) == 0
+        check_invariants(self.queue)
+
+
+def facts_of(entry: QueueEntry) -> tuple[Any, ...]:
+    message = entry.message
+    return (
+        entry.queue, entry.sequence, entry.place, entry.state, entry.consumer, entry.redelivered, entry.delivery_count,
+        entry.away, message.record, message.size, message.header, message.origin, message.priority, message.durable,
+        message.accepted_at, message.expires_at, message.deliver_at, message.near, message.away, message.absent,
+        message.body,
+    )  # fmt: skip
+
+
+def test_what_is_unfolded_is_what_was_folded():
+    held = Held(200, sessions=2)
+    for entry in held.queue.delivering:
+        entry.message.accepted_at = (1 << 41) + entry.sequence % 5 * 1000
+        entry.message.priority = entry.sequence % 3
+        entry.redelivered, entry.delivery_count = entry.sequence % 7 == 0, entry.sequence % 11
+    del entry
+    before = [facts_of(entry) for entry in held.queue.delivering]
+    assert held.fold() == len(held.queue.delivering) == 200
+    assert [facts_of(entry) for entry in held.queue.delivering] == before
+    assert held.queue.delivering.folded == 0
+    held.check()
+
+
+def test_session_and_queue_have_one_entry():
+    held = Held(100)
+    held.fold()
+    by_tag = held.sessions[0].unacknowledged[40]
+    assert held.queue.delivering.folded == 99
+    assert [entry for entry in held.queue.delivering if entry is by_tag] == [by_tag]
+    by_sequence = held.queue.delivering.entries()
+    assert held.sessions[0].unacknowledged.values() == by_sequence
+    del by_tag, by_sequence
+    assert held.fold() == 100, "it can be folded again"
+
+
+def test_the_newest_block_waits_for_more():
+    held = Held(2 * BLOCK_TAGS + 10)
+    assert held.fold(newest=False) == 2 * BLOCK_TAGS - 1  # there is no tag 0
+
+
+def test_who_is_known_elsewhere_stays_an_object():
+    held = Held(100)
+    known = held.queue.delivering.entries()[10]
+    message = held.queue.delivering.entries()[20].message
+    assert held.fold() == 98
+    assert known in held.queue.delivering.entries()
+    assert held.queue.delivering.entries()[20].message is message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: setattr(entry.message, "expires_at", NOW + 9),
+        lambda entry: setattr(entry.message, "deliver_at", NOW - 9),
+        lambda entry: setattr(entry.message, "record", 0),
+        lambda entry: setattr(entry.message, "durable", False),
+        lambda entry: setattr(entry.message, "away", 2),
+        lambda entry: setattr(entry.message, "size", 1 << 31),
+        lambda entry: setattr(entry, "place", 1 << 40),
+        lambda entry: setattr(entry, "delivery_count", 101),
+        lambda entry: setattr(entry, "consumer", None),
+        lambda entry: setattr(entry, "evaluated", 1),
+        lambda entry: setattr(entry, "indexed", True),
+        lambda entry: setattr(entry, "away", False),
+    ],
+)
+def test_what_the_log_does_not_tell_all_of_stays_an_object(change):
+    held = Held(10)
+    change(held.queue.delivering.entries()[4])
+    assert held.fold() == 9
+
+
+@pytest.mark.parametrize("settings", [{"priorities": 3}, {"message_ttl": 1000}, {"last_value_key": "k"}])
+def test_queues_that_know_more_of_their_messages_fold_none(settings: dict[str, Any]):
+    assert Held(10, **settings).fold() == 0
+
+
+def test_settlements_take_out_what_they_name():
+    held = Held(300)
+    queue, session = held.queue, held.sessions[0]
+    held.fold()
+    session.acknowledge(5, NOW)
+    session.acknowledge(100, NOW, multiple=True)
+    session.reject(110, NOW, requeue=False)
+    session.reject(120, NOW, requeue=False, multiple=True)
+    assert removed(queue, RemovalReason.REJECTED) == 20
+    assert len(queue.delivering) == queue.delivering.folded == 180
+    assert sorted(record for _, record in held.effects.settled) == list(range(1, 121))
+    session.reject(130, NOW, requeue=True, multiple=True)
+    assert [entry.sequence for entry in queue.order.entries()] == []
+    assert session.received[300:] == [session.received[tag] for tag in range(120, 130)], "it has room for them again"
+    held.check()
+
+
+def test_many_are_settled_a_few_at_a_time():
+    held = Held(AT_ONCE_MAX + 500)
+    held.fold()
+    session, delivering = held.sessions[0], held.queue.delivering
+    session.acknowledge(0, NOW, multiple=True)
+    assert delivering.folded == AT_ONCE_MAX + 500 - 1, "whose queue it is was asked of the first"
+    held.effects.turn()
+    assert len(delivering) == delivering.folded == AT_ONCE_MAX + 500 - SLICE_MESSAGES
+    held.effects.turns()
+    assert len(delivering) == delivering.folded == 0
+    assert len(held.effects.settled) == AT_ONCE_MAX + 500
+    held.check()
+
+
+def closed(held: Held) -> None:
+    end_together(held.sessions)
+    for session in held.sessions:
+        session.close(NOW)
+
+
+@pytest.mark.parametrize("objects", [0, 5])
+def test_what_dead_consumers_held_comes_back_folded(objects: int):
+    held = Held(3000, sessions=3)
+    queue = held.queue
+    known = queue.delivering.entries()[objects : objects + objects]
+    assert held.fold() == 3000 - len(known)
+    size = queue.delivering_bytes
+    closed(held)
+    held.effects.turns()
+    assert (len(queue.delivering), queue.delivering.folded, queue.delivering_bytes) == (0, 0, 0)
+    assert (queue.order.count, queue.pending_bytes, queue.counters.messages_returned) == (3000, size, 3000)
+    assert (held.bodies.in_delivery, held.bodies.in_delivery_bytes, held.bodies.count) == (0, 0, 3000)
+    assert sorted(held.effects.changed) == [("q", sequence, 1) for sequence in range(1, 3001)]
+    messages = sum(len(run) for run in queue.order._returned._folded)
+    assert messages > 3000 - 2 * SLICE_MESSAGES, "but for the first slice, which waits for nobody"
+    session = Holder("another")
+    session.consume(queue, messages=2000)
+    assert session.received == [f"{sequence:010}" for sequence in range(1, 2001)]
+    assert {(entry.redelivered, entry.delivery_count) for entry in queue.delivering} == {(True, 1)}
+    left = queue.order.entries()
+    assert [entry.sequence for entry in left] == list(range(2001, 3001))
+    assert {(entry.state, entry.redelivered, entry.delivery_count) for entry in left} == {(PENDING, True, 1)}
+    held.check()
+
+
+def test_what_one_of_several_held_comes_back_as_objects():
+    held = Held(9000, sessions=3)
+    queue = held.queue
+    held.fold()
+    held.sessions[0].close(NOW)
+    held.effects.turns()
+    assert len(queue.delivering) == queue.delivering.folded == 6000
+    assert queue.order.count == 3000
+    held.check()
+
+
+def test_deletion_leaves_nothing():
+    held = Held(300)
+    held.fold()
+    assert held.queue.delete(NOW) == 0
+    assert (len(held.queue.delivering), held.queue.delivering.folded) == (0, 0)
+    assert removed(held.queue, RemovalReason.DELETED) == 300
+    held.sessions[0].acknowledge(7, NOW)
+    assert not held.effects.settled[300:]
