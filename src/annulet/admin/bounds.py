@@ -27,6 +27,7 @@ from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
+from annulet.store.head_writing import PENDING_BYTES_MAX
 from annulet.store.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.search import STRETCHES_MAX
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
@@ -84,5 +85,6 @@ def bounds(broker: Broker) -> dict[str, float]:
         "read_ahead_bytes": AHEAD_BYTES_MAX,
         "search_rows_least": ROWS_LEAST,
         "search_stretches_max": STRETCHES_MAX,
+        "heads_pending_bytes": PENDING_BYTES_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
