@@ -7,14 +7,11 @@ import time
 
 from benchmarks.deep.client import Client, ClientError
 from benchmarks.deep.outcome import MIB, Relation, exactly
-from benchmarks.deep.run import ROUNDS, Run, compared, memory_relation, stall_relations, wait_for
+from benchmarks.deep.run import BODY_BYTES, ROUNDS, Run, compared, memory_relation, stall_relations, wait_for
 from benchmarks.deep.sampling import Stalls
 from benchmarks.deep.site import Site
 
 HELD_MOST = 1_000_000
-PREFETCH = 50_000
-"""Of each channel: the field has 16 bits, and 0 would be no limit."""
-
 ROUND_MESSAGES = 50_000
 """Of one round: a third of a second. With 20,000 single ones differed threefold, and ratios of medians by a tenth."""
 
@@ -29,28 +26,20 @@ QUEUE, ALONE = "held-0", "alone-"
 
 
 def run_unacknowledged(run: Run) -> None:
-    """Hold, compare another consumer's rate, kill the holder, take everything again.
-
-    A prefetch has 16 bits, so one consumer of the check is many channels here. What these cost without holding much is
-    told beside: choosing who gets a message is more work among twenty that have no room.
-    """
+    """Hold, compare another consumer's rate, kill the holder, take everything again."""
     with run.site("unacknowledged") as (site, sampler):
         idle = site.resident()
-        channels = max(1, min(HELD_MOST, run.count // 2) // PREFETCH)
-        each = min(PREFETCH, run.count // 2)
-        held, others = channels * each, 2 * (ROUNDS + 1) * ROUND_MESSAGES
+        held, others = min(HELD_MOST, run.count // 2), (ROUNDS + 1) * ROUND_MESSAGES
         run.fill(site, ALONE, held + others)  # as deep: what the two drains differ in is who holds some
         run.fill(site, "held-", held + others)
         with run.check("A14", f"another consumer's rate while one holds {held:,}") as outcome:
-            holder = hold(site, QUEUE, channels, each)
-            over_none = over_alone(run, site)
-            few = hold(site, f"{ALONE}0", channels, 1)
-            over_few = over_alone(run, site)
-            few.leave()
+            holder = hold(site, held)
+            ratio = compared(
+                lambda: run.drain(site, "held-", ROUND_MESSAGES), lambda: run.drain(site, ALONE, ROUND_MESSAGES)
+            )
             run.drain(site, "held-", site.queue_metric(QUEUE, "messages_pending"))
             outcome.relations += [
-                Relation(f"over its rate where these channels hold one each, median of {ROUNDS}", over_few, least=0.95),
-                Relation("over its rate on a queue without them", over_none),
+                Relation(f"over its rate on a queue nobody holds, median of {ROUNDS}", ratio, least=0.95),
                 memory_relation(sampler, idle, run.budget),
             ]
         with run.check("A7", f"the holder of {held:,} is killed") as outcome:
@@ -95,20 +84,17 @@ def rows_again(site: Site, idle: int, held: int) -> list[Relation]:
     ]
 
 
-def over_alone(run: Run, site: Site) -> float:
-    """Return another consumer's rate over that on the queue of which nobody holds many."""
-    return compared(lambda: run.drain(site, "held-", ROUND_MESSAGES), lambda: run.drain(site, ALONE, ROUND_MESSAGES))
+def hold(site: Site, count: int) -> Client:
+    """Return a client with one consumer that holds so many messages and has room for no more.
 
-
-def hold(site: Site, queue: str, channels: int, each: int) -> Client:
-    """Return a client that holds so many messages of a queue on each channel."""
-    client = Client(site.port, channels)
-    for channel in range(1, channels + 1):
-        client.consume(queue, each, channel=channel)
+    Its window is one of bytes: a count of messages has 16 bits.
+    """
+    client = Client(site.port)
+    client.consume(QUEUE, 0, prefetch_bytes=count * BODY_BYTES)
     held = 0
     for found in client.deliveries():
         held += len(found)
-        if held == channels * each:
+        if held == count:
             return client
     raise ClientError(f"only {held} messages came")
 
