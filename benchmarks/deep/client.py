@@ -46,7 +46,6 @@ class ClientError(RuntimeError):
 class Delivery(NamedTuple):
     """A message, or with an empty body the cancelling of the consumer by the broker."""
 
-    channel: int
     tag: int
     redelivered: bool
     body: bytes
@@ -63,9 +62,9 @@ class Delivery(NamedTuple):
 
 
 class Client:
-    """One connection with any number of channels."""
+    """One connection with one channel."""
 
-    def __init__(self, port: int, channels: int = 1) -> None:
+    def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), SILENCE_SECONDS_MAX)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._input = bytearray()
@@ -79,8 +78,7 @@ class Client:
         self.send(commands.Connection.TuneOk(CHANNELS_MAX, 131_072, 0), 0)
         self.send(commands.Connection.Open("/"), 0)
         self._wait_for(commands.Connection.OpenOk)
-        for channel in range(1, channels + 1):
-            self.ask(commands.Channel.Open(), commands.Channel.OpenOk, channel)
+        self.ask(commands.Channel.Open(), commands.Channel.OpenOk)
 
     # ------------------------------------------------------------------ methods
 
@@ -108,19 +106,28 @@ class Client:
         answer = self.ask(commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
         return int(answer.message_count)
 
-    def consume(self, queue: str, prefetch: int, *, channel: int = 1, no_ack: bool = False, **arguments: Any) -> None:
-        """Attach a consumer without waiting for the answer."""
+    def consume(
+        self,
+        queue: str,
+        prefetch: int,
+        *,
+        prefetch_bytes: int = 0,
+        no_ack: bool = False,
+        **arguments: Any,
+    ) -> None:
+        """Attach a consumer without waiting for the answer. 0 is no limit."""
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self.send(commands.Basic.Qos(prefetch_count=prefetch), channel)  # its answer is passed over
-        self.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=no_ack, arguments=named), channel)
+        window = commands.Basic.Qos(prefetch_count=prefetch, prefetch_size=prefetch_bytes)
+        self.send(window)  # its answer is passed over
+        self.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=no_ack, arguments=named))
 
-    def acknowledge(self, tag: int, *, multiple: bool = False, channel: int = 1) -> None:
+    def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to it."""
-        self.send(commands.Basic.Ack(tag, multiple=multiple), channel)
+        self.send(commands.Basic.Ack(tag, multiple=multiple))
 
-    def acknowledge_each(self, tags: list[int], channel: int = 1) -> None:
+    def acknowledge_each(self, tags: list[int]) -> None:
         """Acknowledge deliveries that are not all that came before them."""
-        self._socket.sendall(b"".join([frame.marshal(commands.Basic.Ack(tag), channel) for tag in tags]))
+        self._socket.sendall(b"".join([frame.marshal(commands.Basic.Ack(tag), 1) for tag in tags]))
 
     def close(self) -> None:
         """Cut the connection; what is not settled comes back to its queue.
@@ -175,25 +182,24 @@ class Client:
 
     def deliveries(self, seconds: float = SILENCE_SECONDS_MAX) -> Iterator[list[Delivery]]:
         """Yield what comes with each read; ends after ``seconds`` of silence. Raises ClientError on a close."""
-        tag = channel = left = 0
+        tag = left = 0
         redelivered = False
         parts: list[bytes] = []
         self._socket.settimeout(seconds)
         while True:
             found: list[Delivery] = []
-            for kind, where, payload in self._frames():
+            for kind, _, payload in self._frames():
                 if kind == BODY:
                     parts.append(payload)
                     left -= len(payload)
                     if left <= 0:
-                        found.append(Delivery(channel, tag, redelivered, b"".join(parts)))
+                        found.append(Delivery(tag, redelivered, b"".join(parts)))
                 elif kind == HEADER:
                     left = _LONG.unpack_from(payload, 4)[0]
                     parts = []
                 elif kind == METHOD and (code := _CODE.unpack_from(payload)) in (DELIVER, CANCELLED):
-                    channel = where
                     if code == CANCELLED:
-                        found.append(Delivery(channel, 0, False, b""))
+                        found.append(Delivery(0, False, b""))
                         continue
                     place = 5 + payload[4]
                     tag = _LONG.unpack_from(payload, place)[0]

@@ -17,7 +17,7 @@ METRICS_EVERY: Final = 10
 DRIFT: Final = "accounting_drift"
 STALL_PREFIX: Final = 'event_loop_stall_seconds_bucket{le="'
 HELD_PREFIX: Final = 'event_loop_held_seconds_bucket{le="'
-"""Without waits for a processor, which on two cores the load and its clients keep busy too."""
+"""Without waits for a processor that others had: on two cores the load and its clients keep these busy too."""
 
 
 @dataclasses.dataclass

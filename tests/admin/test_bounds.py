@@ -5,9 +5,11 @@ from __future__ import annotations
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.transport import BROWSER_PART, INPUT_BYTES_MAX, SHARE_LEAST, TURN_DELIVERIES
+from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
+from annulet.store.head_writing import PENDING_BYTES_MAX
 from annulet.store.read_ahead import AHEAD_BYTES_MAX
-from annulet.store.search import STRETCHES_MAX
+from annulet.store.search import DOUBTS_MAX, STRETCHES_MAX
 from tests.admin.conftest import Site
 
 
@@ -28,3 +30,12 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert (found["browser_share"], found["browser_charged_seconds_max"]) == (BROWSER_SHARE, CHARGED_MAX)
     assert found["read_ahead_bytes"] == AHEAD_BYTES_MAX
     assert (found["search_rows_least"], found["search_stretches_max"]) == (ROWS_LEAST, STRETCHES_MAX)
+    assert found["heads_pending_bytes"] == PENDING_BYTES_MAX
+    assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
+
+
+async def test_what_pages_of_queues_with_groups_remember(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["groups_per_page_max"] == CODES_MAX - 1, "one code says that the row has to be read"
+    assert found["group_names_per_page_characters_max"] == NAMES_CHARACTERS_MAX
+    assert found["group_names_per_queue_max"] == TEXTS_MAX

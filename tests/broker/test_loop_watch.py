@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from annulet.broker.loop_watch import STALL_BOUNDS, WATCH_SECONDS, LoopWatch, processor_waits
+from annulet.broker.loop_watch import STALL_BOUNDS, WATCH_SECONDS, LoopWatch, computed_beside, processor_waits
 
 
 class Loop(asyncio.BaseEventLoop):
@@ -53,7 +55,7 @@ def test_lateness_falls_into_its_class() -> None:
 
 def test_waits_for_a_processor_are_told_apart() -> None:
     waited = 0.0
-    loop, watch = Loop(), LoopWatch(lambda: waited)
+    loop, watch = Loop(), LoopWatch(lambda: waited, lambda: 0.0)
     watch.start(loop)
     for late, more in ((0.03, 0.026), (0.03, 0.0), (0.001, 0.01)):
         waited += more
@@ -63,6 +65,31 @@ def test_waits_for_a_processor_are_told_apart() -> None:
     assert watch.counts_held == held
     assert watch.total_held == pytest.approx(0.034)
     assert watch.total == pytest.approx(0.061)
+
+
+@pytest.mark.parametrize(("beside", "held"), [(0.0, 0.01), (0.015, 0.025), (0.08, 0.04)])
+def test_waits_count_as_far_as_other_threads_of_the_broker_computed_meanwhile(beside: float, held: float) -> None:
+    waited = computed = 0.0
+    loop, watch = Loop(), LoopWatch(lambda: waited, lambda: computed)
+    watch.start(loop)
+    for _ in range(2):
+        waited += 0.03
+        computed += beside
+        loop.fire(0.04)
+    assert watch.total_held == pytest.approx(2 * held)
+    assert watch.total == pytest.approx(0.08)
+
+
+def test_what_other_threads_compute_is_counted() -> None:
+    def compute() -> None:
+        while time.thread_time() < 0.02:
+            pass
+
+    before = computed_beside()
+    worker = threading.Thread(target=compute)
+    worker.start()
+    worker.join()
+    assert computed_beside() - before >= 0.015  # by the processor's clock, however busy it is
 
 
 def test_the_system_tells_how_long_this_thread_waited_for_a_processor() -> None:

@@ -18,12 +18,20 @@ from annulet.broker.scanning import (
 from annulet.core.match_classes import LOOK_MESSAGES
 
 
+class Reader:
+    """A consumer, of which only is asked whether it browses."""
+
+    def __init__(self, copies: bool) -> None:
+        self.copies = copies
+
+
 class Looker:
     """A queue that has so many looks to take, of 1 ms each or of ``each`` seconds a message."""
 
     name = "q"
 
-    def __init__(self, world: World, looks: int, each: float = 0.0) -> None:
+    def __init__(self, world: World, looks: int, each: float = 0.0, browsed: bool = True) -> None:
+        self.consumers = [Reader(False), Reader(browsed)]
         self.world = world
         self.looks = looks
         self.each = each
@@ -204,6 +212,19 @@ def test_browsers_get_their_share_of_the_time_with_what_is_sent_to_them() -> Non
     looked = world.seconds
     rest = world.step()
     assert abs((looked + 0.02) / (looked + 0.02 + rest) - BROWSER_SHARE) < 0.01
+
+
+def test_selectors_that_wait_for_an_answer_keep_their_share() -> None:
+    world = World()
+    world.scanning.ask(Looker(world, 1, browsed=False))  # type: ignore[arg-type]
+    world.step()
+    assert not world.scanning.browsing
+    looked = world.seconds
+    world.others += 2 * IDLE_SECONDS
+    world.scanning.ask(Looker(world, 1, browsed=False))  # type: ignore[arg-type]
+    world.step()
+    rest = world.step()
+    assert abs(looked / (looked + rest) - SHARE) < 0.01
 
 
 def test_what_browsers_are_sent_without_turns_does_not_add_up() -> None:

@@ -37,12 +37,12 @@ async def until(condition: Callable[[], bool]) -> None:
 class House:
     """A log on disk in which each tenth message is red, and who asks about it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.log = MessageLog.open(directory)
+    def __init__(self, directory: Path, *, heads: bool = False) -> None:
+        self.log = MessageLog.open(directory, heads=heads)
         self.records = []
         for number in range(COUNT):
             header = b"red" if number % 10 == 9 else b"blue"
-            message = Message(header, b"%06d" % number, ORIGIN, durable=True)
+            message = Message(header, b"%06d" % number + bytes(1000), ORIGIN, durable=True)
             self.records.append(self.log.append(message, [(3, number + 1)]))
         flush(self.log)
         assert self.log.search is not None
@@ -91,6 +91,28 @@ async def test_it_is_started_on_need_answers_and_ends_when_nobody_asks(
         await until(lambda pid=pid: gone(pid))  # type: ignore[misc]
         assert (process.started, process.failed) == (started, 0)
     process.close()
+
+
+async def test_it_looks_at_the_heads_where_there_are_any(tmp_path: Path) -> None:
+    """The segment's own headers are made unlike them meanwhile, which shows where it has looked."""
+    house = House(tmp_path, heads=True)
+    task = house.log._space.heads.task(least=1)
+    assert task is not None
+    task.run()
+    process = SearchProcess(asyncio.get_running_loop(), house.search)
+    path = tmp_path / "000000000001.segment"
+    with path.open("r+b") as file:
+        written = file.read()
+        file.seek(0)
+        file.write(written.replace(b"red", b"rot"))
+    house.ask()
+    await until(lambda: house.search.pending == 0)
+    assert house.lacking() == LACKING
+    assert len(house.log._reader.heads._open) == 1
+    assert {name for name in open_files(process.pid) if name.startswith("/")} == {"/dev/null"}
+    process.close()
+    house.log.close()
+    assert house.log._reader.heads._open == {}
 
 
 async def test_it_has_a_lower_priority_than_the_broker_and_no_file_but_its_own(house: House) -> None:

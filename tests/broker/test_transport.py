@@ -268,13 +268,16 @@ async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are
     assert connection._delivered == 0
 
 
-@pytest.mark.parametrize(("seconds", "woken"), [(TURN_SECONDS, 1), (TURN_SECONDS / 2, 0)])
+@pytest.mark.parametrize("share", [TURN_DELIVERIES, TURN_DELIVERIES // 2])
+@pytest.mark.parametrize(("part", "woken"), [(1.0, 1), (0.5, 0)])
 async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_are(
-    broker: Broker, seconds: float, woken: int
+    broker: Broker, share: int, part: float, woken: int
 ) -> None:
     """1000 of a deep sorted queue, each read from another place, held the event loop for up to 48 ms."""
     now = [0.0]
     broker.shares.computed = lambda: now[0]
+    broker.shares.share = share
+    seconds = part * TURN_SECONDS * share / TURN_DELIVERIES
     connection, _ = connected(broker)
     session = EchoSession(connection.open())
     connection.channels[0] = session

@@ -328,3 +328,21 @@ def test_what_was_kept_among_the_rows_is_not_passed_over(monkeypatch: pytest.Mon
     found = pages.look(1, [[b"red"]], 256)
     assert found is not None
     assert entries[7] in found
+
+
+def test_what_is_taken_out_of_several_pages_leaves_the_others_and_no_empty_page():
+    pages, _, entries = filled(4 * PAGE_ITEMS_MAX)
+    taken = [
+        *entries[PAGE_ITEMS_MAX - 3 : PAGE_ITEMS_MAX + 2],  # the end of a page and the beginning of the next
+        *entries[2 * PAGE_ITEMS_MAX : 3 * PAGE_ITEMS_MAX],  # all of one
+        entries[-1],
+    ]
+    left = [entry.sequence for entry in entries if entry not in set(taken)]
+    pages.take_out(taken)
+    assert len(pages._pages) == 3
+    assert (pages.items, pages.rows, pages.bytes) == (len(left), len(left), 10 * len(left))
+    assert [pages.has_row(entry.sequence) for entry in taken].count(True) == 0
+    found = []
+    while pages.items:
+        found += [entry.sequence for entry in pages.load(insist=False)]
+    assert found == left

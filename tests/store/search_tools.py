@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from annulet.store.files import File
+from annulet.store.head_reading import HeadBlocks
 from annulet.store.search import Needles, Search, Stretch
 from annulet.store.search_process import doubtful
 
@@ -21,6 +24,7 @@ class StandIn:
     def __init__(self, search: Search) -> None:
         self.search = search
         self.asked: list[Stretch] = []
+        self.blocks = HeadBlocks()
         search.submit = self.asked.append
         search.prompt = True
 
@@ -35,8 +39,16 @@ class StandIn:
 
     def doubts_of(self, stretch: Stretch) -> Sequence[int] | None:
         """Look at a stretch as the process does."""
-        file = self.search.file_of(stretch)
-        if file is None:
+        files = self.search.files_of(stretch)
+        if not files:
             return None
         needles = [list(demanded) for demanded in stretch.needles]
-        return doubtful(lambda length, offset: file.read(offset, length), stretch.places, stretch.end, needles)
+        reads = [partial(_read, file) for file in files]
+        heads = None
+        if len(files) > 1:
+            heads = partial(self.blocks.doubtful, reads[1], stretch.first, stretch.seed, needles)
+        return doubtful(reads[0], stretch.places, stretch.end, needles, heads)
+
+
+def _read(file: File, length: int, offset: int) -> bytes:
+    return file.read(offset, length)

@@ -18,6 +18,7 @@ from annulet.store.data_format import (
     check_format,
 )
 from annulet.store.errors import BackupError
+from annulet.store.head_blocks import heads_path
 from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name
 from tests.store.log_tools import SEGMENT, flush, live, message, upkeep
@@ -89,6 +90,16 @@ def test_a_segment_that_takes_records_is_copied_up_to_its_sealed_end(tmp_path: P
     found = MessageLog.open(tmp_path / "backup" / LOG_DIRECTORY, segment_bytes=SEGMENT)
     assert len(live(found)) == 3
     found.close()
+    log.close()
+
+
+def test_heads_are_left_out(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    log, _ = filled(data)
+    heads_path(data / LOG_DIRECTORY / segment_name(1)).touch()
+    staging = staged(log, data)
+    assert f"{LOG_DIRECTORY}/{segment_name(1)}" in {file.name for file in staging.files}
+    assert not [file.name for file in staging.files if file.name.endswith(".heads")]
     log.close()
 
 

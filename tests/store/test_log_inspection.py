@@ -94,11 +94,18 @@ def test_a_clock_that_went_back_is_noticed(tmp_path: Path) -> None:
 
 def test_names_are_told_apart(tmp_path: Path) -> None:
     filled(tmp_path).close()
-    for name in ("spare-9.unfinished", "000000000001.index", "000000000099.index", "notes.txt"):
+    for name in (
+        "spare-9.unfinished",
+        "000000000001.index",
+        "000000000099.index",
+        "000000000001.heads",
+        "000000000098.heads",
+        "notes.txt",
+    ):
         (tmp_path / name).touch()
     found = inspect_log(tmp_path, NOW)
     assert found.temporary == ["spare-9.unfinished"]
-    assert found.orphan_indexes == ["000000000099.index"]
+    assert found.orphan_indexes == ["000000000098.heads", "000000000099.index"]
     assert found.unknown == ["notes.txt"]
 
 

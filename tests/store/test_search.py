@@ -156,7 +156,7 @@ def test_what_was_said_of_a_file_goes_with_it(answered_first: bool) -> None:
     assert log.statistics().compactions
     assert called, "who waited is told"
     assert [search.clear(record, 1, RED) for record in left] == [0] * len(left)
-    assert search.file_of(stretch) is None
+    assert search.files_of(stretch) == []
     search.answer(stretch.number, doubts)
     assert search.clear(first[0], 1, RED) == 0, "an answer that comes too late is dropped"
     search.ask(first[0], first[-1], RED)
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_opened_is_left_to_the_loop() -> None:
     log._reader.close()
     search.ask(records[0], records[-1], RED)
     files.fail_at, files.fail_with = files.operations + 1, errno.EMFILE
-    assert search.file_of(other.asked[-1]) is None
+    assert search.files_of(other.asked[-1]) == []
     assert (search.pending, search.clear(records[0], 1, RED)) == (0, 0)
     log.close()
 

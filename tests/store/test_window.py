@@ -2,9 +2,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from librt.strings import BytesWriter
+
 from annulet.core.message import Origin
+from annulet.store.records import message_size
 from annulet.store.segment import Segment
-from annulet.store.window import JOIN_BELOW, ORIGINS_MAX, LogTransaction, OriginCodes, WindowPart
+from annulet.store.window import (
+    HEADS_SHARE,
+    JOIN_BELOW,
+    ORIGINS_MAX,
+    RUN_BYTES,
+    HeadRun,
+    LogTransaction,
+    OriginCodes,
+    WindowPart,
+    end_run,
+)
 from tests.store.log_tools import View, message
 
 
@@ -22,7 +35,7 @@ def test_ordinals_cancelled_at_the_end_are_given_back_and_holes_stay() -> None:
     for entry in (1, 3):
         assert part.drop(entry) == 1000
     sequences: dict[int, int] = {}
-    _, count = part.encode(1, OriginCodes(), sequences)
+    _, count = part.encode(1, OriginCodes(), sequences, None)
     assert count == 2
     assert len(part.segment.offsets) == 3
     assert list(part.segment.live_ordinals()) == [0, 2]
@@ -31,9 +44,45 @@ def test_ordinals_cancelled_at_the_end_are_given_back_and_holes_stay() -> None:
 
 def test_large_bodies_are_not_copied() -> None:
     body = bytes(JOIN_BELOW)
-    buffers, _ = filled([body, body[1:]]).encode(1, OriginCodes(), {})
+    buffers, _ = filled([body, body[1:]]).encode(1, OriginCodes(), {}, None)
     assert buffers[1] is body
     assert len(buffers) == 3
+
+
+def test_heads_come_in_runs_of_neighbours() -> None:
+    """Each a bound's worth, the last what is left; what is cancelled takes no place in the segment and in no run."""
+    part = WindowPart(Segment(3, Path("3"), 1, 2))
+    codes, body = OriginCodes(), bytes(1000)
+    for number in range(500):
+        written = message(body)
+        part.messages.append(written)
+        part.targets.append([(1, number + 1)])
+        part.sizes.append(message_size(written, codes.of(written.origin), 1))
+    part.drop(1)
+    start, size = part.segment.size, part.sizes[0]
+    runs: list[HeadRun] = []
+    buffers, count = part.encode(1, codes, {}, runs)
+    assert count == 499
+    each = -(-RUN_BYTES // len(buffers[0]))
+    assert len(runs) > 1
+    assert [(run.first, run.end) for run in runs] == [
+        (start + number * size, start + min(number + each, count) * size) for number in range(0, count, each)
+    ]
+    assert b"".join(run.heads for run in runs) == b"".join(buffers[::2])
+
+
+def test_heads_are_kept_where_bodies_are_long_enough() -> None:
+    runs: list[HeadRun] = []
+    segment = Segment(3, Path("3"), 1, 2)
+    heads = BytesWriter()
+    heads.write(bytes(160))
+    end_run(segment, 64, 64 + 160 * HEADS_SHARE - 1, heads, runs)
+    assert (runs, len(heads)) == ([], 0)
+    heads.write(bytes(160))
+    end_run(segment, 64, 64 + 160 * HEADS_SHARE, heads, runs)
+    assert [len(run.heads) for run in runs] == [160]
+    end_run(segment, 64, 64, heads, runs)
+    assert len(runs) == 1, "none, no run"
 
 
 def test_encoded_origins_are_kept_within_a_bound() -> None:

@@ -26,9 +26,11 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
+from annulet.store.head_writing import PENDING_BYTES_MAX
 from annulet.store.read_ahead import AHEAD_BYTES_MAX
-from annulet.store.search import STRETCHES_MAX
+from annulet.store.search import DOUBTS_MAX, STRETCHES_MAX
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
@@ -84,5 +86,10 @@ def bounds(broker: Broker) -> dict[str, float]:
         "read_ahead_bytes": AHEAD_BYTES_MAX,
         "search_rows_least": ROWS_LEAST,
         "search_stretches_max": STRETCHES_MAX,
+        "search_doubts_per_stretch_max": DOUBTS_MAX,
+        "groups_per_page_max": CODES_MAX - 1,
+        "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
+        "group_names_per_queue_max": TEXTS_MAX,
+        "heads_pending_bytes": PENDING_BYTES_MAX,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }

@@ -207,7 +207,7 @@ class Broker:
         else:
             self.catalogue = Catalogue(":memory:")
         self.authenticator = Authenticator(self.catalogue, self.configuration)
-        self.log: Log = await open_log(directory, self.loop)
+        self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
         self.worker = SlicedWorker(self.loop, self.clock, self.log)

@@ -5,12 +5,14 @@ something between 0 and ``s``; one longer than 50 ms always, as at least ``s - 5
 
 A loop that wants to run and gets no processor is late as well, and for its clients that is the same. Whoever looks for
 what held it wants to know that apart: where the system tells how long the thread waited for a processor, there is a
-second histogram without that.
+second histogram without that. Of the waits it leaves in as much as other threads of the broker computed meanwhile: the
+processor that was not there may be the one that these had. A child process, of searches, counts as another program.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,17 +37,25 @@ def processor_waits() -> float:
     return int(fields[1]) / 1e9
 
 
+def computed_beside() -> float:
+    """Return the seconds that other threads of this process have computed."""
+    return time.process_time() - time.thread_time()
+
+
 class LoopWatch:
     """Histograms of the timer's lateness since the start. All times in seconds of the loop's clock."""
 
-    def __init__(self, waits: Callable[[], float] = processor_waits) -> None:
+    def __init__(
+        self, waits: Callable[[], float] = processor_waits, beside: Callable[[], float] = computed_beside
+    ) -> None:
         self.counts = [0] * (len(STALL_BOUNDS) + 1)
         self.total = 0.0
         self.longest = 0.0
-        self.counts_held = [0] * (len(STALL_BOUNDS) + 1)  # without waits for a processor: at least so late
+        self.counts_held = [0] * (len(STALL_BOUNDS) + 1)  # without waits for others: at least so late
         self.total_held = 0.0
         self._waits = waits
-        self._waited = 0.0  # when the timer was set
+        self._beside = beside
+        self._waited = self._computed = 0.0  # when the timer was set
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -59,23 +69,26 @@ class LoopWatch:
             self._timer.cancel()
             self._timer = None
 
-    def note(self, late: float, waited: float = 0.0) -> None:
+    def note(self, late: float, waited: float = 0.0, beside: float = 0.0) -> None:
         """Count one look that came ``late`` seconds after its time.
 
-        ``waited``: seconds without a processor since the look before. Some of them may have been before its time.
+        ``waited``: seconds without a processor since the look before; ``beside``: seconds that our other threads have
+        computed since then. Some of either may have been before its time.
         """
         self.counts[bisect_left(STALL_BOUNDS, late)] += 1
         self.total += late
         self.longest = max(self.longest, late)
-        held = max(0.0, late - waited)
+        held = max(0.0, late - max(0.0, waited - beside))
         self.counts_held[bisect_left(STALL_BOUNDS, held)] += 1
         self.total_held += held
 
     def _again(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waited = self._waits()
+        self._computed = self._beside()
         self._due = loop.time() + WATCH_SECONDS
         self._timer = loop.call_at(self._due, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.note(max(0.0, loop.time() - self._due), self._waits() - self._waited)
+        late = max(0.0, loop.time() - self._due)
+        self.note(late, self._waits() - self._waited, self._beside() - self._computed)
         self._again(loop)

@@ -56,8 +56,11 @@ NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""
 
 
-async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> Log:
-    """Open the message log in a thread, with a progress line a second; in memory when there is no directory."""
+async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop, *, heads: bool) -> Log:
+    """Open the message log in a thread, with a progress line a second; in memory when there is no directory.
+
+    ``heads``: have it keep heads of messages for the search process.
+    """
     if directory is None:
         return MemoryLog()
     last = time.monotonic()
@@ -69,7 +72,7 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop) -> L
             logger.info("recovering the message log", **progress.as_dict())
 
     return await loop.run_in_executor(
-        None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report, asks_for=may_ask_for)
+        None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report, asks_for=may_ask_for, heads=heads)
     )
 
 

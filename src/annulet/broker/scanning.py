@@ -144,7 +144,8 @@ class Scanning:
             self._asking[queue] = None
         self._turn_ended = self._seconds()
         self._worked_then = self._worked()
-        self._browsed = not more  # nothing is left for selectors
+        # Of a turn with nothing left for selectors; that also ends where an answer about what they want is awaited.
+        self._browsed = not more and any(consumer.copies for consumer in queue.consumers)
         share = BROWSER_SHARE if self._browsed else SHARE
         self._owed = (self._turn_ended - start) * (1 - share) / share
 

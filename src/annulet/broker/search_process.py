@@ -136,10 +136,11 @@ class SearchProcess:
         """Send what the socket takes; there is more room when the next answer comes."""
         while self._unsent and self._channel is not None:
             stretch = self._unsent[0]
-            file = self._search.file_of(stretch)
+            files = self._search.files_of(stretch)
             try:
-                if file is not None:
-                    socket.send_fds(self._channel, [pack_stretch(stretch)], [file.fileno()])
+                if files:
+                    descriptors = [file.fileno() for file in files]
+                    socket.send_fds(self._channel, [pack_stretch(stretch)], descriptors)
             except BlockingIOError:
                 return
             except OSError as error:

@@ -43,8 +43,9 @@ SHARE_LEAST: Final = 256
 it, and where many publish to few who take they must not fall behind."""
 
 TURN_SECONDS: Final = 0.01
-"""Computing time from a connection's first delivery of a turn on after which it gets no more, whatever its share.
-Where each message is read from another place of the disk, as of deep sorted queues, 1000 took up to 48 ms."""
+"""Computing time of a turn's deliveries, those of all connections together: each has the part of it that its share is
+of ``TURN_DELIVERIES``, from its first delivery on, and gets no more after that. Where each message is read from another
+place of the disk, as of deep sorted queues, 1000 took up to 48 ms, of deep grouped ones up to 30."""
 
 DELIVERIES_TIMED: Final = 64
 """Deliveries between two looks at that time."""
@@ -115,6 +116,17 @@ class DeliveryShares:
         self.used_up += 1
         self.used_up_by_browsers += only_browse(sessions)
         return delivered
+
+    def look(self, delivered: int, share: int, until: float, sessions: Iterable[Session]) -> tuple[int, float]:
+        """Return the share of a connection, and how long the loop's thread will have computed when that took long
+        enough. To be asked after its first delivery of a turn, its last, and every ``DELIVERIES_TIMED``.
+        """
+        if delivered == 1:
+            share = self.after(1, sessions)
+            return share, self.computed() + TURN_SECONDS * share / TURN_DELIVERIES
+        if delivered == share or self.computed() >= until:
+            share = self.after(delivered, sessions)
+        return share, until
 
     def turn_ended(self) -> None:
         """All connections have written what they had."""
@@ -285,15 +297,10 @@ class ClientConnection:
     def output_added(self) -> None:
         """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
         self.mark_dirty()
-        self._delivered += 1
-        shares = self.broker.shares
-        if self._delivered == 1:
-            self._until = shares.computed() + TURN_SECONDS
-            self._share = shares.after(1, self.channels.values())
-        elif self._delivered == self._share or (
-            self.writable and not self._delivered % DELIVERIES_TIMED and shares.computed() >= self._until
-        ):
-            self._share = shares.after(self._delivered, self.channels.values())
+        self._delivered = delivered = self._delivered + 1
+        if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
+            sessions = self.channels.values()
+            self._share, self._until = self.broker.shares.look(delivered, self._share, self._until, sessions)
         if self.writable and (self._delivered >= self._share or self.engine.output_size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
 

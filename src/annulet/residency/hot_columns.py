@@ -222,6 +222,9 @@ class HotRows:
         """
         column = page.hot
         if isinstance(column, GroupColumn):
+            found = column.with_room(page.peek_from(sequence, messages), most, full)
+            if len(found[0]) == most:  # as where nothing stalls: what is behind need not be looked at
+                return found
             return column.with_room(page.peek_from(sequence, PASSED_TIMES * messages), most, full)
         rows = page.peek_from(sequence, most)
         return rows, rows.sequences[-1] + 1, {}

@@ -356,36 +356,23 @@ class Page(Runs):
         return self._lengths[:run].count(0) if self._kept else 0
 
     def remove(self, sequence: int) -> None:
-        """Forget an item that was not taken; :attr:`bytes` is the caller's. O(runs)."""
+        """Forget an item that was not taken; :attr:`bytes` is the caller's. O(runs), O(1) for the first."""
+        if sequence == self.first_sequence:
+            self.take(1)
+            return
         run, start = self._find(sequence)
         self.items -= 1
         length = self._lengths[run]
         if not length:
-            self._remove_kept(run)
+            del self._kept[self._kept_before(run)]
+            self._delete(run)
             return
         self.rows -= 1
-        first = self._run_start if run == self._run else 0
-        if start == length - 1:
-            if start > first:
-                self._lengths[run] = start
-            elif run == self._run:
-                self._run += 1
-                self._run_start = 0
-            else:
-                self._delete(run)
-        elif start == first and run == self._run:
-            self._run_start += 1
-        else:
+        if start < length - 1:
             self._split(run, start)
-
-    def _remove_kept(self, run: int) -> None:
-        index = self._kept_before(run)
-        if run == self._run:
-            self._kept[index] = None
-            self._next_kept += 1
-            self._run += 1
+        elif start:
+            self._lengths[run] = start
         else:
-            del self._kept[index]
             self._delete(run)
 
     def _row_from(self, sequence: int) -> tuple[int, int]:

@@ -391,10 +391,12 @@ class StoredQueueArea(QueueArea):
         self._drop_if_empty(page)
 
     def take_out(self, entries: list[QueueEntry]) -> None:
-        """Take some items out of the middle of their pages."""
+        """Take some items, by ascending sequence, out of the middle of their pages."""
         self.lost = self.lost_bytes = 0
+        page: Page | None = None
         for entry in entries:
-            page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
+            if page is None or entry.sequence > page.last_sequence:  # looked for once: far from the ends that is long
+                page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
             rows = page.rows
             page.remove(entry.sequence)
             self.items -= 1

@@ -151,19 +151,24 @@ class RowReading:
 
         ``None`` as :meth:`read`.
         """
+        if not needles:
+            return self._all_of(rows, records)
         verbatim = rows.plain and all(
             origin is not None and origin.view.verbatim_texts for origin in dict.fromkeys(rows.origins)
         )
         try:
-            if needles and verbatim and self._reader.lack(records, needles):
+            if verbatim and self._reader.lack(records, needles):
                 return type(rows)(), []
             stored = self._reader.read(records)
         except OSError:
-            read = self.read(rows, records, insist=False)  # counts the attempts, and gives up after many
-            return None if read is None else (rows, read[0])
-        if needles:
-            rows, stored = with_needles(rows, stored, needles)
+            return self._all_of(rows, records)
+        rows, stored = with_needles(rows, stored, needles)
         return rows, entries_of(self._queue, rows, stored)[0]
+
+    def _all_of(self, rows: Rows, records: list[int]) -> tuple[Rows, list[QueueEntry]] | None:
+        """Read all of some rows, which counts the attempts and gives up after many."""
+        read = self.read(rows, records, insist=False)
+        return None if read is None else (rows, read[0])
 
     def pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int, size: int) -> range:
         """Look at a run of rows together, without a list of each; return its sequences if none can match.

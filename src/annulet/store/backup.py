@@ -29,6 +29,7 @@ from annulet.store.data_format import (
 )
 from annulet.store.errors import BackupError
 from annulet.store.files import OsFileSystem
+from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.segment import segment_number
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Staging:
         (self.directory / LOG_DIRECTORY).mkdir()
         for name in sorted(path.name for path in log.iterdir()):
             number = segment_number(name)
-            if name in (BALLAST_FILE, OPEN_MARKER) or name.endswith(UNFINISHED_SUFFIX):
+            if name in (BALLAST_FILE, OPEN_MARKER) or name.endswith((UNFINISHED_SUFFIX, HEADS_SUFFIX)):
                 continue
             staged = f"{LOG_DIRECTORY}/{name}"
             try:

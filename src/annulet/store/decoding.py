@@ -23,6 +23,10 @@ FIXED_BYTES: Final = UNTARGETED_BYTES + TARGET_BYTES  # before the origin, where
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+RUN_MAGIC: Final = int.from_bytes(b"ANR2", "little")
+"""Begins a run of heads in a block of a segment's file of heads."""
+
+RUN_HEADER_BYTES: Final = 8
 _LOW: Final = 0xFFFFFFFF
 _checksum: Final = crc32  # a constant is at hand; a name of the module is looked up each time
 _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority left out, type
@@ -76,12 +80,76 @@ def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needl
             return index
         found = data[header:body]
         if found != former or index == begin:  # compared in a sixth of the time that two texts are looked for in
-            for demanded in needles:
-                if all(found.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
-                    return index
+            if has_all_of_one(found, needles):
+                return index
             former = found
         index += 1
     return index
+
+
+def doubtful_heads(
+    runs: bytes, places: list[int], ordinals: list[int], needles: Sequence[list[bytes]]
+) -> tuple[list[int], list[int]]:
+    """Return the indexes of records whose header may have all octets of one of these lists, and of those of which these
+    ``runs`` of heads do not tell, both ascending.
+
+    The records have ``ordinals`` and stand at ``places``, ascending, of the segment. Of each the runs have what is
+    before the body; what is there of another ordinal is another record.
+    """
+    found: list[int] = []
+    missing: list[int] = []
+    size: i64 = len(runs)
+    count: i64 = len(places)
+    index: i64 = 0
+    start: i64 = 0
+    at: i64 = 0  # place in the segment of what is at ``start``
+    former = b""
+    matches = False  # the former header does
+    while index < count and start + RUN_HEADER_BYTES <= size:
+        magic: i64 = read_i64_le(runs, start)  # and the checksum; or where a run begins
+        if magic & _LOW == RUN_MAGIC:
+            at = magic >> 32 & _LOW
+            start += RUN_HEADER_BYTES
+            continue
+        if start + FIXED_BYTES > size:
+            break
+        length: i64 = read_i64_le(runs, start + 8)  # and the ordinal
+        kind: i64 = read_i64_le(runs, start + 32)  # and priority, number of targets, half of the time
+        origin_bytes: i64 = read_i64_le(runs, start + 52)  # and those of the header
+        targets: i64 = kind >> 16 & 0xFFFF
+        header: i64 = start + UNTARGETED_BYTES + targets * TARGET_BYTES + (origin_bytes & _LOW)
+        body: i64 = header + (origin_bytes >> 32 & _LOW)
+        if magic & _LOW != MAGIC or kind & 0xFF != TYPE_MESSAGE or body > size:
+            break
+        place: i64 = places[index]
+        while place < at:
+            missing.append(index)
+            index += 1
+            place = places[index] if index < count else at
+        if index < count and place == at:
+            ordinal: i64 = ordinals[index]
+            if length >> 32 & _LOW != ordinal:
+                missing.append(index)
+            else:
+                content = runs[header:body]
+                if content != former or not former:
+                    former = content
+                    matches = has_all_of_one(content, needles)
+                if matches:
+                    found.append(index)
+            index += 1
+        at += HEADER_BYTES + (length & _LOW)
+        start = body
+    missing.extend(range(index, count))
+    return found, missing
+
+
+def has_all_of_one(header: bytes, needles: Sequence[list[bytes]]) -> bool:
+    """Say whether a header has all octets of one of these lists."""
+    for demanded in needles:  # noqa: SIM110 - compiled, a loop makes no generator
+        if all(header.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
+            return True
+    return False
 
 
 def decode_rows(

@@ -390,7 +390,8 @@ def _judge_names(found: Inspection, log: LogInspection, directory: Path) -> None
         remedy = "the next start removes them, or annulet doctor --repair"
         found.add(NOTE, "temporary", text, remedy, [directory / name for name in log.temporary])
     if log.orphan_indexes:
-        text = f"{len(log.orphan_indexes)} indexes of segments that are gone: {', '.join(log.orphan_indexes[:5])}"
+        names = ", ".join(log.orphan_indexes[:5])
+        text = f"{len(log.orphan_indexes)} indexes or heads of segments that are gone: {names}"
         found.add(
             NOTE, "orphan-index", text, "annulet doctor --repair", [directory / name for name in log.orphan_indexes]
         )

@@ -142,6 +142,10 @@ class LogStatistics:
     quarantined_bytes: int = 0
     quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk
     read_ahead_bytes: int = 0  # in memory, read or to be read before they are asked for
+    heads_bytes_written: int = 0  # of the files beside segments that have heads of messages alone
+    heads_bytes_dropped: int = 0  # of heads that were not written: a full disk, one that refuses or is too slow
+    heads_bytes_pending: int = 0  # of heads in memory that are to be written
+    heads_failures: int = 0  # files of heads given up as the disk refused
     disk_full: bool = False
     failed: bool = False
 

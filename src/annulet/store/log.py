@@ -95,12 +95,14 @@ class MessageLog(Log):
         segment_bytes: int = SEGMENT_BYTES,
         progress: Callable[[RecoveryProgress], None] | None = None,
         asks_for: HeaderCheck | None = None,
+        heads: bool = False,
     ) -> MessageLog:
         """Open the log in ``directory``, creating it when needed, after recovering what is there.
 
         ``segment_bytes`` (default 16 MiB, at least 16 KiB) is the size of new segments; a larger message gets a segment
         of its own size. ``progress`` is called after each segment. ``asks_for`` judges headers for segment indexes;
-        without it all messages are read at start. Damage does not raise: see ``report``.
+        without it all messages are read at start. ``heads``: keep them beside segments, for the search process. Damage
+        does not raise: see ``report``.
         Raises :class:`StoreError` when the directory cannot be read or written.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
@@ -115,6 +117,7 @@ class MessageLog(Log):
             log = cls(path, files, segment_bytes, recovery, asks_for)
             unused = not any(name not in (BALLAST_FILE, OPEN_MARKER) for name in names)
             log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
+            log._space.heads.active = heads
             log._start(recovery)
         except OSError as error:
             raise StoreError(f"cannot open the message log in {path}: {error}; check disk and permissions") from error
@@ -452,8 +455,6 @@ class MessageLog(Log):
         """Count live records over the segments; everything else is kept."""
         records = sum(part.live_count() for part in self._parts if part.messages)
         return LogStatistics(
-            bytes_written=self._maintenance.bytes_written,
-            batches=self._maintenance.batches,
             appended=self._appended,
             cancelled=self._cancelled,
             settled=self._settled,
@@ -463,14 +464,10 @@ class MessageLog(Log):
             window_bytes=self._window_bytes,
             open_transactions=len(self._transactions),
             deferred_settlements=len(self._sealer.settled) // 2,
-            checkpoints=self._maintenance.checkpoints,
-            compactions=self._maintenance.compactions,
-            indexes=self._maintenance.indexes,
             indexed_segments=self.report.indexed_segments,
-            maintenance_errors=self._maintenance.errors,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
-            **self._maintenance.reading_figures(),
+            **self._maintenance.figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._space.failed),
         )

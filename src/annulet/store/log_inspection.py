@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER, UNFINISHED_SUFFIX, checkpoint_number
 from annulet.store.files import File, OsFile
+from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.records import MESSAGE_FIXED, TYPE_MESSAGE, checksum_seed, segment_identity
 from annulet.store.recovery import Recovery
 from annulet.store.scanning import Gap, scan
@@ -103,7 +104,7 @@ class LogInspection:
     future: int = 0
     ahead: int = 0  # milliseconds
     temporary: list[str] = field(default_factory=list)  # names of unfinished files
-    orphan_indexes: list[str] = field(default_factory=list)  # names of indexes whose segment is gone
+    orphan_indexes: list[str] = field(default_factory=list)  # names of indexes and heads whose segment is gone
     unknown: list[str] = field(default_factory=list)  # names nobody here gave
 
     @property
@@ -168,8 +169,8 @@ def _sort_names(names: list[str], found: LogInspection) -> None:
     for name in sorted(names):
         if name.endswith(UNFINISHED_SUFFIX):
             found.temporary.append(name)
-        elif name.endswith(INDEX_SUFFIX):
-            stem = name.removesuffix(INDEX_SUFFIX)
+        elif name.endswith((INDEX_SUFFIX, HEADS_SUFFIX)):
+            stem = name.rpartition(".")[0]
             if stem not in segments and not (stem.isdecimal() and segment_name(int(stem)) in segments):
                 found.orphan_indexes.append(name)
         elif name not in segments and checkpoint_number(name) is None and name not in (BALLAST_FILE, OPEN_MARKER):

@@ -127,6 +127,7 @@ class Maintenance:
             self._settled = batch.number
         self.batches += 1
         self.bytes_written += batch.size
+        self._space.heads.add(batch.runs, disk_full=self._space.disk_full)
 
     def sweep(self, queue_id: int, segments: list[int]) -> None:
         """Settle the queue's records in these segments, bit by bit."""
@@ -140,12 +141,19 @@ class Maintenance:
             self._sweeps.append(Sweep(queue_id, held, (first, last)))
             self._swept.update(held)
 
-    def reading_figures(self) -> dict[str, int]:
-        """Return what is in quarantine, what damage was not put there, and how much was read ahead, under the names of
-        the statistics.
+    def figures(self) -> dict[str, int]:
+        """Return what it has done, what is in quarantine and what damage is not, how much was read ahead, and the
+        figures of the files of heads, under the names of the statistics.
         """
         kept = self._quarantine
         return {
+            "bytes_written": self.bytes_written,
+            "batches": self.batches,
+            "checkpoints": self.checkpoints,
+            "compactions": self.compactions,
+            "indexes": self.indexes,
+            "maintenance_errors": self.errors,
+            **self._space.heads.figures(),
             "quarantined_records": kept.records,
             "quarantined_bytes": kept.bytes,
             "quarantine_refused": kept.refused + self._reader.damaged.dropped,
@@ -167,6 +175,7 @@ class Maintenance:
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
             self._quarantine_task()  # before anything rewrites or removes the segment
+            or self._space.heads.task()
             or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
             or self._checkpoint_task(window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes)
             or self._spare_task()
@@ -281,6 +290,7 @@ class Maintenance:
                 paths[number] = segment.path
         for number in paths:  # who closes the last descriptor of a removed file waits until its pages are given back
             self._reader.release(number)
+            self._space.heads.forget(number)
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _pictured(self, number: int) -> bool:
@@ -313,6 +323,7 @@ class Maintenance:
             segment.compactable = False
             logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
             return None
+        self._space.heads.forget(segment.number)
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
         return CompactTask(segment, live, self._space.files, self._quarantine)
 

@@ -16,6 +16,7 @@ from isal.isal_zlib import crc32
 from annulet.core.message import Message, Origin, logged_message
 from annulet.store.decoding import decode_rows, decode_run, first_doubtful, grow_by_one, stand_in_order
 from annulet.store.files import File, FileSystem
+from annulet.store.head_reading import HeadFiles
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
 from annulet.store.read_ahead import BLOCK_BYTES_MAX, AheadBlock, ReadAhead
@@ -74,7 +75,8 @@ class RecordReader:
         self.gap_bytes_max = GAP_BYTES_MAX  # attributes: a compiled module has its constants built in
         self.read_bytes_max = READ_BYTES_MAX
         self.open_files_max = OPEN_FILES_MAX
-        self.search = Search(segments, self._file)
+        self.heads = HeadFiles(files)
+        self.search = Search(segments, self._file, self.heads.of)
         self.damaged = DamageNotes()  # for the quarantine
         self._open: dict[int, File] = {}  # least recently used first
         self._held: set[int] = set()  # a compaction replaces the file: the old one stays open until it has
@@ -258,6 +260,7 @@ class RecordReader:
         self._held.discard(number)
         self.ahead.release(number)
         self.search.release(number)
+        self.heads.close(number)
         file = self._open.pop(number, None)
         if file is not None:
             self.ahead.close(file)
@@ -443,6 +446,7 @@ class RecordReader:
                     break
                 if other not in self._held:
                     self.ahead.close(self._open.pop(other))
+                    self.heads.close(other)
         self._open[number] = file
         return file
 

@@ -27,6 +27,7 @@ from annulet.store.checkpoint import (
     load,
 )
 from annulet.store.files import FileSystem
+from annulet.store.head_blocks import heads_path, stray_heads
 from annulet.store.index_recovery import segment_from
 from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
 from annulet.store.records import (
@@ -124,7 +125,7 @@ class Recovery:
             if name.endswith(UNFINISHED_SUFFIX):
                 self.files.remove(self.directory / name)
         numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
-        for name in stray(names, set(numbers)):
+        for name in (*stray(names, set(numbers)), *stray_heads(names, set(numbers))):
             self.files.remove(self.directory / name)
         indexes = {number for name in names if (number := index_number(name)) is not None}
         self._load_checkpoint(names, numbers)
@@ -466,6 +467,7 @@ class Recovery:
 
     def _cut(self, number: int, size: int) -> None:
         """Drop a torn end, so that no later start, which knows less, takes it for corruption."""
+        self.files.remove(heads_path(self.segments[number].path))
         file = self.files.open(self.segments[number].path)
         try:
             file.truncate(size)

@@ -23,7 +23,7 @@ from annulet.store.records import (
 )
 from annulet.store.segment import Segment
 from annulet.store.space import LogSpace
-from annulet.store.window import LogBatch, OriginCodes, WindowPart, WritePart
+from annulet.store.window import HeadRun, LogBatch, OriginCodes, WindowPart, WritePart
 
 PAIRS_PER_RECORD: Final = 4096
 """Settlements in one record: 64 KiB, so that one damaged record takes few of them with it."""
@@ -52,12 +52,14 @@ class Sealer:
         self._sequences = sequences
         self._origins = origins
         self._writes: dict[int, WritePart] = {}
+        self._runs: list[HeadRun] = []
         self._records = 0
         self._commits: list[bytes] = []
 
     def seal(self, parts: list[WindowPart]) -> LogBatch | None:
         """Return the batch of the window, ``None`` when there is nothing to write (or no room for settlements)."""
         self._writes = {}
+        self._runs = []
         self._records = 0
         self._commits = []
         for part in parts:
@@ -77,7 +79,8 @@ class Sealer:
     def _seal_part(self, part: WindowPart) -> None:
         segment = part.segment
         start = segment.size
-        buffers, count = part.encode(self.batch, self._origins, self._sequences)
+        runs = self._runs if self._space.heads.active else None
+        buffers, count = part.encode(self.batch, self._origins, self._sequences, runs)
         if buffers:
             self._write_part(segment, start).buffers += buffers
             self._records += count
@@ -171,6 +174,7 @@ class Sealer:
             self._write_part(segment, segment.size).final_size = segment.size
         batch.closing = space.retired
         space.retired = []
+        batch.runs = self._runs
         batch.parts = [self._writes[number] for number in sorted(self._writes)]
         batch.size = sum(len(buffer) for part in batch.parts for buffer in part.buffers)
         batch.sync_directory = space.directory_changed

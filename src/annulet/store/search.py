@@ -47,7 +47,7 @@ NEEDLES_BYTES_MAX: Final = 4096
 class Stretch:
     """Records ``first`` to ``last`` of a segment and what is looked for in them."""
 
-    __slots__ = ("doubts", "end", "first", "last", "needles", "number", "places")
+    __slots__ = ("doubts", "end", "first", "last", "needles", "number", "places", "seed")
 
     def __init__(self, number: int, first: int, last: int, needles: Needles) -> None:
         self.number = number
@@ -56,6 +56,7 @@ class Stretch:
         self.needles = needles
         self.places: array[int] = array("I")  # offsets in the file, 0 where there is no record; until it is answered
         self.end = 0  # where the last record ends, at most
+        self.seed = 0  # of the segment's checksums
         self.doubts: array[int] | None = None  # records that may match, ascending; None: not answered
 
     @property
@@ -67,11 +68,17 @@ class Stretch:
 class Search:
     """The stretches there are. ``submit`` has a process look at one and calls :meth:`answer`, later."""
 
-    def __init__(self, segments: dict[int, Segment], open_file: Callable[[Segment], File]) -> None:
+    def __init__(
+        self,
+        segments: dict[int, Segment],
+        open_file: Callable[[Segment], File],
+        open_heads: Callable[[Segment], File | None],
+    ) -> None:
         self.submit: Callable[[Stretch], None] | None = None
         self.prompt = False  # answers come in so short a time that who needs one waits for it
         self._segments = segments
         self._open_file = open_file
+        self._open_heads = open_heads
         self._asked = 0
         self._stretches: dict[int, Stretch] = {}  # by number, so oldest first
         self._by_segment: dict[int, list[Stretch]] = {}
@@ -121,6 +128,7 @@ class Search:
         stretch = Stretch(self._asked, base | first, base | last, needles)
         stretch.places = segment.offsets[first : last + 1]
         stretch.end = segment.behind(last)
+        stretch.seed = segment.seed
         while len(self._stretches) >= STRETCHES_MAX:
             self._drop(next(iter(self._stretches.values())))
         self._stretches[stretch.number] = stretch
@@ -128,16 +136,22 @@ class Search:
         self._pending[stretch.number] = stretch.bytes
         submit(stretch)
 
-    def file_of(self, stretch: Stretch) -> File | None:
-        """Return the file of a stretch, until others are opened; ``None``: nobody waits for the answer."""
+    def files_of(self, stretch: Stretch) -> list[File]:
+        """Return the file of a stretch and that of its segment's heads if there is one, until others are opened.
+
+        None: nobody waits for the answer.
+        """
         if stretch.number not in self._pending:
-            return None
+            return []
+        segment = self._segments[stretch.first >> ORDINAL_BITS]
         try:
-            return self._open_file(self._segments[stretch.first >> ORDINAL_BITS])
+            file = self._open_file(segment)
         except OSError:  # the event loop comes to it, and says what is wrong
             self._drop(stretch)
             self.wake()
-            return None
+            return []
+        heads = self._open_heads(segment)
+        return [file] if heads is None else [file, heads]
 
     def answer(self, number: int, doubts: Sequence[int]) -> None:
         """Note which records of a stretch, counted from its first, are in doubt; wake who waits.

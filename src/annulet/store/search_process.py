@@ -12,14 +12,16 @@ import os
 import socket
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from annulet.store.decoding import first_doubtful, stand_in_order
+from annulet.store.head_reading import HeadBlocks
 
 if TYPE_CHECKING:
+    from annulet.store.head_reading import ReadBytes
     from annulet.store.search import Stretch
 
 NICENESS: Final = 5
@@ -39,32 +41,55 @@ _NUMBER: Final = Struct("<Q")
 
 
 def doubtful(
-    read: Callable[[int, int], bytes], places: array[int], end: int, needles: Sequence[list[bytes]]
+    read: ReadBytes,
+    places: array[int],
+    end: int,
+    needles: Sequence[list[bytes]],
+    heads: Callable[[list[int], list[int]], tuple[list[int], list[int]]] | None = None,
 ) -> Sequence[int]:
     """Return the indexes, ascending, of records at ``places`` that may have all octets of one of these lists in their
     header.
 
     ``read`` returns up to so many bytes (the first) from an offset (the second) on. ``end``: where the last record ends
-    at most. In doubt is also what has no place (0), what cannot be read, and what is no whole message.
+    at most. In doubt is also what has no place (0), what cannot be read, and what is no whole message. ``heads`` says
+    of places and these indexes of them which are in doubt and of which it does not know, without a look at the records.
     """
-    starts = places.tolist()
-    if stand_in_order(starts):  # and none is 0, as nearly always
-        return _doubtful_of(read, [*starts, end], needles)
-    there = [index for index, place in enumerate(starts) if place]
-    starts = [starts[index] for index in there]
-    if not stand_in_order(starts):
-        return range(len(places))
-    found = _doubtful_of(read, [*starts, end], needles)
-    return sorted({*range(len(places))} - set(there) | {there[index] for index in found})
+    starts, numbers = places.tolist(), list(range(len(places)))
+    if not stand_in_order(starts):  # all do, and none is 0, as nearly always
+        numbers = [index for index, place in enumerate(starts) if place]
+        starts = [starts[index] for index in numbers]
+        if not stand_in_order(starts):
+            return range(len(places))
+    bounds = [*starts, end]
+    if heads is None:
+        found = _doubtful_of(read, bounds, 0, len(starts), needles)
+    else:
+        found, missing = heads(starts, numbers)
+        for start, stop in _neighbours(missing):
+            found += _doubtful_of(read, bounds, start, stop, needles)
+        found.sort()
+    if len(numbers) == len(places):
+        return found
+    return sorted({*range(len(places))} - set(numbers) | {numbers[index] for index in found})
 
 
-def _doubtful_of(read: Callable[[int, int], bytes], bounds: list[int], needles: Sequence[list[bytes]]) -> list[int]:
-    """Do that for records that stand one behind the other, each up to the next of these bounds."""
+def _neighbours(indexes: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield beginning and end of those that follow each other, ascending."""
+    start = 0
+    for place in range(1, len(indexes) + 1):
+        if place == len(indexes) or indexes[place] != indexes[place - 1] + 1:
+            yield indexes[start], indexes[place - 1] + 1
+            start = place
+
+
+def _doubtful_of(
+    read: ReadBytes, bounds: list[int], start: int, count: int, needles: Sequence[list[bytes]]
+) -> list[int]:
+    """Do that for the records from ``start`` to before ``count``, each of which ends at the next of these bounds."""
     found: list[int] = []
-    start, count = 0, len(bounds) - 1
     while start < count:
         first = bounds[start]
-        stop = max(start + 1, bisect_right(bounds, first + READ_BYTES, start) - 1)
+        stop = min(count, max(start + 1, bisect_right(bounds, first + READ_BYTES, start) - 1))
         length = bounds[stop] - first
         try:
             data = read(length, first) if 0 < length <= RECORD_BYTES_MAX else b""
@@ -80,9 +105,9 @@ def _doubtful_of(read: Callable[[int, int], bytes], bounds: list[int], needles: 
 
 
 def pack_stretch(stretch: Stretch) -> bytes:
-    """Return the packet that asks about a stretch; its file goes beside it."""
+    """Return the packet that asks about a stretch; its file goes beside it, and that of its heads if there is one."""
     needles = [list(demanded) for demanded in stretch.needles]
-    return marshal.dumps((stretch.number, stretch.places.tobytes(), stretch.end, needles))
+    return marshal.dumps((stretch.number, stretch.first, stretch.places.tobytes(), stretch.end, stretch.seed, needles))
 
 
 def pack_answer(number: int, doubts: Sequence[int]) -> bytes:
@@ -99,15 +124,19 @@ def unpack_answer(packet: bytes) -> tuple[int, array[int]]:
 
 def serve(channel: socket.socket) -> None:
     """Answer packet after packet until the other side is gone."""
+    blocks = HeadBlocks()
     while True:
-        packet, descriptors, _, _ = socket.recv_fds(channel, PACKET_BYTES_MAX, 1)
+        packet, descriptors, _, _ = socket.recv_fds(channel, PACKET_BYTES_MAX, 2)
         if not packet:
             return
         try:
-            number, encoded, end, needles = marshal.loads(packet)  # noqa: S302 - the broker has made it
+            number, record, encoded, end, seed, needles = marshal.loads(packet)  # noqa: S302 - the broker has made it
             places = array("I")
             places.frombytes(encoded)
-            doubts = doubtful(partial(os.pread, descriptors[0]), places, end, needles)
+            heads = None
+            if len(descriptors) > 1:
+                heads = partial(blocks.doubtful, partial(os.pread, descriptors[1]), record, seed, needles)
+            doubts = doubtful(partial(os.pread, descriptors[0]), places, end, needles, heads)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -10,6 +10,8 @@ from typing import Final
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.errors import DiskFullError, LogFailedError
 from annulet.store.files import File, FileSystem
+from annulet.store.head_blocks import heads_path
+from annulet.store.head_writing import PendingHeads
 from annulet.store.records import ORDINAL_MASK, RECORD_BYTES_MAX, SEGMENT_HEADER_SIZE, checksum_seed
 from annulet.store.segment import Segment, segment_name
 from annulet.store.upkeep import allocate_file
@@ -50,6 +52,7 @@ class LogSpace:
         self.disk_full = False
         self.directory_changed = False  # a segment was created that no batch made durable yet
         self.failed = ""  # why nothing may be written any more; the thread that writes batches sets it too
+        self.heads = PendingHeads(files)
         self.tail: Segment
         self._spare: File | None = None
         self._spare_path = directory
@@ -181,6 +184,7 @@ class LogSpace:
             return
         last.closed = False
         self.tail = last
+        self.files.remove(heads_path(last.path))  # what is written now may stand where it tells of something else
         if last.header_due:
             last.identity = self.files.identity()
             last.seed = checksum_seed(last.number, last.identity)
@@ -211,6 +215,7 @@ class LogSpace:
 
     def close(self) -> None:
         """Close the files. The spare goes: it is cheap to make again."""
+        self.heads.close()
         for segment in (*self.retired, self.tail):
             if segment.file is not None:
                 segment.file.close()

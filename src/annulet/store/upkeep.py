@@ -9,6 +9,7 @@ from typing import Final
 
 from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX
 from annulet.store.files import File, FileSystem
+from annulet.store.head_blocks import heads_path
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_COMPACTION, DamageNote, Quarantine, gap_length
 from annulet.store.records import HEADER, SEGMENT_HEADER_SIZE, reseal_message, segment_header
@@ -42,7 +43,7 @@ class SpareTask(MaintenanceTask):
 
 
 class RemoveTask(MaintenanceTask):
-    """Removes segments without live records, and their indexes."""
+    """Removes segments without live records, and what stands beside them."""
 
     def __init__(self, paths: dict[int, Path], directory: Path, files: FileSystem) -> None:
         self.numbers = list(paths)
@@ -57,6 +58,7 @@ class RemoveTask(MaintenanceTask):
             self._files.remove(path)
             self.removed.append(number)
             self._files.remove(index_path(path))
+            self._files.remove(heads_path(path))
         self._files.sync_directory(self._directory)
 
 
@@ -89,6 +91,7 @@ class CompactTask(MaintenanceTask):
         try:
             self._copy(source, unfinished)
             self._files.remove(index_path(self._path))  # of the old file; by its length it would not be believed
+            self._files.remove(heads_path(self._path))
             self._files.rename(unfinished, self._path)
             self.renamed = True
         except OSError:

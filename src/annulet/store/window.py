@@ -10,8 +10,11 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from annulet.core.message import Message, Origin
 from annulet.store.files import File
+from annulet.store.head_blocks import RUN_BYTES_MAX
 from annulet.store.interface import Batch
 from annulet.store.records import ORDINAL_BITS, encode_message, encode_origin, segment_header
 from annulet.store.segment import Segment
@@ -23,6 +26,13 @@ ORIGINS_MAX: Final = 4096
 
 JOIN_BELOW: Final = 512
 """Bodies smaller than this (bytes) are copied behind their record header: cheaper than one more buffer to write."""
+
+RUN_BYTES: Final = 32 << 10
+"""A run of heads ends when it has so many: those of some 200 messages of 1 KiB."""
+
+HEADS_SHARE: Final = 5
+"""Records have to be so many times as long as their heads (bodies four times) for these to be kept beside them. Of less
+it is as quick to read all, and the log would grow by more than a fifth."""
 
 NO_TARGETS: Final[tuple[tuple[int, int], ...]] = ()
 
@@ -98,11 +108,16 @@ class WindowPart:
         left = sum(1 for message in self.messages if message is not None)
         return left - sum(len(queues) == len(self.targets[entry]) for entry, queues in self.settled.items())
 
-    def encode(self, batch: int, origins: OriginCodes, sequences: dict[int, int]) -> tuple[list[bytes], int]:
+    def encode(
+        self, batch: int, origins: OriginCodes, sequences: dict[int, int], runs: list[HeadRun] | None
+    ) -> tuple[list[bytes], int]:
         """Turn the part into buffers, enter its records into the segment, and return (buffers, records).
 
-        Ordinals of cancelled entries at the end are given back, so that a queue that keeps up uses none.
+        Ordinals of cancelled entries at the end are given back, so that a queue that keeps up uses none. ``runs`` gets
+        the heads where they are to be kept.
         """
+        heads = BytesWriter()  # each is copied at once, while the processor has it in its caches
+        begun = self.segment.size  # where the first of the heads stands
         segment = self.segment
         seed = segment.seed
         offset = segment.size
@@ -129,12 +144,39 @@ class WindowPart:
                 segment.add(offset, targets)
                 offset += self.sizes[entry]
                 count += 1
+                if runs is not None:
+                    heads.write(head)
+                    if len(heads) >= RUN_BYTES:
+                        end_run(segment, begun, offset, heads, runs)
+                        begun = offset
                 for queue_id, sequence in targets:
                     if sequence > sequences.get(queue_id, 0):
                         sequences[queue_id] = sequence
             ordinal += 1
         segment.size = offset
+        if runs is not None:
+            end_run(segment, begun, offset, heads, runs)
         return buffers, count
+
+
+class HeadRun:
+    """Heads of messages that stand one behind the other in a segment, from ``first`` to ``end``."""
+
+    __slots__ = ("end", "first", "heads", "segment")
+
+    def __init__(self, segment: Segment, first: int, end: int, heads: bytes) -> None:
+        self.segment = segment
+        self.first = first
+        self.end = end
+        self.heads = heads
+
+
+def end_run(segment: Segment, first: int, end: int, heads: BytesWriter, runs: list[HeadRun]) -> None:
+    """Add a run of these heads to ``runs`` if it is worth keeping; there are no heads afterwards."""
+    size = len(heads)
+    if size and size * HEADS_SHARE <= end - first and size <= RUN_BYTES_MAX:
+        runs.append(HeadRun(segment, first, end, heads.getvalue()))
+    heads.truncate(0)
 
 
 class WritePart:
@@ -174,11 +216,12 @@ class WritePart:
 class LogBatch(Batch):
     """A sealed window as buffers."""
 
-    __slots__ = ("closing", "parts", "settles_all", "sync_directory")
+    __slots__ = ("closing", "parts", "runs", "settles_all", "sync_directory")
 
     def __init__(self, number: int) -> None:
         super().__init__(number, 0)
         self.parts: list[WritePart] = []
+        self.runs: list[HeadRun] = []  # heads to be kept beside the segments, once it is durable
         self.sync_directory = False
         self.settles_all = True  # no settlement was left waiting in memory for disk space
         self.closing: list[Segment] = []  # written for the last time

@@ -16,8 +16,11 @@ from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_ANSWER_SECONDS,
     CLOSE_GRACE_SECONDS,
+    DELIVERIES_TIMED,
     OUTPUT_BYTES_MAX,
     SHARE_LEAST,
+    TURN_DELIVERIES,
+    TURN_SECONDS,
 )
 from annulet.core.ledger import LossListener, LossRecord
 from annulet.core.sliced import AT_ONCE_MAX
@@ -92,6 +95,22 @@ async def test_a_share_of_deliveries_is_enough_for_a_turn(broker: Broker) -> Non
     assert queue.order.count == 1, "small ones are not 1 MiB"
     assert peer.connection.engine.output_size < OUTPUT_BYTES_MAX
     await turns()
+    assert queue.order.count == 0
+
+
+@pytest.mark.parametrize(("part", "left"), [(1.0, SHARE_LEAST - 2 * DELIVERIES_TIMED), (0.9, 0)])
+async def test_deliveries_that_take_long_are_enough_for_a_turn(broker: Broker, part: float, left: int) -> None:
+    """1000 of a deep grouped queue, read in looks of 256, held the event loop for up to 35 ms."""
+    moments = iter([0.0, 0.0])  # of the first delivery, and of the first look at the time
+    seconds = part * TURN_SECONDS * SHARE_LEAST / TURN_DELIVERIES
+    broker.shares.computed = lambda: next(moments, seconds)
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"))
+    await peer.send(1, publish(1, "q", b"") * SHARE_LEAST)
+    queue = broker.hosts["/"].queues["q"]
+    peer.receive(frame.marshal(BASIC.Consume(queue="q", no_ack=True), 1))
+    assert (queue.order.count, broker.shares.used_up) == (left, 1)
+    await turns(5)
     assert queue.order.count == 0
 
 

@@ -77,6 +77,7 @@ class AmqpConnection(DeclaringHandler):
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
+        self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
         self._blocked_told = False
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
@@ -163,12 +164,11 @@ class AmqpConnection(DeclaringHandler):
 
     def output_added(self) -> None:
         """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
-        if not self._dirty:
-            self._dirty = True
-            self.broker.flush_later(self)
-        self._delivered += 1
-        if self._delivered in (1, self._share):
-            self._share = self.broker.shares.after(self._delivered, self.channels.values())
+        self.mark_dirty()
+        self._delivered = delivered = self._delivered + 1
+        if delivered in (1, self._share) or (self.writable and not delivered % common.DELIVERIES_TIMED):
+            channels = self.channels.values()
+            self._share, self._until = self.broker.shares.look(delivered, self._share, self._until, channels)
         if self.writable and (self._delivered >= self._share or self.engine.output_size >= common.OUTPUT_BYTES_MAX):
             self._set_writable(False)
 

@@ -259,7 +259,8 @@ class Amqp091View(ContentView):
 
     def application_property(self, message: Message, name: str) -> PropertyValue:
         """Return one entry of ``headers`` without decoding the others, ``None`` when it is absent or malformed."""
-        return _find_header(message.header, name.encode("utf-8"))
+        key = name.encode("utf-8")  # stands there as it is: most messages lack most of what they are asked for
+        return _find_header(message.header, key) if key in message.header else None
 
     def given_priority(self, message: Message) -> int:
         """Return the priority property, -1 when it is absent."""

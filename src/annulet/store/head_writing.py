@@ -1,0 +1,157 @@
+"""Writing the files of heads: behind the log, by the thread of upkeep.
+
+A window's heads come here when the window is durable, and are written some at once. No message waits for it, nothing
+is synced, and what cannot be written is left out: who looks for something reads the segment there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from annulet.store.head_blocks import BLOCK_BYTES, encode_block, heads_path
+from annulet.store.interface import MaintenanceTask
+
+if TYPE_CHECKING:
+    from annulet.store.files import File, FileSystem
+    from annulet.store.segment import Segment
+    from annulet.store.window import HeadRun
+
+logger = logging.getLogger(__name__)
+
+PENDING_LEAST: Final = 256 << 10
+"""Bytes that are written at once: 1400 messages of 1 KiB. What is less waits for more."""
+
+PENDING_BYTES_MAX: Final = 8 << 20
+"""Bytes that wait to be written. Upkeep comes four times a second, so 180,000 messages of 1 KiB a second leave as much
+time for its other work; what is beyond that gets no heads."""
+
+REMEDY: Final = "selectors find the same, reading the segments; check the disk"
+
+
+class HeadWriter:
+    """Appends blocks to the file of one segment after the other. Belongs to the thread of upkeep."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self.written = self.dropped = self.failures = 0  # bytes of files, bytes of heads, files given up
+        self._files = files
+        self._file: File | None = None
+        self._number = -1  # of the segment whose file that is, or was until it was given up
+        self._end = 0
+        self._failing = False
+
+    def write(self, runs: Iterable[HeadRun]) -> None:
+        """Append them, which ascend. A file that the disk refuses is given up, up to the next segment."""
+        for segment, block in _blocks(runs):
+            try:
+                self._append(segment, block)
+            except OSError as error:
+                self._give_up(segment, error)
+            if self._file is None:
+                self.dropped += sum([len(run.heads) for run in block])
+
+    def close(self) -> None:
+        """Close the file. Who writes on begins it anew."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _append(self, segment: Segment, block: list[HeadRun]) -> None:
+        if segment.number != self._number:
+            self.close()
+            self._number = segment.number
+            self._end = 0
+            self._file = self._files.open(heads_path(segment.path), create=True)
+        if self._file is not None:
+            buffers = encode_block([(run.first, run.end, run.heads) for run in block], segment.seed)
+            self._file.write(buffers, self._end)
+            size = sum(map(len, buffers))
+            self._end += size
+            self.written += size
+            self._failing = False
+
+    def _give_up(self, segment: Segment, error: OSError) -> None:
+        """Leave the file as it is: a block that is cut off is not believed. Say so once until one can be written."""
+        self.failures += 1
+        if not self._failing:
+            logger.warning("message log: heads of segment %d not written: %s; %s", segment.number, error, REMEDY)
+        self._failing = True
+        self.close()
+
+
+class HeadTask(MaintenanceTask):
+    """Writes heads that have waited. It raises nothing: what the disk refuses is given up."""
+
+    def __init__(self, runs: list[HeadRun], writer: HeadWriter) -> None:
+        self._runs = runs
+        self._writer = writer
+
+    def work(self) -> None:
+        """Write them."""
+        self._writer.write(self._runs)
+
+
+class PendingHeads:
+    """Heads of durable windows until they are written. Belongs to the event loop. ``active``: there are to be any."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self.active = False
+        self.bytes = 0
+        self._dropped = 0
+        self._runs: list[HeadRun] = []
+        self._writer = HeadWriter(files)
+
+    def add(self, runs: list[HeadRun], *, disk_full: bool) -> None:
+        """Take those of a window that is durable, as many as there is room for. A full disk is left to the messages."""
+        for run in runs:
+            if disk_full or self.bytes + len(run.heads) > PENDING_BYTES_MAX:
+                self._dropped += len(run.heads)
+            else:
+                self.bytes += len(run.heads)
+                self._runs.append(run)
+
+    def task(self, least: int = PENDING_LEAST) -> HeadTask | None:
+        """Return what writes those that wait, if they have so many bytes."""
+        if self.bytes < least or not self._runs:
+            return None
+        task = HeadTask(self._runs, self._writer)
+        self._runs, self.bytes = [], 0
+        return task
+
+    def forget(self, number: int) -> None:
+        """Drop those of a segment that goes, or is replaced."""
+        self._runs = [run for run in self._runs if run.segment.number != number]
+        self.bytes = sum([len(run.heads) for run in self._runs])
+
+    def figures(self) -> dict[str, int]:
+        """Return bytes written, bytes of heads that were not, files given up and bytes that wait, as the statistics
+        name them.
+        """
+        return {
+            "heads_bytes_written": self._writer.written,
+            "heads_bytes_dropped": self._dropped + self._writer.dropped,
+            "heads_failures": self._writer.failures,
+            "heads_bytes_pending": self.bytes,
+        }
+
+    def close(self) -> None:
+        """Write the rest and close the file. No task may be under way."""
+        task = self.task(least=1)
+        if task is not None:
+            task.run()
+        self._writer.close()
+
+
+def _blocks(runs: Iterable[HeadRun]) -> Iterator[tuple[Segment, list[HeadRun]]]:
+    """Yield what becomes a block each: runs of one segment, until they are long enough."""
+    block: list[HeadRun] = []
+    size = 0
+    for run in runs:
+        if block and (size >= BLOCK_BYTES or run.segment is not block[0].segment):
+            yield block[0].segment, block
+            block, size = [], 0
+        block.append(run)
+        size += len(run.heads)
+    if block:
+        yield block[0].segment, block
