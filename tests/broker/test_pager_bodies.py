@@ -302,3 +302,24 @@ async def test_what_a_consumer_holds_for_long_is_folded_and_comes_back(broker: B
     assert (queue.order.count, len(queue.delivering), pager.held_folded) == (COUNT - 102, 0, 0)
     _, again = await consumed(broker)
     assert again == [number for number in range(101, COUNT) if number != 102]
+
+
+async def test_what_cannot_be_folded_is_looked_at_once(broker: Broker) -> None:
+    await filled(broker, {}, lambda _: {})
+    pager, queue = broker.pager, queue_of(broker)
+    assert pager is not None
+    pager.held_least = 3 * BLOCK_TAGS
+    await consumed(broker, prefetch=0, settle=False)
+    known = queue.delivering.entries()
+    await paged(broker)
+    await paged(broker)
+    assert queue.bodies is not None
+    assert queue.bodies.in_delivery > pager.held_least
+    assert (len(known), pager.held_folded) == (COUNT, 0)
+    assert pager._held_left[queue] == queue.bodies.in_delivery
+    pager.tick(broker.clock())
+    assert not pager._held
+    pager.held_least = 0
+    del known
+    await paged(broker)
+    assert pager.held_folded > 0

@@ -167,6 +167,29 @@ def test_many_are_settled_a_few_at_a_time():
     held.check()
 
 
+@pytest.mark.parametrize(
+    "give_back",
+    [
+        lambda session: session.recover(NOW),
+        lambda session: session.reject(0, NOW, requeue=True, multiple=True),
+        lambda session: session.reject(session.last_tag, NOW, requeue=True, multiple=True),
+    ],
+)
+def test_many_are_given_back_a_few_at_a_time(give_back: Any):
+    count = AT_ONCE_MAX + 500
+    held = Held(count)
+    held.fold()
+    queue, session = held.queue, held.sessions[0]
+    give_back(session)
+    left = count - SLICE_MESSAGES
+    assert (len(queue.delivering), queue.delivering.folded) == (left, left)
+    assert queue.order.count == SLICE_MESSAGES
+    held.effects.turns()
+    assert session.received[count:] == [f"{sequence:010}" for sequence in range(1, count + 1)]
+    assert {(entry.redelivered, entry.delivery_count) for entry in queue.delivering} == {(True, 1)}
+    held.check()
+
+
 def closed(held: Held) -> None:
     end_together(held.sessions)
     for session in held.sessions:

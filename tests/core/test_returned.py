@@ -8,8 +8,10 @@ from heapq import heapify
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annulet.core.bodies import BodySource
 from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.returned import RUN_LEAST, RUNS_MAX, Returned, first_of_heap
+from annulet.core.held_messages import HeldKind, HeldMessage
+from annulet.core.returned import RUN_LEAST, RUNS_MAX, UNFOLDED, Returned, first_of_heap
 from tests.core.helpers import make_message, make_queue
 
 QUEUE = make_queue()
@@ -21,6 +23,11 @@ def entries_of(*sequences: int) -> list[QueueEntry]:
 
 def run_of(first: int, step: int = 1, count: int = RUN_LEAST) -> list[QueueEntry]:
     return entries_of(*range(first, first + count * step, step))
+
+
+def folded_of(entries: list[QueueEntry]) -> list[HeldMessage]:
+    kind = HeldKind(QUEUE, entries[0].message.origin, BodySource())
+    return [HeldMessage(kind, entry) for entry in entries]
 
 
 def drained(returned: Returned) -> list[int]:
@@ -35,62 +42,94 @@ def drained(returned: Returned) -> list[int]:
 
 
 class Pair:
-    """Entries that came back beside a list of them."""
+    """What came back, as entries and folded, beside a list of its places."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.returned = Returned()
-        self.model: list[QueueEntry] = []
+        self.model: list[int] = []
+        self.removed: set[int] = set()
+        self.slots: dict[int, QueueEntry | HeldMessage] = {}
         self.places = list(range(0, 8000, 2))
         self.used: set[int] = set()
+        self.most_folded = 0
         chance.shuffle(self.places)
 
     def step(self) -> None:
-        self.chance.choice([self.push, self.add, self.add, self.pop, self.pop, self.far, self.remove, self.sweep])()
+        steps = [self.push, self.add, self.add, self.fold, self.fold, self.pop, self.pop, self.far, self.remove]
+        self.chance.choice([*steps, self.sweep, self.look, self.look_ahead])()
         self.model.sort()
+        folded = sum([len(run) for run in self.returned._folded])
+        self.most_folded = max(self.most_folded, folded)
         assert self.returned.count == len(self.model)
-        assert self.returned.head is (self.model[0] if self.model else None)
-        assert sorted(self.returned.entries()) == self.model
+        head = self.returned.head
+        assert (head and head.sequence) == (self.model[0] if self.model else None)
+
+    def look(self) -> None:
+        assert sorted([entry.sequence for entry in self.returned.entries()]) == self.model
+
+    def look_ahead(self) -> None:
         most = self.chance.randint(1, 40)
-        pending = [entry for entry in self.model if entry.state != REMOVED]
-        found = self.returned.upcoming(most)
+        pending = [place for place in self.model if place not in self.removed]
+        found = [entry.sequence for entry in self.returned.upcoming(most)]
         assert found == pending[: len(found)]
         assert len(found) == min(most, len(pending)) or len(self.model) - len(pending) >= most
 
     def far(self) -> None:
-        taken = self.returned.take_far(self.chance.randint(1, 40), self.chance.choice([0, 4000]))
+        taken = [entry.sequence for entry in self.returned.take_far(self.chance.randint(1, 40), 0)]
         assert len(set(taken)) == len(taken)
-        self.model = [entry for entry in self.model if entry not in set(taken)]
+        assert set(taken) <= set(self.model)
+        self.model = [place for place in self.model if place not in set(taken)]
 
     def push(self) -> None:
-        self.model += entries_of(self.places.pop())
-        self.returned.push(self.model[-1])
+        (entry,) = self.come(entries_of(self.places.pop()))
+        self.returned.push(entry)
 
     def add(self) -> None:
-        count = self.chance.choice([1, RUN_LEAST - 1, RUN_LEAST, 3 * RUN_LEAST])
+        if added := self.coming(self.chance.choice([1, RUN_LEAST - 1, RUN_LEAST, 3 * RUN_LEAST])):
+            self.returned.add(self.come(added))
+
+    def fold(self) -> None:
+        if added := self.coming(self.chance.choice([1, 5, UNFOLDED, 2 * UNFOLDED])):
+            messages = folded_of(self.come(added))
+            self.slots.update({held.sequence: held for held in messages})
+            self.returned.add_folded(messages)
+
+    def coming(self, count: int) -> list[QueueEntry]:
         places = [self.places.pop() for _ in range(count)]
-        if self.chance.random() < 0.6:  # as a session's are: among some of others, and before those that came before
-            least = min([entry.place for entry in self.model], default=10**6)
+        way = self.chance.random()
+        if way < 0.4:  # as a session's are: among some of others, and before those that came before
+            least = min(self.model, default=10**6)
             places = [(least - count * 4 + 4 * number) | 1 for number in range(count)]
-        added = entries_of(*sorted(place for place in places if place not in self.used))
-        self.used.update(places)
-        if added:
-            self.returned.add(added)
-        self.model += added
+        elif way < 0.8:  # as slices that follow each other
+            most = max(self.model, default=10**6)
+            places = [(most + 2 + 2 * number) | 1 for number in range(count)]
+        return entries_of(*sorted(place for place in places if place not in self.used))
+
+    def come(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        there = {entry.sequence: entry for entry in entries}
+        self.used.update(there)
+        self.slots.update(there)
+        self.model += there
+        return entries
 
     def pop(self) -> None:
         for _ in range(self.chance.randint(1, 50)):
             if self.model:
-                assert self.returned.pop() is self.model.pop(0)
+                assert self.returned.pop().sequence == self.model.pop(0)
 
     def remove(self) -> None:
-        for entry in self.model:
-            if self.chance.random() < 0.1:
+        """Only what is an entry is ever removed."""
+        for place in self.model:
+            slot = self.slots[place]
+            entry = slot.link if isinstance(slot, HeldMessage) else slot
+            if isinstance(entry, QueueEntry) and self.chance.random() < 0.1:
                 entry.state = REMOVED
+                self.removed.add(place)
 
     def sweep(self) -> None:
         self.returned.sweep()
-        self.model = [entry for entry in self.model if entry.state != REMOVED]
+        self.model = [place for place in self.model if place not in self.removed]
 
 
 @given(seed=st.integers(0, 1 << 32))
@@ -98,7 +137,14 @@ def test_it_is_a_sorted_list(seed: int):
     pair = Pair(random.Random(seed))
     for _ in range(15):
         pair.step()
-    assert drained(pair.returned) == [entry.sequence for entry in pair.model]
+    assert drained(pair.returned) == pair.model
+
+
+def test_histories_have_folded_ones():
+    pair = Pair(random.Random(7))
+    for _ in range(40):
+        pair.step()
+    assert pair.most_folded > UNFOLDED
 
 
 def test_slices_of_sessions_that_end_at_once_join_as_many_runs():
@@ -200,3 +246,27 @@ def test_what_is_taken_from_the_far_end_stood_behind_all_that_came_together(
     assert sorted(returned.entries()) == left
     assert [returned.pop() for _ in left] == left
     assert returned.head is None
+
+
+def test_rows_are_made_of_folded_ones_and_of_the_entries_among_them_without_a_gap():
+    returned = Returned()
+    among = set(range(3, 4000, 8))
+    for first in range(0, 4000, 1000):
+        returned.add(entries_of(*[place for place in range(first, first + 1000) if place in among]))
+        returned.add_folded(
+            folded_of(entries_of(*[place for place in range(first, first + 1000) if place not in among]))
+        )
+    taken: list[int] = []
+    while found := returned.take_far(300, 200):
+        assert len(found) == min(300, 4000 - 201 - len(taken))
+        taken += [entry.sequence for entry in found]
+    assert taken == list(range(3999, 200, -1))
+    assert drained(returned) == list(range(201))
+
+
+def test_runs_of_folded_ones_have_a_bound():
+    returned = Returned()
+    for number in reversed(range(RUNS_MAX + 1)):  # each before all others
+        returned.add_folded(folded_of(entries_of(*range(number * 99, number * 99 + 99))))
+    assert len(returned._folded) <= RUNS_MAX
+    assert drained(returned) == list(range((RUNS_MAX + 1) * 99))

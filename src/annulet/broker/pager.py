@@ -144,6 +144,7 @@ class Pager:
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
         self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
+        self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
         self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
@@ -278,6 +279,8 @@ class Pager:
                 if time.thread_time() >= until:
                     return True
             del self._held[queue]
+            if (bodies := self._bodies.get(queue)) is not None:
+                self._held_left[queue] = bodies.in_delivery - queue.delivering.folded
         return False
 
     def _foldable(self, queue: Queue, *, begun: bool = False) -> bool:
@@ -399,10 +402,13 @@ class Pager:
                 del self._bodies[queue]
                 self._drifts.pop(queue, None)
                 self._unfolded.pop(queue, None)
+                self._held_left.pop(queue, None)
                 continue
             if self._foldable(queue):
                 self._folding[queue] = None
-            if bodies.in_delivery - queue.delivering.folded >= self.held_least and queue not in self._held:
+            objects = bodies.in_delivery - queue.delivering.folded
+            left = self._held_left[queue] = min(self._held_left.get(queue, 0), objects)
+            if objects - left >= self.held_least and queue not in self._held:  # else they are those looked at before
                 sessions = {consumer.session: None for consumer in queue.consumers}
                 self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
             if not exceeded:

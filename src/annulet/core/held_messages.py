@@ -178,6 +178,11 @@ def entry_of(held: HeldMessage) -> QueueEntry:
     return entry
 
 
+def queue_of(slot: Slot) -> Queue:
+    """Return the queue of what stands in a table, without making an entry of it."""
+    return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
+
+
 def entry_in(slot: Slot) -> QueueEntry:
     """Return the entry that stands in a table, or is made of what does."""
     return entry_of(slot) if isinstance(slot, HeldMessage) else slot

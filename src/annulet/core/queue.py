@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.consumer import Consumer
+    from annulet.core.held_messages import Slot
     from annulet.core.message import Message
     from annulet.core.settings import QueueSettings
 
@@ -243,16 +244,16 @@ class Queue(Holdings):
         return RemovalReason.REJECTED
 
     def return_entries(
-        self, entries: Iterable[QueueEntry], now: int, *, counted: bool = True, exclude: Consumer | None = None
+        self, entries: Iterable[Slot], now: int, *, counted: bool = True, exclude: Consumer | None = None
     ) -> None:
         """The one return path: requeue, recover, rollback, close, connection loss, release.
 
-        Each entry takes its original place, at once or after the redelivery delay. What expired meanwhile expires, what
-        was superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are
-        served; then returned entries that exceed ring or limits are dropped, least important and oldest first.
-        ``counted=False`` leaves the delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does
-        not get them again (AMQP 1.0 ``undeliverable-here``). Many come back in slices where none is judged by what else
-        comes back; until the last is back consumers wait, and whoever else asks for messages has it done at once.
+        Each takes its original place, at once or after the redelivery delay. What expired meanwhile expires, what was
+        superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are served;
+        then what exceeds ring or limits is dropped, least important and oldest first. ``counted=False`` leaves the
+        delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does not get them again (AMQP 1.0
+        ``undeliverable-here``). Many come back in slices where none is judged by what else comes back; until the last
+        is back consumers wait, and whoever else asks for messages has it done at once.
         """
         entries = entries if isinstance(entries, list) else list(entries)
         if exclude is None and returning.in_slices(self, len(entries), counted=counted):

@@ -29,11 +29,11 @@ class ReturnBatch:
     def __init__(self, queues: Iterable[Queue], table: HeldDeliveries) -> None:
         self._held = len(table)  # how many are in blocks
         self._blocks = table.take_blocks()
-        self._found: dict[Queue, deque[QueueEntry]] = {queue: deque() for queue in queues}
+        self._found: dict[Queue, deque[Slot]] = {queue: deque() for queue in queues}
 
-    def add(self, queue: Queue, entries: list[QueueEntry]) -> None:
+    def add(self, queue: Queue, slots: list[Slot]) -> None:
         """Add some of a queue that are in no table: they go back from the first on, before all others."""
-        self._found[queue].extend(entries)
+        self._found[queue].extend(slots)
 
     def left(self, queue: Queue) -> int:
         """Return how many of a queue are there at most."""
@@ -42,7 +42,7 @@ class ReturnBatch:
     def take(self, queue: Queue, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
         """Return up to ``most`` of a queue, by ascending tag; none, perhaps, where there are very many of others."""
         stock, blocks = self._found[queue], self._blocks
-        entries = [stock.popleft() for _ in range(min(most, len(stock)))]
+        entries = [entry_in(stock.popleft()) for _ in range(min(most, len(stock)))]
         looked_at = 0
         while blocks and len(entries) < most and looked_at < LOOKED_AT * most:
             block = [entry_in(slot) for slot in blocks.popleft() if slot is not None]

@@ -12,7 +12,7 @@ from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_rank
 from annulet.core.expiry import expire_for
 from annulet.core.held_deliveries import HeldDeliveries
-from annulet.core.held_messages import HeldKind, HeldMessage
+from annulet.core.held_messages import HeldKind, HeldMessage, entry_in
 from annulet.core.order import FifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from annulet.core.session import Session
 
 
-def return_entries(
-    queue: Queue, entries: Iterable[QueueEntry], now: int, *, counted: bool, exclude: Consumer | None
-) -> None:
+def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None) -> None:
     """Put deliveries back; see :meth:`annulet.core.queue.Queue.return_entries`."""
     back: list[QueueEntry] = []
     delayed: list[QueueEntry] = []
     delays = counted and queue.settings.redelivery_delay > 0
-    for entry in entries:
+    for slot in slots:
+        entry = entry_in(slot)
         if isinstance(entry, DeliveryCopy):
             queue.release_copy(entry)
             continue
@@ -177,11 +176,11 @@ class Returning(SlicedWork):
 
 
 def return_many(
-    queue: Queue, entries: list[QueueEntry], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
+    queue: Queue, slots: list[Slot], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
     batch = ReturnBatch([queue], HeldDeliveries())
-    batch.add(queue, entries)
+    batch.add(queue, slots)
     work = Returning(queue, batch, slice_messages, counted=counted)
     queue.returns.append(work)
     queue.update_gate(now)

@@ -8,13 +8,13 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.held_deliveries import HeldDeliveries
-from annulet.core.held_messages import entry_in
+from annulet.core.held_messages import entry_in, queue_of
 from annulet.core.returning import each_alone, in_slices, return_table
 from annulet.core.settling import Settling, may_take_turns
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.held_messages import Slot
@@ -216,8 +216,11 @@ class Session:
         Very many of them in slices.
         """
         taken = self._take(tag, multiple=multiple)
-        if requeue or not self._settled_later(taken, now, rejected=True):
-            self.reject_entries([entry_in(slot) for slot in taken], now, requeue=requeue)
+        if requeue:
+            self._return(taken, now)
+            self._wake_after(taken, now)
+        elif not self._settled_later(taken, now, rejected=True):
+            self.reject_entries([entry_in(slot) for slot in taken], now, requeue=False)
 
     def _settled_later(self, taken: list[Slot], now: int, *, rejected: bool) -> bool:
         """Have these settled in slices where they are very many. Returns whether that may be.
@@ -266,10 +269,9 @@ class Session:
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
-        entries = self.unacknowledged.values()
-        self.unacknowledged.clear()
-        self._return(entries, now)
-        self._wake_after(entries, now)
+        taken = self.unacknowledged.take_all()
+        self._return(taken, now)
+        self._wake_after(taken, now)
 
     def close(self, now: int) -> None:
         """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
@@ -284,9 +286,7 @@ class Session:
         for tag in list(self.consumers):
             self.detach(tag, now, serve=False)
         if not self._return_later(now):
-            entries = self.unacknowledged.values()
-            self.unacknowledged.clear()
-            self._return(entries, now)
+            self._return(self.unacknowledged.take_all(), now)
         for queue in queues:
             queue.wake(now)
 
@@ -307,24 +307,24 @@ class Session:
         return_table(list(counts), table, now, gathers=self.returning)
         return True
 
-    def _return(self, entries: list[QueueEntry], now: int) -> None:
-        if len({entry.queue for entry in entries}) == 1:
-            entries[0].queue.return_entries(entries, now)
+    def _return(self, slots: Sequence[Slot], now: int) -> None:
+        if len({queue_of(slot) for slot in slots}) == 1:
+            queue_of(slots[0]).return_entries(slots, now)
             return
-        by_queue: dict[Queue, list[QueueEntry]] = {}
-        for entry in entries:
-            by_queue.setdefault(entry.queue, []).append(entry)
+        by_queue: dict[Queue, list[Slot]] = {}
+        for slot in slots:
+            by_queue.setdefault(queue_of(slot), []).append(slot)
         for queue, returned in by_queue.items():
             queue.return_entries(returned, now)
 
-    def _wake_after(self, entries: list[QueueEntry], now: int) -> None:
+    def _wake_after(self, slots: Sequence[Slot], now: int) -> None:
         """Serve the queues that may go on: these, and all of the session's when its shared window is in use."""
         if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
             self.wake(now)
-        if len(entries) == 1:
-            entries[0].queue.wake(now)
+        if len(slots) == 1:
+            queue_of(slots[0]).wake(now)
             return
-        for queue in {entry.queue: None for entry in entries}:
+        for queue in {queue_of(slot): None for slot in slots}:
             queue.wake(now)
 
 
