@@ -94,6 +94,15 @@ def test_session_and_queue_have_one_entry():
     assert held.fold() == 100, "it can be folded again"
 
 
+def test_records_are_told_of_folded_ones_as_they_are():
+    held = Held(100)
+    known = held.queue.delivering.entries()[:3]
+    assert held.fold() == 97
+    assert held.queue.delivering.records() == list(range(1, 101))
+    assert held.queue.delivering.folded == 97
+    assert [entry.message.record for entry in known] == [1, 2, 3]
+
+
 def test_the_newest_block_waits_for_more():
     held = Held(2 * BLOCK_TAGS + 10)
     assert held.fold(newest=False) == 2 * BLOCK_TAGS - 1  # there is no tag 0

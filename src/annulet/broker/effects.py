@@ -183,7 +183,7 @@ class HostEffects(Effects):
         if pages is not None:
             bounds += pages.record_bounds()
         if bounds:
-            held = [entry.message.record for entry in queue.delivering]
+            held = queue.delivering.records()
             held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
             self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), held))
         self.pipeline.request()

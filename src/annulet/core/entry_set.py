@@ -49,6 +49,16 @@ class EntrySet:
         blocks = self._blocks
         return [entry_in(slot) for number in sorted(blocks) for slot in blocks[number].slots if slot is not None]
 
+    def records(self) -> list[int]:
+        """Return the record numbers of all messages, by ascending sequence. Makes no entries of folded ones."""
+        blocks = self._blocks
+        return [
+            slot.record if isinstance(slot, HeldMessage) else slot.message.record
+            for number in sorted(blocks)
+            for slot in blocks[number].slots
+            if slot is not None
+        ]
+
     def block_numbers(self) -> list[int]:
         """Return which blocks of neighbours there are, ascending."""
         return sorted(self._blocks)
