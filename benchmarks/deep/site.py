@@ -120,7 +120,8 @@ class Site:
 
     def drop_cache(self) -> None:
         """Have the system forget the log's pages, so that reads come from the disk."""
-        for path in (self.data / "messages").glob("*.segment"):
+        messages = self.data / "messages"
+        for path in (*messages.glob("*.segment"), *messages.glob("*.heads")):
             # the broker removes what is empty meanwhile
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 os.fdatasync(file.fileno())
