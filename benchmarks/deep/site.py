@@ -110,10 +110,10 @@ class Site:
         """Return a figure of one queue, 0 when it is not there."""
         return int(self.metrics().get(f'queue_{name}{{queue="{queue}",vhost="/"}}', 0))
 
-    def log_bytes(self) -> int:
-        """Return what the message log takes on disk."""
+    def log_bytes(self, kind: str = "segment") -> int:
+        """Return what the segments of the message log take on disk, or the ``heads`` beside them."""
         size = 0
-        for path in (self.data / "messages").glob("*.segment"):
+        for path in (self.data / "messages").glob(f"*.{kind}"):
             with contextlib.suppress(FileNotFoundError):  # the broker removes what is empty meanwhile
                 size += path.stat().st_size
         return size
