@@ -14,6 +14,9 @@ from benchmarks.deep.site import Site
 
 QUEUE = "restarts"
 SEGMENT_BYTES = 16 * MIB
+HEADS_BYTES = SEGMENT_BYTES // 6
+"""Of a segment at most, where bodies have 1 KiB: what was given back has none left."""
+
 RELEASE_SECONDS = 60.0
 QUIET_SECONDS = 3.0
 ACKNOWLEDGED_EARLY_MOST = 20_000
@@ -147,7 +150,8 @@ def take_all_but_first(site: Site, relations: list[Relation], left: int) -> None
         wait_for(lambda: site.log_bytes() <= bound, RELEASE_SECONDS)
     relations += [
         exactly("out of order", int(not ascending), 0),
-        Relation("log on disk", site.log_bytes() / MIB, "MiB", most=bound / MIB),
+        Relation("segments on disk", site.log_bytes() / MIB, "MiB", most=bound / MIB),
+        Relation("heads beside them", site.log_bytes("heads") / MIB, "MiB", most=3 * HEADS_BYTES / MIB),
         Relation("given back after", time.monotonic() - began, "s"),
     ]
     consumer.close()

@@ -110,17 +110,18 @@ class Site:
         """Return a figure of one queue, 0 when it is not there."""
         return int(self.metrics().get(f'queue_{name}{{queue="{queue}",vhost="/"}}', 0))
 
-    def log_bytes(self) -> int:
-        """Return what the message log takes on disk."""
+    def log_bytes(self, kind: str = "segment") -> int:
+        """Return what the segments of the message log take on disk, or the ``heads`` beside them."""
         size = 0
-        for path in (self.data / "messages").glob("*.segment"):
+        for path in (self.data / "messages").glob(f"*.{kind}"):
             with contextlib.suppress(FileNotFoundError):  # the broker removes what is empty meanwhile
                 size += path.stat().st_size
         return size
 
     def drop_cache(self) -> None:
         """Have the system forget the log's pages, so that reads come from the disk."""
-        for path in (self.data / "messages").glob("*.segment"):
+        messages = self.data / "messages"
+        for path in (*messages.glob("*.segment"), *messages.glob("*.heads")):
             # the broker removes what is empty meanwhile
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 os.fdatasync(file.fileno())

@@ -90,6 +90,25 @@ def test_refusals_are_counted_and_the_last_gives_up(look: bool) -> None:
     assert rows_of.attempts == 0
 
 
+@pytest.mark.parametrize("look", [False, True])
+def test_what_can_be_read_elsewhere_meanwhile_does_not_keep_refused_rows_for_ever(look: bool) -> None:
+    """A look in the middle, or a load from the front while looks come to what the disk refuses."""
+    rows_of, disk, figures, page = reading()
+    refused, sound = page.peek_from(3, COUNT), page.peek(2)
+    for attempt in range(1, ATTEMPTS_MAX):
+        disk.failing = True
+        assert rows_of.read(refused, refused.records, insist=False) is None
+        disk.failing = False
+        found = rows_of.look(sound, sound.records, []) if look else rows_of.load(page, 2, 100, insist=False)
+        assert found is not None
+        assert (rows_of.attempts, figures.postponed) == (attempt, attempt)
+    assert rows_of.read(refused, refused.records, insist=False) is not None
+    assert rows_of.attempts == 0, "that was no damage"
+    rows_of.attempts, disk.failing = ATTEMPTS_MAX - 1, True
+    assert rows_of.read(refused, refused.records, insist=False) == ([], 0)
+    assert rows_of.attempts == 0
+
+
 def test_want_of_descriptors_gives_nothing_up() -> None:
     rows_of, disk, _figures, page = reading()
     disk.failing, disk.error = True, errno.EMFILE
@@ -169,6 +188,18 @@ def test_a_run_that_the_disk_refuses_counts_once() -> None:
         assert (rows_of.attempts, figures.postponed) == (attempt, attempt)
     disk.failing = False
     assert rows_of.load(page, COUNT, 100, insist=False) is not None
+    assert rows_of.attempts == 0
+
+
+def test_a_run_elsewhere_does_not_end_the_attempts() -> None:
+    rows_of, disk, _figures, page = reading_a_run()
+    disk.failing = True
+    rows = page.peek_from(3, COUNT)
+    assert rows_of.read(rows, rows.records, insist=False) is None
+    disk.failing = False
+    assert rows_of.load(page, 2, 100, insist=False) is not None
+    assert rows_of.attempts == 1
+    assert rows_of.load(page, 3, 100, insist=False) is not None
     assert rows_of.attempts == 0
 
 

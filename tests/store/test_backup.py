@@ -128,6 +128,19 @@ def test_targets_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         check_target(tmp_path / "new", data)
 
 
+def test_heads_need_no_room(tmp_path: Path) -> None:
+    """The file has a length that the disk has no room for, and no blocks."""
+    usage = os.statvfs(tmp_path)
+    heads = heads_path(tmp_path / "data" / LOG_DIRECTORY / segment_name(1))
+    heads.parent.mkdir(parents=True)
+    heads.touch()
+    os.truncate(heads, usage.f_bavail * usage.f_frsize * 2)
+    check_target(tmp_path / "new", tmp_path / "data")
+    heads.rename(heads.with_suffix(".other"))
+    with pytest.raises(BackupError, match="no room in"):
+        check_target(tmp_path / "new", tmp_path / "data")
+
+
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_copy_that_fails_or_is_cancelled_leaves_the_target_as_it_was(tmp_path: Path, *, existing: bool) -> None:
     data, target = tmp_path / "data", tmp_path / "backup"

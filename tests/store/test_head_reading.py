@@ -144,7 +144,7 @@ def test_it_says_what_the_segment_says(
         if number % window == 0:
             flush(log)
             if moments.random() < 0.1:
-                log._space.heads.forget(records[-1] >> ORDINAL_BITS)
+                log._space.heads.forget((records[-1] >> ORDINAL_BITS,))
             if moments.random() < 0.5:
                 write_heads(log)
     flush(log)

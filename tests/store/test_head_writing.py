@@ -16,6 +16,7 @@ from annulet.store.head_writing import PENDING_BYTES_MAX, PENDING_LEAST, HeadWri
 from annulet.store.log import MessageLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import Segment
+from annulet.store.upkeep import BALLAST_BYTES
 from annulet.store.window import HeadRun
 from tests.store.head_tools import QUEUE, RED, Looked, coloured, head_files, opened, write_heads
 from tests.store.log_tools import DIRECTORY, ORIGIN, flush, upkeep
@@ -197,6 +198,82 @@ def test_a_window_of_a_full_disk_gets_none() -> None:
     assert figures.heads_bytes_dropped > 0
 
 
+def with_large_heads(log: MessageLog, count: int) -> None:
+    """Store so many messages whose heads are 16 KiB each, a window each."""
+    for _ in range(count):
+        message = Message(b"blue" * 4096, bytes(90_000), ORIGIN, durable=True)
+        log.append(message, [(QUEUE, log.sequences.get(QUEUE, 0) + 1)])
+        flush(log)
+
+
+def test_they_leave_the_reserve_for_checkpoints_alone() -> None:
+    """A checkpoint on a full disk gives the ballast up, and the next one needs that room: without it nothing that is
+    acknowledged would ever be given back."""
+    files = SimulatedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=8 << 20, heads=True)
+    with_large_heads(log, 1)
+    upkeep(log)
+    files.capacity = files.used  # with the ballast and a spare, so nobody has noticed yet
+    upkeep(log, checkpoint=True)
+    assert not log.statistics().disk_full
+    assert files.used + BALLAST_BYTES // 2 < files.capacity, "the ballast was given up"
+    for _ in range(4):
+        with_large_heads(log, 17)
+        upkeep(log)
+    assert files.used + BALLAST_BYTES // 2 < files.capacity
+    assert log.statistics().heads_bytes_dropped > 0
+    log.close()
+
+
+def test_they_are_kept_again_when_the_reserve_is_back() -> None:
+    files = SimulatedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=4 << 20, heads=True)
+    with_large_heads(log, 1)
+    upkeep(log)
+    files.capacity = files.used
+    upkeep(log, checkpoint=True)
+    with_large_heads(log, 20)
+    assert "HeadTask" not in upkeep(log)
+    files.capacity = 1 << 40
+    with_large_heads(log, 20)  # goes on in the spare, so that another is made
+    assert upkeep(log)[0] == "SpareTask"
+    with_large_heads(log, 20)
+    assert "HeadTask" in upkeep(log)
+    assert log._space.tail.number in head_files(files)
+
+
+def test_what_waits_when_the_disk_is_full_is_dropped_at_the_end_too() -> None:
+    files = SimulatedFiles()
+    log = opened(files)
+    log.append(Message(b"red", bytes(1000), ORIGIN, durable=True), [(QUEUE, 1)])
+    flush(log)
+    waiting = log.statistics().heads_bytes_pending
+    assert waiting
+    log._space.disk_full = True
+    log.close()
+    assert head_files(files) == []
+    assert log.statistics().heads_bytes_dropped == waiting
+
+
+def test_the_last_checkpoint_of_a_stop_that_takes_the_reserve_leaves_them_none() -> None:
+    files = SimulatedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=4 << 20, heads=True)
+    upkeep(log)
+    with_large_heads(log, 1)
+    files.capacity = files.used
+    log.close()
+    assert "ballast" not in files.names_now
+    assert head_files(files) == []
+
+
+def test_a_spare_is_made_before_they_are_written() -> None:
+    """A disk that is slow to take them has as many waiting again at once; then nothing else would ever be done."""
+    files = SimulatedFiles()
+    log = MessageLog.open(DIRECTORY, files=files, segment_bytes=4 << 20, heads=True)
+    with_large_heads(log, 20)
+    assert upkeep(log, checkpoint=True) == ["CheckpointTask", "SpareTask", "HeadTask"]
+
+
 def test_heads_whose_segment_is_gone_go_at_start() -> None:
     files = SimulatedFiles()
     log = opened(files)
@@ -227,8 +304,8 @@ def test_they_go_with_their_segment_and_when_it_is_compacted() -> None:
 def test_what_waits_is_forgotten_with_its_segment() -> None:
     pending = PendingHeads(SimulatedFiles())
     one, two = segment_of(1), segment_of(2)
-    pending.add([run_of(one, 100), run_of(two, 50)], disk_full=False)
-    pending.forget(1)
+    pending.add([run_of(one, 100), run_of(two, 50)], takes_heads=True)
+    pending.forget((1,))
     assert pending.bytes == 50
     assert pending.task(least=51) is None
     assert pending.task(least=50) is not None
@@ -239,12 +316,12 @@ def test_no_more_wait_than_the_bound_and_none_on_a_full_disk() -> None:
     pending = PendingHeads(SimulatedFiles())
     segment = segment_of(1)
     half = PENDING_BYTES_MAX // 2
-    pending.add([run_of(segment, half), run_of(segment, half)], disk_full=False)
+    pending.add([run_of(segment, half), run_of(segment, half)], takes_heads=True)
     assert pending.bytes == PENDING_BYTES_MAX
-    pending.add([run_of(segment, 1)], disk_full=False)
+    pending.add([run_of(segment, 1)], takes_heads=True)
     assert (pending.bytes, pending.figures()["heads_bytes_dropped"]) == (PENDING_BYTES_MAX, 1)
-    pending.forget(1)
-    pending.add([run_of(segment, 10)], disk_full=True)
+    pending.forget((1,))
+    pending.add([run_of(segment, 10)], takes_heads=False)
     assert (pending.bytes, pending.figures()["heads_bytes_dropped"]) == (0, 11)
 
 
@@ -288,15 +365,15 @@ def test_a_file_that_the_disk_refuses_is_given_up_and_messages_go_on(
     files.fail_at = files.operations + operation
     with caplog.at_level(logging.WARNING):
         for place in range(3):
-            failing.add([run_of(segment, 100, 64 + place * 1000)], disk_full=False)
+            failing.add([run_of(segment, 100, 64 + place * 1000)], takes_heads=True)
             task = failing.task(least=1)
             assert task is not None
             task.run()
             assert task.error is None, "upkeep goes on"
         assert len(caplog.records) == 1
         files.fail_at = files.operations + 1
-        failing.add([run_of(segment_of(8), 100)], disk_full=False)
-        failing.close()
+        failing.add([run_of(segment_of(8), 100)], takes_heads=True)
+        failing.close(write=True)
         assert len(caplog.records) == 1
     written = max(0, operation - 2)
     figures = failing.figures()

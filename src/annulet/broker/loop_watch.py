@@ -6,7 +6,8 @@ something between 0 and ``s``; one longer than 50 ms always, as at least ``s - 5
 A loop that wants to run and gets no processor is late as well, and for its clients that is the same. Whoever looks for
 what held it wants to know that apart: where the system tells how long the thread waited for a processor, there is a
 second histogram without that. Of the waits it leaves in as much as other threads of the broker computed meanwhile: the
-processor that was not there may be the one that these had. A child process, of searches, counts as another program.
+processor that was not there may be the one that these had, and where it is not, that
+counts nevertheless. A child process, of searches, counts as another program.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class LoopWatch:
         self.counts = [0] * (len(STALL_BOUNDS) + 1)
         self.total = 0.0
         self.longest = 0.0
-        self.counts_held = [0] * (len(STALL_BOUNDS) + 1)  # without waits for others: at least so late
+        self.counts_held = [0] * (len(STALL_BOUNDS) + 1)  # without waits for others, about
         self.total_held = 0.0
         self._waits = waits
         self._beside = beside

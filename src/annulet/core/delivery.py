@@ -91,7 +91,11 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
         if deep is not None and consumers:
+            delivered = queue.counters.messages_delivered
             consumers = _serve_stock(queue, deep, consumers, now)
+            if len(consumers) > 1 and queue.counters.messages_delivered > delivered:  # the turn has moved on
+                left = set(consumers)
+                consumers = [consumer for consumer in queue.consumers.in_turn() if consumer in left]
         entry = _candidate(lanes, consumers) if consumers else None
         if entry is None:
             if not served:

@@ -12,7 +12,7 @@ from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
 from annulet.residency.runs import COUNT_SHIFT, ORIGIN_MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
@@ -39,13 +39,15 @@ PASSED_BYTES: Final = 1 << 19
 
 
 class RowReading:
-    """Makes entries of the rows of ``queue``. ``attempts``: reads the disk has refused, one after the other."""
+    """Makes entries of the rows of ``queue``. ``attempts``: reads the disk has refused since it last gave what it had
+    refused."""
 
     def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures) -> None:
         self._queue = queue
         self._reader = reader
         self._figures = figures
         self.attempts = 0
+        self._refused = 0  # the first record of the last of these; what can be read elsewhere says nothing of it
         self._told = (0, 0)  # the record that was read last for its time alone, and that
 
     def first_accepted_at(self, pages: Iterable[Page]) -> int:
@@ -114,7 +116,7 @@ class RowReading:
             )
         except OSError:
             return None
-        self.attempts = 0
+        self._was_read(records)
         redelivered, came_back = bool(mark & 1), mark >> COUNT_SHIFT
         return count, run_entries_of(queue, messages, sequence, redelivered=redelivered, count=came_back)
 
@@ -132,6 +134,7 @@ class RowReading:
         except OSError as error:
             self._figures.postponed += 1
             self.attempts += 1
+            self._refused = records[0]
             if not insist and (self.attempts < ATTEMPTS_MAX or error.errno in SCARCE):
                 return None
             stored = read_singly(self._reader, records)
@@ -143,8 +146,13 @@ class RowReading:
                 error,
             )
             found = entries_of(queue, rows, stored)
-        self.attempts = 0
+        self._was_read(records)
         return found
+
+    def _was_read(self, records: Sequence[int]) -> None:
+        """Forget the attempts when what the disk refused last is among these, or was given up with them."""
+        if self.attempts and self._refused in records:
+            self.attempts = 0
 
     def look(self, rows: Rows, records: list[int], needles: list[list[bytes]]) -> tuple[Rows, list[QueueEntry]] | None:
         """Return the rows whose header has all of one of the ``needles``, if any are given, and their entries.

@@ -146,7 +146,8 @@ def check_target(target: Path, data: Path) -> None:
         raise BackupError(f"directory {target} is not empty; give one that is empty or not there")
     if not target.exists() and not target.parent.is_dir():
         raise BackupError(f"there is no directory {target.parent}; make it, or give another place")
-    needed = sum(path.lstat().st_size for path in data.rglob("*") if path.is_file()) + SPACE_KEPT
+    copied = [path for path in data.rglob("*") if path.is_file() and path.suffix != HEADS_SUFFIX]
+    needed = sum(path.lstat().st_size for path in copied) + SPACE_KEPT
     usage = os.statvfs(target if target.exists() else target.parent)
     free = usage.f_bavail * usage.f_frsize
     if needed > free:

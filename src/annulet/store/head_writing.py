@@ -7,7 +7,7 @@ is synced, and what cannot be written is left out: who looks for something reads
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from annulet.store.head_blocks import BLOCK_BYTES, encode_block, heads_path
@@ -102,10 +102,10 @@ class PendingHeads:
         self._runs: list[HeadRun] = []
         self._writer = HeadWriter(files)
 
-    def add(self, runs: list[HeadRun], *, disk_full: bool) -> None:
+    def add(self, runs: list[HeadRun], *, takes_heads: bool) -> None:
         """Take those of a window that is durable, as many as there is room for. A full disk is left to the messages."""
         for run in runs:
-            if disk_full or self.bytes + len(run.heads) > PENDING_BYTES_MAX:
+            if not takes_heads or self.bytes + len(run.heads) > PENDING_BYTES_MAX:
                 self._dropped += len(run.heads)
             else:
                 self.bytes += len(run.heads)
@@ -119,9 +119,9 @@ class PendingHeads:
         self._runs, self.bytes = [], 0
         return task
 
-    def forget(self, number: int) -> None:
-        """Drop those of a segment that goes, or is replaced."""
-        self._runs = [run for run in self._runs if run.segment.number != number]
+    def forget(self, numbers: Container[int]) -> None:
+        """Drop those of segments that go, or are replaced."""
+        self._runs = [run for run in self._runs if run.segment.number not in numbers]
         self.bytes = sum([len(run.heads) for run in self._runs])
 
     def figures(self) -> dict[str, int]:
@@ -135,11 +135,13 @@ class PendingHeads:
             "heads_bytes_pending": self.bytes,
         }
 
-    def close(self) -> None:
-        """Write the rest and close the file. No task may be under way."""
-        task = self.task(least=1)
+    def close(self, *, write: bool) -> None:
+        """Write the rest, or drop it, and close the file. No task may be under way."""
+        task = self.task(least=1) if write else None
         if task is not None:
             task.run()
+        self._dropped += self.bytes
+        self._runs, self.bytes = [], 0
         self._writer.close()
 
 

@@ -14,6 +14,7 @@ from annulet.store.checkpoint import (
     SegmentPicture,
     take_picture,
 )
+from annulet.store.head_writing import HeadTask
 from annulet.store.index_building import IndexTask
 from annulet.store.index_filling import HeaderCheck
 from annulet.store.interface import MaintenanceTask
@@ -127,7 +128,7 @@ class Maintenance:
             self._settled = batch.number
         self.batches += 1
         self.bytes_written += batch.size
-        self._space.heads.add(batch.runs, disk_full=self._space.disk_full)
+        self._space.heads.add(batch.runs, takes_heads=self._space.takes_heads)
 
     def sweep(self, queue_id: int, segments: list[int]) -> None:
         """Settle the queue's records in these segments, bit by bit."""
@@ -175,10 +176,10 @@ class Maintenance:
         self._quiet = window_empty and not self._sealer.settled and self._sealed == self._durable
         self._task = (
             self._quarantine_task()  # before anything rewrites or removes the segment
-            or self._space.heads.task()
             or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
             or self._checkpoint_task(window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes)
             or self._spare_task()
+            or self._head_task()  # as soon as it is done there may be more: nothing urgent is to wait for it
             or self._sweep_task()
             or self._compact_task()
             or self._index_task()
@@ -290,7 +291,8 @@ class Maintenance:
                 paths[number] = segment.path
         for number in paths:  # who closes the last descriptor of a removed file waits until its pages are given back
             self._reader.release(number)
-            self._space.heads.forget(number)
+        if paths:
+            self._space.heads.forget(paths)
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _pictured(self, number: int) -> bool:
@@ -305,6 +307,9 @@ class Maintenance:
         if self._space.has_spare or self._space.disk_full:
             return None
         return SpareTask(self._space.spare_path(), self._space.segment_bytes, self._space.files)
+
+    def _head_task(self) -> HeadTask | None:
+        return self._space.heads.task() if self._space.takes_heads else None
 
     def _sweep_task(self) -> SweepTask | None:
         return SweepTask() if self._sweeps and not self.sweeps_held else None
@@ -323,7 +328,7 @@ class Maintenance:
             segment.compactable = False
             logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
             return None
-        self._space.heads.forget(segment.number)
+        self._space.heads.forget((segment.number,))
         live = [(ordinal, segment.offsets[ordinal]) for ordinal in ordinals]
         return CompactTask(segment, live, self._space.files, self._quarantine)
 
@@ -389,6 +394,7 @@ class Maintenance:
 
     def _finish_checkpoint(self, task: CheckpointTask) -> None:
         former = self._newest.number
+        self._space.reserve_used |= task.ballast_dropped
         if task.error is not None:
             self._picturing.clear()  # else the disk stays full; recovery knows that what was swept may be gone
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
@@ -417,6 +423,7 @@ class Maintenance:
 
     def _finish_spare(self, task: SpareTask) -> None:
         if task.file is not None:
+            self._space.reserve_used = False
             self._space.adopt_spare(task.path, task.file, task.size)
 
     def _finish_compaction(self, task: CompactTask) -> None:
@@ -462,7 +469,10 @@ class Maintenance:
         checkpoint = self._take(next_transaction, outcomes)
         checkpoint.closed = True
         written = self._task_for(checkpoint)
-        written.work()
+        try:
+            written.work()
+        finally:
+            self._space.reserve_used |= written.ballast_dropped
 
     def _close_tail(self) -> None:
         """Let the tail end here if a start would take long to read it, so that it may have an index as well."""

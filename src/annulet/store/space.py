@@ -53,6 +53,7 @@ class LogSpace:
         self.directory_changed = False  # a segment was created that no batch made durable yet
         self.failed = ""  # why nothing may be written any more; the thread that writes batches sets it too
         self.heads = PendingHeads(files)
+        self.reserve_used = False  # a checkpoint took the ballast, and no spare was made since
         self.tail: Segment
         self._spare: File | None = None
         self._spare_path = directory
@@ -213,9 +214,14 @@ class LogSpace:
         self.tail.file = None
         self.tail.closed = True
 
+    @property
+    def takes_heads(self) -> bool:
+        """What is free on the disk is not what the next checkpoint needs."""
+        return not self.disk_full and not self.reserve_used
+
     def close(self) -> None:
         """Close the files. The spare goes: it is cheap to make again."""
-        self.heads.close()
+        self.heads.close(write=self.takes_heads)
         for segment in (*self.retired, self.tail):
             if segment.file is not None:
                 segment.file.close()
