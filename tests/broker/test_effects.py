@@ -16,6 +16,7 @@ from annulet.broker.pager import Pager
 from annulet.core.audit import AuditEntry
 from annulet.core.bodies import BodySource, QueueBodies
 from annulet.core.entry import QueueEntry
+from annulet.core.held_messages import HeldKind, HeldMessage
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.virtual_host import VirtualHost
@@ -405,6 +406,19 @@ async def test_what_comes_back_together_is_noted_as_one_by_one(house: House, del
     assert states[0] == states[1]
     assert counts[0] == counts[1]
     assert len(states[0]) > 100
+
+
+async def test_what_comes_back_folded_is_noted(house: House) -> None:
+    queue, transient = house.declare("q"), house.declare("t", durable=False)
+    house.publish()
+    for there in (queue, transient):
+        (entry,) = there.order.entries()
+        kind = HeldKind(there, entry.message.origin, BodySource())
+        kind.delivery_count = 3
+        house.effects.folded_changed(there, [HeldMessage(kind, entry)])
+    notes = house.history.pending
+    assert notes.counts.noted(queue.queue_id, entry.sequence) == 3
+    assert list(notes.counts.blocks) == [queue.queue_id]
 
 
 async def test_what_comes_back_to_a_queue_that_ends_with_the_broker_is_not_noted(house: House) -> None:

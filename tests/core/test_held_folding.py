@@ -103,6 +103,15 @@ def test_records_are_told_of_folded_ones_as_they_are():
     assert [entry.message.record for entry in known] == [1, 2, 3]
 
 
+def test_who_asks_whether_a_tag_is_held_makes_no_entry():
+    held = Held(100)
+    held.fold()
+    table = held.sessions[0].unacknowledged
+    held.sessions[0].acknowledge(40, NOW)
+    assert [tag for tag in range(103) if tag in table] == [tag for tag in range(1, 101) if tag != 40]
+    assert held.queue.delivering.folded == 99
+
+
 def test_the_newest_block_waits_for_more():
     held = Held(2 * BLOCK_TAGS + 10)
     assert held.fold(newest=False) == 2 * BLOCK_TAGS - 1  # there is no tag 0

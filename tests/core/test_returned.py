@@ -264,6 +264,21 @@ def test_rows_are_made_of_folded_ones_and_of_the_entries_among_them_without_a_ga
     assert drained(returned) == list(range(201))
 
 
+def test_what_is_folded_of_several_sessions_that_ended_one_by_one_goes_together():
+    returned = Returned()
+    returned.add_folded(folded_of(entries_of(*range(0, 4000, 2))))
+    returned.add_folded(folded_of(entries_of(*range(1, 4000, 4))))
+    returned.add_folded(folded_of(entries_of(*range(3, 4000, 4))))
+    assert len(returned._folded) == 3
+    taken: list[int] = []
+    while found := returned.take_far(300, 200):
+        taken += [entry.sequence for entry in found]
+        assert taken == list(range(3999, 3999 - len(taken), -1))
+    assert taken == list(range(3999, 200, -1))
+    assert len(returned._folded) == 3, "what is not taken stays folded"
+    assert drained(returned) == list(range(201))
+
+
 def test_runs_of_folded_ones_have_a_bound():
     returned = Returned()
     for number in reversed(range(RUNS_MAX + 1)):  # each before all others

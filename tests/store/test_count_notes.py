@@ -7,7 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annulet.core.bodies import BodySource
 from annulet.core.entry import QueueEntry
+from annulet.core.held_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
 from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, KnownCounts, counts_after, counts_in
 from tests.core.helpers import make_message, make_queue
 
@@ -128,3 +130,19 @@ def test_entries_are_noted_as_one_by_one(found: dict[int, int], chance: random.R
         if entry not in apart:
             single.note(7, entry.sequence, entry.delivery_count)
     assert together.blocks == single.blocks
+
+
+def test_folded_ones_are_noted_as_one_by_one() -> None:
+    sequences = [1, 2, BLOCK_SEQUENCES - 1, BLOCK_SEQUENCES, 5 * BLOCK_SEQUENCES + 3]
+    folded: list[HeldMessage] = []
+    single = CountNotes()
+    for count, sequence in enumerate([*sequences, 5 * BLOCK_SEQUENCES + 4], ATTEMPTS_MOST - 4):
+        entry = QueueEntry(QUEUE, make_message(), sequence)
+        kind = HeldKind(QUEUE, entry.message.origin, BodySource())
+        kind.delivery_count = count
+        folded.append(HeldMessage(kind, entry))
+        single.note(7, sequence, count)
+    together = CountNotes()
+    together.note_folded(7, folded)
+    assert together.blocks == single.blocks
+    assert folded[-1].link.delivery_count == ATTEMPTS_MOST + 1 <= COUNT_MOST

@@ -54,8 +54,9 @@ class HeldDeliveries:
         return self._count > 0
 
     def __contains__(self, tag: int) -> bool:
-        """Say whether the delivery of a tag is held."""
-        return self.get(tag) is not None
+        """Say whether the delivery of a tag is held. What is folded stays so."""
+        block = self._blocks.get(tag >> BLOCK_BITS)
+        return block is not None and block.slots[tag & BLOCK_MASK] is not None
 
     def __iter__(self) -> Iterator[int]:
         """Yield the tags, ascending."""

@@ -128,17 +128,16 @@ class Returned:
     def take_far(self, count: int, above: int) -> list[QueueEntry]:
         """Take out up to ``count`` from the far end: the last ones of all runs whose place is above this one.
 
+        Folded ones go with the entries they stand among: rows among which nothing is missing make full pages, and a
+        full page takes in no more.
+
         And of the single ones, if that is not enough, those at the end of the heap's list: far ones as a rule, and what
         is left stays a heap.
         """
-        if self._folded:
-            self._unfold_far(count)
-        taken: list[QueueEntry] = []
-        if self._runs:
-            last_first = merge(*[reversed(run) for run in self._runs], reverse=True)
-            taken = [entry for entry in islice(last_first, count) if entry.place > above]
-            if taken:
-                self._cut(taken[-1].place)
+        places = [map(_place, reversed(run)) for run in self._runs]
+        places += [map(_sequence, reversed(run)) for run in self._folded]
+        far = list(islice(merge(*places, reverse=True), count))
+        taken = self._cut(max(far[-1], above + 1)) if far else []
         single = self._single
         while single and len(taken) < count:
             taken.append(single.pop())
@@ -146,27 +145,20 @@ class Returned:
         self._find_head()
         return taken
 
-    def _cut(self, place: int) -> None:
-        """Shorten the runs by what stands at this place or behind it."""
+    def _cut(self, place: int) -> list[QueueEntry]:
+        """Take out of the runs what stands at this place or behind it, the last ones first."""
+        taken: list[QueueEntry] = []
         for run in self._runs:
             while run and run[-1].place >= place:
-                run.pop()
+                taken.append(run.pop())
+        for folded in self._folded:
+            while folded and folded[-1].sequence >= place:
+                taken.append(entry_of(folded.pop()))
         self._runs = [run for run in self._runs if run]
         self._places = [run[0].place for run in self._runs]
-
-    def _unfold_far(self, count: int) -> None:
-        """Make entries of the last ``count`` of the run of folded ones that reaches furthest, if they are to be taken.
-
-        What stands between entries goes with them: rows among which nothing is missing make full pages.
-        """
-        run = max(self._folded, key=_last_sequence)
-        far = list(islice(merge(*[reversed(entries) for entries in self._runs], reverse=True), count))
-        if len(far) < count or far[-1].place < run[-1].sequence:
-            entries = [entry_of(run.pop()) for _ in range(min(count, len(run)))]
-            entries.reverse()
-            self._take_in(entries)
-            if not run:
-                self._folded.remove(run)
+        self._folded = [folded for folded in self._folded if folded]
+        taken.sort(key=_place, reverse=True)
+        return taken
 
     def entries(self) -> list[QueueEntry]:
         """Return all, in no order."""
@@ -244,12 +236,16 @@ class Returned:
         return head
 
 
+def _place(entry: QueueEntry) -> int:
+    return entry.place
+
+
+def _sequence(held: HeldMessage) -> int:
+    return held.sequence
+
+
 def _first_sequence(run: deque[HeldMessage]) -> int:
     return run[0].sequence
-
-
-def _last_sequence(run: deque[HeldMessage]) -> int:
-    return run[-1].sequence
 
 
 def _first_place(run: deque[QueueEntry]) -> int:
