@@ -91,11 +91,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
         consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
         if deep is not None and consumers:
-            delivered = queue.counters.messages_delivered
-            consumers = _serve_stock(queue, deep, consumers, now)
-            if len(consumers) > 1 and queue.counters.messages_delivered > delivered:  # the turn has moved on
-                left = set(consumers)
-                consumers = [consumer for consumer in queue.consumers.in_turn() if consumer in left]
+            consumers = _after_stock(queue, deep, consumers, now)
         entry = _candidate(lanes, consumers) if consumers else None
         if entry is None:
             if not served:
@@ -173,6 +169,16 @@ def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> b
         return False
     match_class = queue.matchers.class_of(consumer)
     return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)
+
+
+def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
+    """Hand out the stock's first, and return who may have something of the lanes, in turn: it may have moved on."""
+    delivered = queue.counters.messages_delivered
+    consumers = _serve_stock(queue, lanes, consumers, now)
+    if len(consumers) < 2 or queue.counters.messages_delivered == delivered:
+        return consumers
+    left = set(consumers)
+    return [consumer for consumer in queue.consumers.in_turn() if consumer in left]
 
 
 def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
