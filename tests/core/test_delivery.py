@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.invariants import check_invariants
+from tests.core.deep_doubles import Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, send
 
 
@@ -127,3 +128,16 @@ def test_who_pulls_copies_gets_none_of_what_has_expired():
     assert entry.message.body == b"new"
     assert pending(queue) == ["new"]
     check_invariants(queue)
+
+
+def test_what_the_stock_gives_one_moves_the_turn_on_to_the_next() -> None:
+    deep, session, choosy = Deep(), RecordingSession(), RecordingSession("choosy")
+    deep.queue.matchers.lanes_max = 3
+    deep.queue.pause(NOW)
+    session.consume(deep.queue)
+    deep.publish(3)
+    choosy.consume(deep.queue, selector="seven NOT IN (4, 6)")
+    deep.publish(4)
+    deep.queue.resume(NOW)
+    assert numbers(session) == [1, 3, 4, 6]
+    assert numbers(choosy) == [2, 5, 7]

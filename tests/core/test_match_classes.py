@@ -352,19 +352,6 @@ def test_those_who_take_everything_are_served_meanwhile_in_order() -> None:
     assert deep.queue.order.count == 0
 
 
-def test_what_the_stock_gives_one_moves_the_turn_on_to_the_next() -> None:
-    deep, session, choosy = Deep(), RecordingSession(), RecordingSession("choosy")
-    deep.queue.matchers.lanes_max = 3
-    deep.queue.pause(NOW)
-    session.consume(deep.queue)
-    deep.publish(3)
-    choosy.consume(deep.queue, selector="seven NOT IN (4, 6)")
-    deep.publish(4)
-    deep.queue.resume(NOW)
-    assert numbers(session) == [1, 3, 4, 6]
-    assert numbers(choosy) == [2, 5, 7]
-
-
 def test_a_class_is_remembered_for_a_while_and_then_forgotten() -> None:
     deep, session = Deep(1000), RecordingSession()
     consumer = session.consume(deep.queue, selector="seven = 9")
