@@ -146,6 +146,8 @@ class LetterPromises(Promises):
         if change.to == self.source[number]:
             returned = {0}
             self.retries[number] += not promised
+        if any(each.count(self.source[number]) > 1 for each in changed):
+            returned = counts | returned  # of one of two, and the other stays as it was
         self.places[number] = changed if promised else places | changed
         self.counts[number] = returned if promised else counts | returned
 
