@@ -102,7 +102,8 @@ def kind_of(entry: QueueEntry) -> HeldKind:
 class HeldMessage:
     """A folded message. ``link``: its kind, or its entry if that has been made since.
 
-    Of the garbage collector's business it is none: it leaves the tables of queue and session before they go.
+    The garbage collector does not look at it, which saves 16 bytes: it leaves the tables of queue and session before a
+    broker in use lets these go. Of a broker that is dropped without an end, in one process, it would keep the queue.
     """
 
     __slots__ = ("age", "header", "link", "record", "sequence", "size")
