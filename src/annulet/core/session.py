@@ -217,8 +217,7 @@ class Session:
         """
         taken = self._take(tag, multiple=multiple)
         if requeue:
-            self._return(taken, now)
-            self._wake_after(taken, now)
+            self._requeue(taken, now)
         elif not self._settled_later(taken, now, rejected=True):
             self.reject_entries([entry_in(slot) for slot in taken], now, requeue=False)
 
@@ -261,17 +260,15 @@ class Session:
     def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
         """Refuse deliveries already taken from the table."""
         if requeue:
-            self._return(entries, now)
-        else:
-            for entry in entries:
-                entry.queue.reject(entry, now)
+            self._requeue(entries, now)
+            return
+        for entry in entries:
+            entry.queue.reject(entry, now)
         self._wake_after(entries, now)
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
-        taken = self.unacknowledged.take_all()
-        self._return(taken, now)
-        self._wake_after(taken, now)
+        self._requeue(self.unacknowledged.take_all(), now)
 
     def close(self, now: int) -> None:
         """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
@@ -306,6 +303,11 @@ class Session:
         self.returning = not self.settling  # else what is still to be settled would go back, too
         return_table(list(counts), table, now, gathers=self.returning)
         return True
+
+    def _requeue(self, slots: Sequence[Slot], now: int) -> None:
+        """Return these to their places, then serve who gained credit."""
+        self._return(slots, now)
+        self._wake_after(slots, now)
 
     def _return(self, slots: Sequence[Slot], now: int) -> None:
         if len({queue_of(slot) for slot in slots}) == 1:
