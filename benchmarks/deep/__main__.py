@@ -111,8 +111,9 @@ def main(
             finish(run, report_folder)
     kept = sum(outcome.verdict == "pass" for outcome in run.outcomes)
     missed = [outcome.check for outcome in run.outcomes if outcome.verdict == "MISS"]
-    console.print(f"deep: {kept} kept, {len(missed)} missed: {' '.join(missed) or 'none'}")
     console.print(f"deep: {report_folder / 'report.md'}")
+    # last: it is what the report of make soak says of this part
+    console.print(f"deep: {kept} kept, {len(missed)} missed: {' '.join(missed) or 'none'}")
     if strict and missed:
         sys.exit(1)
 

@@ -21,6 +21,9 @@ BURSTS = 7
 """Turns of as many messages as the short queue gets, with all that a consumer's coming costs."""
 
 SETTLED_SECONDS = 10.0
+RESIDENT_BESIDE_BODIES = 144
+"""MiB that the process may have beside the budget of bodies, itself included: 400 with the usual budget."""
+
 JOINS = 100
 JOINS_MESSAGES = 10_000
 """Messages that another consumer holds without acknowledging while others join."""
@@ -67,9 +70,11 @@ def run_depth(run: Run) -> None:
                 Relation(f"ratio of {left:,} at once", rate / short),
             ]
         with run.check("A1", "memory while the backlog comes and goes") as outcome:
-            outcome.relations.append(memory_relation(sampler, idle, run.budget, since))
+            resident = sampler.highest_since(since) / MIB
             bodies = sampler.bodies_most / MIB
             outcome.relations += [
+                memory_relation(sampler, idle, run.budget, since),
+                Relation("resident set", resident, "MiB", most=run.budget / MIB + RESIDENT_BESIDE_BODIES),
                 Relation("bodies by the broker's account", bodies, "MiB", most=run.budget / MIB),
                 Relation("idle", idle / MIB, "MiB"),
             ]

@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from pamqp import commands, frame
 from rich.console import Console
 
+from benchmarks.deep import __main__ as program
 from benchmarks.deep import report
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_header, numbered
 from benchmarks.deep.looking import MATCHES, sparse
@@ -170,3 +172,18 @@ def test_the_report_names_every_outcome(tmp_path: Path) -> None:
     assert "1476 \\| of its" in text
     document = json.loads((tmp_path / "report" / "report.json").read_text())
     assert [item["verdict"] for item in document["outcomes"]] == ["MISS", "MISS"]
+
+
+def test_the_last_line_says_what_was_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what the report of ``make soak`` says of this part, which passes whatever was missed."""
+
+    def missing(run: Run) -> None:
+        with run.check("A9", "restart") as outcome:
+            outcome.relations.append(Relation("after", 4.0, "s", most=3))
+
+    monkeypatch.setattr(program, "SUITES", {"restarts": missing})
+    monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
+    monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
+    result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report")])
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1].endswith("1 missed: A9")

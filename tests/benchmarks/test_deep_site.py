@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, first_delivery, plain
+from benchmarks.deep.looking import MATCHES, SELECTORS, evaluations, sparse, take_matches
 from benchmarks.deep.run import stall_relations, wait_for
 from benchmarks.deep.sampling import Sampler, Stalls
 from benchmarks.deep.site import Site
@@ -47,3 +48,20 @@ def test_a_backlog_over_a_restart(tmp_path: Path) -> None:
         sampler.end()
         assert sampler.highest_since(0) > 1 << 20
     assert not site.folder.exists()
+
+
+def test_the_questions_a_selector_asked_are_told_by_the_broker(tmp_path: Path) -> None:
+    count = 3 * MATCHES
+    _, selector, _, _ = SELECTORS["b"]
+    with Site("--body-budget", "1MiB", pure=False, folder=tmp_path) as site:
+        client = Client(site.port)
+        client.declare("q")
+        header_of, chosen = sparse(count)
+        client.publish("q", range(count), header_of)
+        _, _, numbers = take_matches(site, "q", selector)
+        assert numbers == chosen
+        wait_for(lambda: evaluations(site, "q", count).value >= MATCHES, 10)
+        told = evaluations(site, "q", count)
+        assert (told.most, told.holds) == (count, True)
+        assert not evaluations(site, "other", count).holds, "a figure that is not told is a miss"
+        client.close()

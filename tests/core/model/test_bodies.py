@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
 from annulet.core.consumer import Consumer
 from annulet.core.entry import DELIVERING, REMOVED, QueueEntry
@@ -30,8 +27,9 @@ from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions
 from tests.core.model.doubles import ModelSession
+from tests.core.model.drawing import run_programs
 from tests.core.model.policies import AXES
-from tests.core.model.programs import BROWSERS, LONGEST, SHORTEST, Interpreter
+from tests.core.model.programs import BROWSERS, Interpreter
 from tests.core.model.runner import ConsumerShape, MessageShape, Runner
 from tests.residency.doubles import Spill, plenty, spilling_of
 
@@ -147,9 +145,7 @@ def test_core_agrees_with_the_oracle_when_its_bodies_are_on_disk(composition: Co
         went.append(runner.went)
         assert runner.went == 0 or runner.queue.queue_id or runner.spill.writes
 
-    test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
-    test = settings(max_examples=PROGRAMS)(test)
-    seed(crc32(composition.identifier.encode()))(test)()
+    run_programs(run, composition.identifier, PROGRAMS)
     assert went
 
 
@@ -185,6 +181,4 @@ def test_nobody_sees_that_messages_in_delivery_are_folded(composition: Compositi
         interpreter.run()
         assert runner.folded > 0
 
-    test = given(st.binary(min_size=SHORTEST, max_size=LONGEST))(run)
-    test = settings(max_examples=FOLDED_PROGRAMS)(test)
-    seed(crc32(composition.identifier.encode()))(test)()
+    run_programs(run, composition.identifier, FOLDED_PROGRAMS)

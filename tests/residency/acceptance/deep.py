@@ -154,6 +154,16 @@ class Deep:
         assert self.broker.pager is not None
         self.broker.pager.tick(self.broker.clock())
 
+    def broker_tick(self) -> None:
+        """Have the broker's own tick come, which else it does not: see :func:`deep_broker`."""
+        self.broker._on_tick()
+        self.stop_timer()
+
+    def stop_timer(self) -> None:
+        timer = self.broker._tick
+        assert timer is not None
+        timer.cancel()
+
     @property
     def paging(self) -> PagingFigures:
         assert self.broker.pager is not None
@@ -258,11 +268,17 @@ class Consumer:
 async def deep_broker(
     directory: Path, *, budget: int = MIB, clock: VirtualClock | None = None, **settings: Any
 ) -> AsyncIterator[Deep]:
-    """Start a broker on a directory; its clients are cut at the end, and it is stopped cleanly."""
+    """Start a broker on a directory; its clients are cut at the end, and it is stopped cleanly.
+
+    Its timer is stopped: whatever a test waits for comes without the safety tick, or the test fails. So a lost wake-up
+    is seen, and a seed repeats a history.
+    """
     clock = clock or VirtualClock()
     settings |= {"http": False, "data_dir": directory, "clock": clock, "body_budget_bytes": budget}
     async with testing.broker(**settings) as running:
         try:
-            yield Deep(running.broker, clock)
+            deep = Deep(running.broker, clock)
+            deep.stop_timer()
+            yield deep
         finally:
             leave(running.broker)

@@ -122,9 +122,6 @@ async def test_v1_a_prefetch_far_beyond_the_budget_leaves_memory_before_the_next
         await deep.publish(range(held))
     for _ in range(2):
         async with deep_broker(tmp_path / "data") as deep:
-            timer = deep.broker._tick
-            assert timer is not None
-            timer.cancel()
             consumer = await deep.consumer(prefetch=held)
             assert await consumer.all(held) == list(range(held))
             await deep.written()  # asks

@@ -21,7 +21,7 @@ from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.residence import residence_of
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
-from tests.residency.acceptance.deep import Consumer, Deep, deep_broker, refuse
+from tests.residency.acceptance.deep import Consumer, Deep, deep_broker, number_of, refuse
 
 EVENTS, EVENTS_SOAK = 40, 4000
 ATTEMPTS = 3
@@ -65,7 +65,7 @@ class Model:
 
 
 class History:
-    """Random events on three queues; the broker's own timer is stopped, so that a seed repeats a history."""
+    """Random events on three queues."""
 
     def __init__(self, deep: Deep, seed: int, patch: pytest.MonkeyPatch) -> None:
         self.deep = deep
@@ -76,12 +76,6 @@ class History:
         self.next = 0
         self.patch = patch
         self.refusing = False
-        self.stop_timer()
-
-    def stop_timer(self) -> None:
-        timer = self.deep.broker._tick
-        assert timer is not None
-        timer.cancel()
 
     # ------------------------------------------------------------------ events
 
@@ -125,7 +119,7 @@ class History:
             self.patch.setattr(OsFile, "read", refuse)
         else:
             self.patch.undo()
-            self.tick()
+            self.deep.broker_tick()
 
     def some_of(self, holder: Holder) -> list[int]:
         tags = list(holder.held)
@@ -180,19 +174,31 @@ class History:
             assert sorted(came) == model.ready[:free], self.where
         model.ready = sorted({*model.ready} - {*came})
 
+    def kept(self, model: Model) -> set[int]:
+        """Return what of the front has its body in memory: of 1 MiB or 1024 messages at most."""
+        found, size = set(), 0
+        for entry in self.deep.queue(model.name).order.upcoming(KEEP_MESSAGES):
+            size += entry.message.size
+            if size > KEEP_BYTES:
+                break
+            if not entry.away:
+                found.add(number_of(entry.message.body))
+        return found
+
+    def check_floors(self, before: list[tuple[Model, set[int]]]) -> None:
+        """V7: what of a front was not taken is in memory still, whatever was published and whatever others did."""
+        for model, front in before:
+            assert front & {*model.ready} <= self.kept(model), self.where
+
     async def tick_finds_nothing(self) -> None:
         """The loader's safety tick has nothing to do: whatever could be delivered has been, whatever could page has."""
         paging = self.deep.paging
         before = (paging.loaded, paging.bodies_brought_back)
-        self.tick()
+        self.deep.broker_tick()
         await self.deep.written()
         assert (paging.loaded, paging.bodies_brought_back) == before, self.where
         for holder in itertools.chain.from_iterable(model.holders for model in self.models):
             assert await holder.consumer.take() == [], self.where
-
-    def tick(self) -> None:
-        self.deep.broker._on_tick()
-        self.stop_timer()
 
     def check_order(self, order: TargetList) -> None:
         """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
@@ -223,11 +229,14 @@ class History:
             self.publish, self.publish, self.publish, self.attach, self.attach, self.acknowledge, self.acknowledge,
             self.give_back, self.leave, self.refuse,
         ]  # fmt: skip
+        calm = (self.publish, self.attach, self.acknowledge)  # others change what is next in their queue
         for number in range(events):
             event, model = self.random.choice(choices), self.random.choice(self.models)
             self.where = f"{self.where.split(',')[0]}, event {number}: {event.__name__} {model.name}"
+            fronts = [(other, self.kept(other)) for other in self.models if event in calm or other is not model]
             await event(model)
             await self.settle()
+            self.check_floors(fronts if event != self.refuse else [])
             self.check_caches()
         if self.refusing:
             await self.refuse(self.models[0])

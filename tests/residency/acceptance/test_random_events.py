@@ -26,7 +26,7 @@ SOAK_EVENTS_A_BROKER = 500
 class History:
     """``ready`` and ``held`` are the model: numbers by place, and entries that were given out.
 
-    The broker's own timer is stopped, its ticks are events as all others: so a seed repeats a history.
+    The broker's ticks are events as all others.
     """
 
     def __init__(self, seed: int) -> None:
@@ -45,18 +45,12 @@ class History:
         """Go on with a broker that was started anew: what was held is back, what is transient is gone."""
         deep.largest = self.largest  # messages of that size may be there still
         self.deep = deep
-        self.stop_timer()
         self.refusing = False
         self.ready = sorted({*self.ready, *[number for number, _ in self.held]} - self.transient)
         self.held = []
 
     def now(self) -> int:
         return self.deep.broker.clock()
-
-    def stop_timer(self) -> None:
-        timer = self.deep.broker._tick
-        assert timer is not None
-        timer.cancel()
 
     # ------------------------------------------------------------------ events
 
@@ -106,8 +100,7 @@ class History:
 
     async def rest(self) -> None:
         """The tick that comes four times a second, whatever the disk does."""
-        self.deep.broker._on_tick()
-        self.stop_timer()
+        self.deep.broker_tick()
 
     async def purge(self) -> None:
         if self.random.random() < 0.2:
