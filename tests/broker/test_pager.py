@@ -13,7 +13,7 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
-from annulet.broker.pager import CHUNK, SLICE, Pager
+from annulet.broker.pager import CHUNK, DEEP_LATE, SLICE, Pager
 from annulet.core.errors import PreconditionFailed
 from annulet.core.management.scan import Scan
 from annulet.core.matching import FOUND_MESSAGES
@@ -411,23 +411,25 @@ async def test_paging_gets_as_long_as_others_in_many_slices(broker: Broker, monk
     assert queue.order.paged_count() == COUNT - KEEP_MESSAGES, "they have not taken anything since"
 
 
-async def test_a_far_deeper_queue_keeps_less_than_a_chunk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("left", [DEEP_LATE, DEEP_LATE - 1])
+async def test_a_far_deeper_queue_keeps_few(broker: Broker, monkeypatch: pytest.MonkeyPatch, left: int) -> None:
     queue = await settled(broker)
     pager = broker.pager
     assert pager is not None
     pager.budget.limit = 64 * MIB
-    await fill(broker, COUNT, 500)
-    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES, "there is room for what came"
-    monkeypatch.setattr(pager_module, "CHUNK", 300)
+    late = 500
+    await fill(broker, COUNT, late)
+    rows = COUNT - KEEP_MESSAGES
     pager.note(queue)
     assert pager.run() is False
-    assert queue.order.paged_count() == COUNT - KEEP_MESSAGES, "1.5 MiB are not four shares of 64 MiB"
+    assert queue.order.paged_count() == rows, "1.5 MiB are not four shares of 64 MiB: there is room for what came"
     monkeypatch.setattr(pager_module, "DEEP_SHARES", 0)
-    for _ in range(2):
+    monkeypatch.setattr(pager_module, "CHUNK", late - left)
+    for paged in (rows + late - left, rows + (late - left) * (1 + (left == DEEP_LATE))):
         pager.note(queue)
         assert pager.run() is False
-        assert queue.order.paged_count() == COUNT - KEEP_MESSAGES + 300
-    assert await drained(broker) == list(range(COUNT + 500))
+        assert queue.order.paged_count() == paged
+    assert await drained(broker) == list(range(COUNT + late))
 
 
 async def test_one_run_pages_a_slice(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ import pytest
 from annulet.core.bodies import send_away
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.events import QueueEvents
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.paging import QueueArea
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_moves import count_lost, leave_memory, let_rows_go, take_written
+from annulet.core.row_moves import count_lost, enough_written, leave_memory, let_rows_go, take_written
 from tests.core.helpers import NOW, make_message
-from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, stored_entries
+from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, pages_of, stored_entries
 
 ALL = 1 << 60
 
@@ -127,6 +129,23 @@ def test_what_is_no_row_needs_no_record_that_is_written() -> None:
     entries, late = late_entries()
     late.popleft()
     assert take_written(late, entries[0].message.record, 8, ALL) == ([entries[2]], bytearray([1]))
+
+
+def test_late_entries_are_enough_when_the_last_of_so_many_is_written() -> None:
+    queue, disk = durable_queue(), Disk()
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert isinstance(order, TargetList)
+    order.keep_messages = 1
+    entries = stored_entries(queue, disk, 5)
+    for entry in entries:
+        order.append(entry)
+    assert order.page_out(ALL, 1) == 1
+    assert order.paged_count() == 1
+    last = entries[-1].message.record
+    assert enough_written(order, 3, last + 1)
+    assert not enough_written(order, 3, last)
+    assert enough_written(order, 2, last)
+    assert not enough_written(order, 4, ALL), "one is at the front, one a row"
 
 
 def test_only_what_became_a_row_is_let_go_of() -> None:

@@ -24,6 +24,7 @@ from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
+from annulet.core.row_moves import enough_written
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import BodyBudget, drift_of, in_memory
@@ -62,8 +63,12 @@ SORTED_WORK: Final = 8
 """Entries of other queues that page in the time of one of a sorted queue."""
 
 DEEP_SHARES: Final = 4
-"""A queue with so many times its share on disk keeps no more than a chunk of late messages: who takes them has read far
-more by then, and the memory is worth more to everybody else."""
+"""A queue with so many times its share on disk keeps no late messages: who takes them has read far more by then, and
+the memory is worth more to everybody else."""
+
+DEEP_LATE: Final = 256
+"""Late messages of such a queue that are on disk, before they page: 0.1 ms of the loop. So most windows page at once,
+while the processor's caches have what was written; with fewer the work around them counts as much."""
 
 FOLDED_LEAST: Final = KEEP_MESSAGES + CHUNK
 """Messages that came back and have no body in memory, before they become rows: those that are next stay objects, and a
@@ -208,14 +213,13 @@ class Pager:
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
         self.adopt_noted()
-        self.budget.measure(noted)
         self._stuck -= noted
         durable = self._log.written_below
         self._stuck.difference_update(self.notes.take_written(durable))  # looked at before it could page what came last
         for queue in noted:
-            if self._deep(queue):
+            if self._deep(queue, durable):
                 self._rows_out(queue, durable)
-                self.budget.measure([queue])
+        self.budget.measure(noted)
         noted.clear()
         if not self.budget.exceeded():
             return False
@@ -297,13 +301,13 @@ class Pager:
             return False
         return abs(back - self._unfolded.get(queue, -CHUNK)) >= CHUNK  # else none could, and they are about the same
 
-    def _deep(self, queue: Queue) -> bool:
+    def _deep(self, queue: Queue, durable: int) -> bool:
         """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
         order = queue.order
         return (
             isinstance(order, TargetList)
             and order.paged_bytes() > DEEP_SHARES * self.budget.share
-            and order.count - order.paged_count() - order.watermark >= CHUNK
+            and enough_written(order, DEEP_LATE, durable)
         )
 
     def _page_out(self, queue: Queue, durable: int) -> int:
