@@ -167,7 +167,7 @@ class VolatileFiles:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def write_back(self, kind: str) -> None:
-        """Have on the disk what was not synced of this kind of file, as the system does sometime while there is power."""
+        """Have on the disk what was not synced of this kind of file, as the system does sometime."""
         for node in self._all:
             if kind_of(node.path.name) == kind:
                 node.persist(node.data)
