@@ -230,7 +230,7 @@ class Session:
         if under_way is not None:
             under_way.add(taken)
         else:
-            entry_in(taken[0]).queue.effects.later(Settling(self, taken, rejected=rejected), now)
+            queue_of(taken[0]).effects.later(Settling(self, taken, rejected=rejected), now)
         return True
 
     def _rejecting(self) -> Settling | None:
