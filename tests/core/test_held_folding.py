@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from annulet.core.entry import PENDING, QueueEntry
+from annulet.admin.messages import Sample
+from annulet.bulk.stretches import read_stretch
+from annulet.core.browsing import NOTED_PER_TURN, BrowseOrder
+from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.held_folding import HeldFolding
+from annulet.core.held_messages import HeldKind, HeldMessage
 from annulet.core.invariants import check_invariants
+from annulet.core.ledger import LossLedger
+from annulet.core.management import Preview, select
+from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, Remove
 from annulet.core.queue import Queue
+from annulet.core.reaching import Reach
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import end_together
+from annulet.core.settings import BROWSE_SNAPSHOT
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.transaction import Transaction
 from annulet.residency.budget import drift_of
+from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
+from tests.core.test_browsing import deep_queue
 from tests.residency.doubles import Disk, bodies_of, filled
 
 ALL = 1 << 60
@@ -28,11 +42,20 @@ class Holder(RecordingSession):
         self.received.append(entry.message.body.decode())
 
 
+class LogEffects(SlicingEffects):
+    """``knows``: the log takes all records of a deleted queue at once."""
+
+    knows = False
+
+    def emptied(self, queue, gone):
+        return self.knows
+
+
 class Held:
     """A queue, and sessions that hold all of it but what waits, in turn, without the bodies."""
 
     def __init__(self, count: int, sessions: int = 1, **settings: Any) -> None:
-        self.effects = SlicingEffects()
+        self.effects = LogEffects()
         self.queue: Queue = queue_of(self.effects, **settings)
         self.queue.queue_id = 7
         self.queue.durable = True
@@ -176,7 +199,7 @@ def test_many_are_settled_a_few_at_a_time():
     held.fold()
     session, delivering = held.sessions[0], held.queue.delivering
     session.acknowledge(0, NOW, multiple=True)
-    assert delivering.folded == AT_ONCE_MAX + 500 - 1, "whose queue it is was asked of the first"
+    assert delivering.folded == AT_ONCE_MAX + 500
     held.effects.turn()
     assert len(delivering) == delivering.folded == AT_ONCE_MAX + 500 - SLICE_MESSAGES
     held.effects.turns()
@@ -250,11 +273,138 @@ def test_what_one_of_several_held_comes_back_as_objects():
     held.check()
 
 
-def test_deletion_leaves_nothing():
-    held = Held(300)
+@pytest.mark.parametrize("count", [300, AT_ONCE_MAX + 500])
+@pytest.mark.parametrize("knows", [False, True])
+def test_deletion_leaves_nothing(count: int, knows: bool):
+    held = Held(count)
+    held.effects.knows = knows
     held.fold()
-    assert held.queue.delete(NOW) == 0
-    assert (len(held.queue.delivering), held.queue.delivering.folded) == (0, 0)
-    assert removed(held.queue, RemovalReason.DELETED) == 300
-    held.sessions[0].acknowledge(7, NOW)
-    assert not held.effects.settled[300:]
+    queue, session = held.queue, held.sessions[0]
+    assert queue.delete(NOW) == 0
+    assert (len(queue.delivering), queue.delivering.folded, queue.delivering_bytes) == (0, 0, 0)
+    assert removed(queue, RemovalReason.DELETED) == count
+    assert (held.bodies.in_delivery, held.bodies.in_delivery_bytes) == (0, 0)
+    assert (held.bodies.count, held.bodies.bytes) == (0, 0)
+    held.effects.turns()
+    assert queue.ledger.total == count
+    recorded = sorted(record for _, record in held.effects.settled)
+    assert recorded == ([] if knows and count > AT_ONCE_MAX else list(range(1, count + 1))), "by the log, or one by one"
+    session.acknowledge(7, NOW)
+    session.acknowledge(count - 100, NOW, multiple=True)
+    session.reject(count - 50, NOW, requeue=True, multiple=True)
+    session.close(NOW)
+    held.effects.turns()
+    assert (queue.order.count, len(held.effects.settled)) == (0, len(recorded))
+
+
+def folded_in(session: Holder) -> int:
+    """Return how many of what a session holds are folded and nobody has asked for."""
+    table = session.unacknowledged
+    blocks = [block for number in table.block_numbers() if (block := table.block(number)) is not None]
+    slots = [slot for block in blocks for slot in block.slots]
+    return sum(isinstance(slot, HeldMessage) and isinstance(slot.link, HeldKind) for slot in slots)
+
+
+def test_deletion_unfolds_what_the_ledger_records_and_no_more():
+    count, recorded = AT_ONCE_MAX + 500, 70
+    held = Held(count, sessions=2)
+    held.queue.ledger = LossLedger(recorded)
+    held.effects.knows = True
+    known = held.queue.delivering.entries()[:5]
+    held.fold()
+    held.queue.delete(NOW)
+    held.effects.turns()
+    assert sum(folded_in(session) for session in held.sessions) == count - len(known) - recorded
+    assert [loss.sequence for loss in held.queue.ledger.query()] == list(range(count - recorded + 1, count + 1))
+    assert held.queue.ledger.total == count
+    assert {entry.state for entry in known} == {REMOVED}
+    tables = [session.unacknowledged.values() for session in held.sessions]
+    assert [(entry.state, entry.consumer) for table in tables for entry in table] == [(REMOVED, None)] * count
+
+
+def test_credit_comes_back_from_a_deleted_queue():
+    count = AT_ONCE_MAX + 500
+    held = Held(count)
+    session = held.sessions[0]
+    session.set_window(count + 1, -1, NOW)
+    held.fold()
+    (consumer,) = session.consumers.values()
+    assert (consumer.held, session.window.messages) == (count, count)
+    held.queue.delete(NOW)
+    assert (consumer.held, session.window.messages, session.window.bytes) == (0, 0, 0)
+
+
+def listed(held: Held) -> None:
+    sample = Sample(held.queue, select(everything=True), DELIVERING, 10)
+    assert sample.step(NOW)
+    assert [item["id"] for item in sample.items] == list(range(1, 11))
+    assert not sample.complete
+
+
+def looked_for(held: Held) -> None:
+    session = held.sessions[0]
+    preview = Preview(Remove("delete", held.queue, RemovalReason.DELETED), select(ids=[5, 7, 10_000, *range(20, 28)]))
+    while not preview.step(NOW):
+        pass
+    assert preview.result.skipped == {IN_DELIVERY: 10, NOT_THERE: 1}
+    assert len(session.unacknowledged) == len(held.queue.delivering)
+
+
+def reached(held: Held) -> None:
+    reach = Reach(held.queue)
+    found = [reach.find(sequence) for sequence in range(11, 22)]
+    assert [entry.sequence for entry in found if entry is not None] == list(range(11, 22))
+    assert reach.find(100_000) is None
+
+
+def read_by_a_stream(held: Held) -> None:
+    found = asyncio.run(read_stretch(held.queue, 100, 1 << 40, select(everything=True), NOW, messages_max=10))
+    assert [row.position for row in found.rows] == list(range(101, 111))
+
+
+def settled_in_a_transaction(held: Held) -> None:
+    transaction = Transaction(held.sessions[0])
+    transaction.acknowledge(5, multiple=True)
+    transaction.reject(8, multiple=True, requeue=True)
+    transaction.rollback()
+    assert [tag for tag in range(12) if tag in held.sessions[0].unacknowledged] == list(range(1, 12))
+
+
+def accounted_anew(held: Held) -> None:
+    held.bodies.adopt()
+
+
+@pytest.mark.parametrize(
+    "look", [listed, looked_for, reached, read_by_a_stream, settled_in_a_transaction, accounted_anew]
+)
+def test_who_looks_at_few_unfolds_few(look: Callable[[Held], None]):
+    held = Held(3000)
+    held.fold()
+    look(held)
+    assert held.queue.delivering.folded >= 3000 - 12
+    held.check()
+
+
+def test_a_browser_unfolds_a_few_each_turn():
+    deep, session = deep_queue(100), Holder()
+    deep.publish(4900)
+    session.consume(deep.queue, messages=4000)
+    deep.page_out(ALL)
+    bodies_of(deep.queue, deep.disk).let_all_go(ALL)
+    folding = HeldFolding(session.unacknowledged, newest=True)
+    while folding.step(1):
+        pass
+    delivering = deep.queue.delivering
+    before = delivering.folded
+    assert before == 4000
+    browser = RecordingSession()
+    consumer = browser.consume(deep.queue, browse=BROWSE_SNAPSHOT)
+    unseen = consumer.unseen
+    assert isinstance(unseen, BrowseOrder)
+    assert (unseen.to_note, delivering.folded) == (4000 + deep.in_memory(), before)
+    while unseen.to_note:
+        deep.queue.scan(NOW)
+        assert before - delivering.folded <= NOTED_PER_TURN
+        before = delivering.folded
+    deep.take_turns()
+    assert numbers(browser) == list(range(1, 5001))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.entry import QueueEntry
+from annulet.core.queue import Queue
 from annulet.core.session import Session
 from annulet.core.settings import ConsumerSettings
 from annulet.residency.budget import MIB
@@ -47,20 +48,30 @@ def deep_clock(numbers: int) -> VirtualClock:
     return VirtualClock(START + numbers * NUMBER_MILLISECONDS)
 
 
+def shard_of(number: int) -> str:
+    """The text that selectors look for in headers, which the files of heads keep."""
+    return f"shard-{number % PARTS}"
+
+
 def deep_settings(numbers: int) -> dict[str, Any]:
     """Settings of a broker whose queues are mostly on disk."""
     return {"clock": deep_clock(numbers), "body_budget_bytes": MIB}
 
 
 class Choosy(Session):
-    """Keeps what it is given."""
+    """Notes the numbers that it is given."""
 
     def __init__(self) -> None:
         super().__init__("choosy")
-        self.got: list[QueueEntry] = []
+        self.got: list[int] = []
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
-        self.got.append(entry)
+        self.got.append(number_of(entry.message.body))
+
+    def select(self, queue: Queue, selector: str, now: int, most: int = -1) -> None:
+        """Consume what a selector means."""
+        settings = ConsumerSettings(selector=selector)
+        self.attach(Consumer(self, queue, "c", window=CreditWindow(most, -1), settings=settings), now)
 
 
 class DeepClients(Clients):
@@ -111,7 +122,7 @@ class DeepClients(Clients):
         self.tell("done", queue, [fact for fact in sent if not transient or not fact[0] % 4])
 
     async def rows(self) -> None:
-        await self._burst("rows", lambda number: {"part": number % PARTS})
+        await self._burst("rows", lambda number: {"part": number % PARTS, "shard": shard_of(number)})
 
     async def levels(self) -> None:
         await self._burst("levels", lambda number: {"priority": number % LEVELS})
@@ -150,11 +161,10 @@ class DeepClients(Clients):
         """Consume with a selector whose matches are among the rows; what comes is one of five."""
         queue, session = self.here.host.queues["rows"], Choosy()
         part = self.chance.randrange(PARTS)
-        settings = ConsumerSettings(selector=f"part = {part}")
-        session.attach(Consumer(session, queue, "c", window=CreditWindow(12, -1), settings=settings), self.clock())
+        session.select(queue, f"part = {part}", self.clock(), 12)
         for _ in range(50):
             await asyncio.sleep(0)
-        numbers = [number_of(entry.message.body) for entry in session.got]
+        numbers = session.got
         assert all(number % PARTS == part for number in numbers)
         assert numbers == sorted(numbers)
         self.tell("try", "finish", ["rows", numbers[:5]])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from annulet.admin.queues import unaccounted
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
+from annulet.residency import search_ahead
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench
-from tests.crash.deep_clients import DEEP_QUEUES, LEVELS, LIFE, deep_settings
+from tests.crash.deep_clients import DEEP_QUEUES, LEVELS, LIFE, PARTS, Choosy, deep_settings, shard_of
 from tests.crash.mortal_broker import number_of
 from tests.crash.promises import Promises
+from tests.store.search_tools import StandIn
 
 
 class DeepPromises(Promises):
@@ -25,6 +28,8 @@ class DeepPromises(Promises):
         self.kept: dict[str, set[int]] = {name: set() for name in DEEP_QUEUES}
         self.left: dict[str, set[int]] = {name: set() for name in DEEP_QUEUES}
         self.accepted: dict[int, int] = {}  # milliseconds since 1970
+        self.searched = 0  # rows that a search after a start passed over
+        self.told_by_heads = 0  # of those looked at for that, how many a file of heads told of
         self.figures = [0, 0, 0, 0]  # of the last broker: rows made, bodies spilled, rows selected, reads refused
 
     def hear(self, line: list[Any]) -> None:
@@ -81,8 +86,13 @@ class DeepPromises(Promises):
 
     async def verify(self, here: Bench, *, refused: bool) -> None:
         """Check the shallow queues and the deep ones."""
-        await super().verify(here, refused=refused)
         now = here.broker.clock()
+        part = self.next_number % PARTS
+        searched = await self._search(here, part)
+        found = [number_of(body) for body in here.bodies("rows")]
+        matching = [number for number in found if number % PARTS == part]
+        assert searched == matching, "a search misses some, or has one twice"
+        await super().verify(here, refused=refused)
         here.host.queues["brief"].expire_due(now)
         assert here.broker.pager is not None
         for name in DEEP_QUEUES:
@@ -105,6 +115,25 @@ class DeepPromises(Promises):
             check_invariants(queue)
             assert unaccounted(queue.statistics()) == 0, name
             assert drift_of(queue) == 0, name
+
+    async def _search(self, here: Bench, part: int) -> list[int]:
+        """Return what a selector finds among the rows, with whatever is left of the files of heads."""
+        pager, search, queue = here.broker.pager, here.broker.log.search, here.host.queues["rows"]
+        assert pager is not None
+        assert search is not None
+        stand_in, session, now = StandIn(search), Choosy(), here.broker.clock()
+        rows_least, search_ahead.ROWS_LEAST = search_ahead.ROWS_LEAST, 0  # type: ignore[misc]
+        try:
+            session.select(queue, f"shard = '{shard_of(part)}'", now)
+            while queue.statistics().scan_remaining or pager.run():
+                stand_in.answer()
+                await asyncio.sleep(0)
+        finally:
+            search_ahead.ROWS_LEAST = rows_least  # type: ignore[misc]
+        self.searched += pager.figures.searched
+        self.told_by_heads += stand_in.told
+        session.close(now)
+        return session.got
 
     async def settle_accounts(self, here: Bench) -> None:
         """From here on what was found is what is promised."""

@@ -37,6 +37,7 @@ from annulet.store import maintenance
 from annulet.store.backup import BackupCopy, Staging
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
+from annulet.store.head_writing import HeadTask, PendingHeads
 from annulet.store.history import History
 from annulet.store.log import MessageLog
 from annulet.store.spill import SpillStore
@@ -344,6 +345,16 @@ def copy_when_told() -> None:
     BackupCopy._copy = wait_and_copy  # type: ignore[method-assign]
 
 
+def write_heads_at_once() -> None:
+    """Let heads of few messages not wait for more of them, or a short life would write none before its end."""
+    task = PendingHeads.task
+
+    def task_of_any(heads: PendingHeads, least: int = 1) -> HeadTask | None:
+        return task(heads, least)
+
+    PendingHeads.task = task_of_any  # type: ignore[method-assign]
+
+
 def live(order: Order, reports: int) -> None:
     """The life of one broker, in a process of its own."""
 
@@ -377,12 +388,14 @@ def live(order: Order, reports: int) -> None:
     mark(files, History, "copy_to", "backup history", BackupError)
     mark(files, BackupCopy, "_copy", "backup copied")
     copy_when_told()
+    write_heads_at_once()
     mark(files, StageStore, "write", "stage written")
     mark(files, StageStore, "drop", "stage dropped")
     try:
         asyncio.run(run(order, tell))
     except (StoreError, OSError) as error:
         tell("ended", f"{type(error).__name__}: {error}")
+    files.write_back("heads")  # which are never synced
     tell("met", files.met)
 
 

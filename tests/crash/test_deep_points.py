@@ -4,6 +4,8 @@ bodies, selectors, purges, heavy leases and schedules. What is promised is what 
 
 from __future__ import annotations
 
+import asyncio
+import os
 import random
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from tests.crash.deep_clients import DEEP_ROUND
 from tests.crash.deep_promises import DeepPromises
-from tests.crash.test_marked_points import MortalBrokers, faults_at, kinds, round_of
+from tests.crash.test_marked_points import MortalBrokers, faults_at, kinds, look, round_of
 from tests.crash.volatile_files import KILL, Fault
 
 STEPS = 2 * len(DEEP_ROUND)
@@ -51,6 +53,27 @@ def test_deep_queues_lose_nothing_when_reads_fail(
     assert promises.left["brief"], "rows expire without a read"
 
 
+def test_a_search_finds_each_match_once_whatever_is_left_of_the_heads(
+    brokers: MortalBrokers, tmp_path: Path, moments: random.Random
+) -> None:
+    """They are never synced: first a death leaves some of them, then all are there, then some are torn and missing."""
+    data, plan = tmp_path / "data", ("rows",) * 6
+    fault = Fault("write heads", 12)
+    promises = deep_round(brokers, data, fault, moments.getrandbits(32), steps=len(plan), plan=plan, must_die=True)
+    left = promises.told_by_heads
+    deep_round(brokers, data, Fault(), moments.getrandbits(32), steps=len(plan), plan=plan, promises=promises)
+    whole = promises.told_by_heads - left
+    assert whole
+    assert promises.searched
+    for number, path in enumerate(sorted(data.glob("messages/*.heads"))):
+        if number % 3 == 1:
+            path.unlink()
+        elif number % 3 == 2:
+            os.truncate(path, path.stat().st_size * moments.randrange(100) // 100)
+    asyncio.run(look(data, promises, refused=False))
+    assert 0 < promises.told_by_heads - left - whole < whole
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_many_deaths_of_deep_queues(brokers: MortalBrokers, tmp_path: Path, moments: random.Random) -> None:
@@ -62,6 +85,7 @@ def test_many_deaths_of_deep_queues(brokers: MortalBrokers, tmp_path: Path, mome
         fault, seed = Fault(moments.choice(points), moments.randint(1, 20)), moments.getrandbits(32)
         print(f"{fault.point} {fault.occurrence} seed {seed}")
         deep_round(brokers, tmp_path / "data", fault, seed, promises=promises)
+    assert promises.told_by_heads, "searches met heads that a death had left"
 
 
 @pytest.mark.soak

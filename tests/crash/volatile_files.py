@@ -166,6 +166,12 @@ class VolatileFiles:
                 self._tear(node)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def write_back(self, kind: str) -> None:
+        """Have on the disk what was not synced of this kind of file, as the system does sometime."""
+        for node in self._all:
+            if kind_of(node.path.name) == kind:
+                node.persist(node.data)
+
     def _tear(self, node: Node) -> None:
         content = node.durable
         whole = self.chance.random() if self.chance.random() < 0.5 else 0.0  # a share that is there without holes

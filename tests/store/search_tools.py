@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from annulet.store.files import File
@@ -10,6 +10,7 @@ from annulet.store.head_reading import HeadBlocks
 from annulet.store.search import Needles, Search, Stretch
 from annulet.store.search_process import doubtful
 
+HeadsLook = Callable[[list[int], list[int]], tuple[list[int], list[int]]]
 RED: Needles = frozenset({(b"red",)})
 
 
@@ -25,6 +26,7 @@ class StandIn:
         self.search = search
         self.asked: list[Stretch] = []
         self.blocks = HeadBlocks()
+        self.told = 0  # records of which a file of heads said whether they may have what is looked for
         search.submit = self.asked.append
         search.prompt = True
 
@@ -46,8 +48,13 @@ class StandIn:
         reads = [partial(_read, file) for file in files]
         heads = None
         if len(files) > 1:
-            heads = partial(self.blocks.doubtful, reads[1], stretch.first, stretch.seed, needles)
+            heads = partial(self._heads, partial(self.blocks.doubtful, reads[1], stretch.first, stretch.seed, needles))
         return doubtful(reads[0], stretch.places, stretch.end, needles, heads)
+
+    def _heads(self, look: HeadsLook, places: list[int], numbers: list[int]) -> tuple[list[int], list[int]]:
+        found, missing = look(places, numbers)
+        self.told += len(places) - len(missing)
+        return found, missing
 
 
 def _read(file: File, length: int, offset: int) -> bytes:

@@ -15,12 +15,11 @@ from annulet.broker.management import REFUSED_PAUSE_SECONDS
 from annulet.broker.payloads import payload_of
 from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
 from annulet.core.errors import ContentUnavailable
+from annulet.core.held_messages import entry_in
 from annulet.core.management import select
 from annulet.core.management.deep_scan import scan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -103,8 +102,7 @@ class Sample:
             chosen=None,
             reader="a look at its messages",
         )
-        delivering = queue.delivering if state in {None, DELIVERING} else ()
-        self._delivering: Iterator[QueueEntry] = iter(sorted(delivering, key=lambda entry: entry.sequence))
+        self._delivering = iter(queue.delivering.slots() if state in {None, DELIVERING} else [])
         self._shown: set[int] = set()
 
     def step(self, now: int) -> bool:
@@ -120,7 +118,7 @@ class Sample:
                 return True
             if self._scan.used_up:
                 return False
-            entry = self._scan.following() or next(self._delivering, None)
+            entry = self._scan.following() or self._held()
             if entry is None:
                 self.complete = True
                 return True
@@ -131,6 +129,11 @@ class Sample:
             if self._judge(own):
                 return False
         return False
+
+    def _held(self) -> QueueEntry | None:
+        """Return the next one that was in delivery when this began. Of very many no more are unfolded than shown."""
+        slot = next(self._delivering, None)
+        return None if slot is None else entry_in(slot)
 
     def _judge(self, entry: QueueEntry) -> bool:
         """Describe an entry if it is meant. Returns whether all of its body had to be read for that: enough a turn."""

@@ -17,10 +17,12 @@ import structlog
 
 from annulet.bulk.schema import Row
 from annulet.core.entry import REMOVED
+from annulet.core.held_messages import entry_in
 from annulet.core.row_views import MergedWalk
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.management.selection import Selection
     from annulet.core.queue import Queue
 
@@ -94,10 +96,9 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
     walk = MergedWalk([pages.snapshot([]).walk(after + 1, upto) for pages in parts])
     scheduled = [entry for entry in queue.schedule.entries() if entry.sequence > after]
     upto = min([upto, *[entry.sequence - 1 for entry in scheduled if not entry.delivery_count]])
-    held = [*queue.order.arrived_after(after), *scheduled]
-    held += [entry for entry in queue.delivering if entry.sequence > after]
-    in_memory = deque(sorted([entry for entry in held if entry.sequence <= upto], key=_sequence_of))
-    read: deque[QueueEntry] = deque()
+    held: list[Slot] = [*queue.order.arrived_after(after), *scheduled, *queue.delivering.slots(after)]
+    in_memory = deque(sorted([slot for slot in held if slot.sequence <= upto], key=_sequence_of))
+    read: deque[Slot] = deque()
     looked = 0
     while True:
         if not read and walk.sequence and not (in_memory and in_memory[0].sequence < walk.sequence):
@@ -112,7 +113,7 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
         source = read if read and not (in_memory and in_memory[0].sequence < read[0].sequence) else in_memory
         if not source or source[0].sequence > upto:
             break
-        entry = source.popleft()
+        entry = entry_in(source.popleft())
         if entry.state != REMOVED and not 0 < queue.expires_at(entry) <= now:
             yield entry
         looked += 1
@@ -121,5 +122,5 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
     found.scanned = max(found.scanned, upto)
 
 
-def _sequence_of(entry: QueueEntry) -> int:
-    return entry.sequence
+def _sequence_of(slot: Slot) -> int:
+    return slot.sequence

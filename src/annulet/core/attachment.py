@@ -51,7 +51,7 @@ def _rebalance(queue: Queue) -> None:
     lanes = queue.lanes
     if not settings.group_rebalance or lanes is None or lanes.groups is None:
         return
-    lanes.regroup(lanes.groups.reset(queue.delivering))
+    lanes.regroup(lanes.groups.reset(queue.delivering.unfolded()))
     queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
 
 
@@ -78,7 +78,7 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
 
 def _forget(queue: Queue, bits: int) -> None:
     """Forget the answers of retired matchers, whose bits others will get. O(n), once in many consumers."""
-    for entry in [*queue.delivering, *queue.schedule.entries()]:
+    for entry in [*queue.delivering.unfolded(), *queue.schedule.entries()]:
         entry.evaluated &= ~bits
         entry.blocked &= ~bits
     if queue.lanes is not None:
@@ -110,7 +110,7 @@ def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
     """Return one order of all there is where most of it stands behind the lanes; ``None`` where that has to wait."""
     if not isinstance(lanes, DeepLanes) or not lanes.paged_count() or len(queue.matchers):
         return None
-    for entry in [*queue.delivering, *queue.schedule.entries()]:
+    for entry in [*queue.delivering.unfolded(), *queue.schedule.entries()]:
         entry.lane = None
         entry.evaluated = entry.blocked = 0
     return lanes.release_all()

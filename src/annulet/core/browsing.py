@@ -12,7 +12,8 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import BEHIND_ALL, REMOVED, position_of, sequence_of
+from annulet.core.entry import BEHIND_ALL, REMOVED, QueueEntry, position_of, sequence_of
+from annulet.core.held_messages import entry_in
 from annulet.core.hidden import shown
 from annulet.core.order import Order
 from annulet.core.returned import first_of_heap
@@ -20,7 +21,7 @@ from annulet.core.row_views import view_of
 from annulet.core.sequence_ranges import RANGES_MAX, SequenceRanges
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.paging import QueueArea, RowView, RowWalk
     from annulet.core.queue import Queue
 
@@ -55,7 +56,7 @@ class BrowseOrder(Order):
         self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
         self._start = 0  # what is noted now has no lower sequences
         self._view: RowView | None = None  # where rows are noted
-        self._unsifted: list[QueueEntry] = []  # to be noted, the next ones last; perhaps rows or gone by now
+        self._unsifted: list[Slot] = []  # to be noted, the next ones last; perhaps rows or gone by now
         self._note(first)
 
     def append(self, entry: QueueEntry) -> None:
@@ -253,7 +254,7 @@ class BrowseOrder(Order):
         """
         if self._unsifted:
             count = min(NOTED_PER_TURN, self._pages.at_once)
-            some = self._unsifted[-count:]
+            some = [entry_in(slot) for slot in self._unsifted[-count:]]
             del self._unsifted[-count:]
             self._sift(some)
             if self._unsifted:
@@ -307,13 +308,12 @@ class BrowseOrder(Order):
         Of very many in memory only the references are copied here; :meth:`read_on` looks at them.
         """
         queue = self._queue
-        there = shown(queue, queue.order.in_memory())
-        there += queue.delivering
+        there: list[Slot] = [*shown(queue, queue.order.in_memory()), *queue.delivering.slots()]
         if sequence:  # what fell due meanwhile was noted when it did
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
-            there = [entry for entry in [*there, *waiting] if entry.sequence >= sequence and not fell_due(entry)]
+            there = [slot for slot in [*there, *waiting] if slot.sequence >= sequence and not _slot_fell_due(slot)]
             self._seen.drop_below(sequence)
-            there = [entry for entry in there if entry.sequence not in self._seen]
+            there = [slot for slot in there if slot.sequence not in self._seen]
         end = min(queue.next_sequence, queue.hidden_from)
         pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
         if pages is None:
@@ -326,9 +326,10 @@ class BrowseOrder(Order):
             self._end = end
             self._unnoted = end if self._follow else 0
             return
-        arriving = [entry.sequence for entry in there if entry.message.durable and not entry.message.record]
+        entries = [entry_in(slot) for slot in there]
+        arriving = [entry.sequence for entry in entries if entry.message.durable and not entry.message.record]
         self._end = min(arriving, default=end)
-        self._sift([entry for entry in there if entry.sequence < self._end])
+        self._sift([entry for entry in entries if entry.sequence < self._end])
         self._begin()
         self._unnoted = self._end if self._follow and (self._walk is not None or self._end < queue.next_sequence) else 0
 
@@ -357,6 +358,10 @@ class BrowseOrder(Order):
 def fell_due(entry: QueueEntry) -> bool:
     """Say whether an entry was scheduled, and stands elsewhere than where it arrived."""
     return entry.place != entry.sequence
+
+
+def _slot_fell_due(slot: Slot) -> bool:
+    return isinstance(slot, QueueEntry) and fell_due(slot)
 
 
 def may_be_noted_as_row(entry: QueueEntry) -> bool:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.bodies import let_go
 from annulet.core.deep_lanes import DeepLanes
-from annulet.core.entry import REMOVED, sequence_of
+from annulet.core.entry import REMOVED, QueueEntry, sequence_of
+from annulet.core.held_messages import HeldMessage, entry_in, leave_delivery
 from annulet.core.hidden import Kept, pending_bytes, scheduled_bytes, shown
 from annulet.core.sliced import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
     from annulet.core.expiry import ExpiryBlock
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
@@ -53,32 +53,47 @@ def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
     entries += queue.schedule.take_all()
     kept.schedule_again()
     entries = shown(queue, entries)
-    return _let_go(queue, entries, pages, size, reason, now)
+    return _let_go(queue, entries, Gone(pages), size, reason, now)
 
 
 def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
-    """Remove all that is in delivery: the queue is deleted."""
-    entries = queue.delivering.entries()
+    """Remove all that is in delivery: the queue is deleted.
+
+    What is folded stays so, but for the newest, which the ledger records.
+    """
     size = queue.delivering_bytes
+    slots = queue.delivering.slots()
+    newest = [entry_in(slot) for slot in slots[-queue.ledger.records_max :]]
+    del slots[-queue.ledger.records_max :]
+    gone = Gone(None)
+    gone.folded = [slot for slot in slots if isinstance(slot, HeldMessage)]
+    entries = [slot for slot in slots if isinstance(slot, QueueEntry)]
+    entries += newest
     for entry in entries:
         queue.unmark_delivering(entry)
-    _let_go(queue, entries, None, size, reason, now)
+    if gone.folded:
+        kinds, folded_bytes = leave_delivery(queue, gone.folded)
+        for kind in kinds:
+            kind.consumer = None
+            kind.removed = True
+        assert queue.bodies is not None
+        queue.bodies.count -= len(gone.folded)
+        queue.bodies.bytes -= folded_bytes
+    _let_go(queue, entries, gone, size, reason, now)
 
 
-def _let_go(
-    queue: Queue, found: list[QueueEntry], pages: QueueArea | None, size: int, reason: RemovalReason, now: int
-) -> int:
+def _let_go(queue: Queue, found: list[QueueEntry], gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
     """Account for what is in no collection any more, and leave the rest to slices.
 
     All is looked at in one pass: with very many, what costs is to bring them into the processor's cache.
     """
-    gone = Gone(pages)
+    pages = gone.pages
     _mark(gone, found, queue.effects.written_below())
     entries = gone.entries
     _forget(queue, gone)
     if queue.evictions is not None:
         queue.evictions.compact(queue.order.count)
-    count = len(entries) + (0 if pages is None else pages.rows)
+    count = len(entries) + len(gone.folded) + (0 if pages is None else pages.rows)
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size
     if queue.events is not None:
@@ -144,11 +159,13 @@ class Gone:
 
     ``lowest`` and ``highest`` of the entries' written records, 0 where there is none; those ``unwritten``; how many
     messages are ``durable``. ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken. ``keys``
-    and ``times`` are what the queue knew of these entries and no others.
+    and ``times`` are what the queue knew of these entries and no others. Those ``folded`` were in delivery and older:
+    all are durable, and none is to be recorded.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
         self.entries: list[QueueEntry] = []
+        self.folded: list[HeldMessage] = []
         self.lowest = 0
         self.highest = 0
         self.unwritten: list[int] = []
@@ -180,6 +197,7 @@ class Emptying(SlicedWork):
         self._reason = reason
         self._at = now
         self._entries = entries
+        self._folded = gone.folded
         self._keys, self._times = gone.keys, gone.times
         self._pages = pages
         self._settled = settled
@@ -193,18 +211,19 @@ class Emptying(SlicedWork):
         unrecorded -= self._skipped_before
         skipped_rows = pages.skip(min(unrecorded, rows)) if pages is not None and settled else 0
         self._skipped_behind = max(0, unrecorded - rows)
-        self._note_skipped(skipped_rows, gone.durable)
+        self._note_skipped(skipped_rows + len(gone.folded), gone.durable)
         self.reads = pages is not None and pages.rows > 0
 
     def _note_skipped(self, rows: int, durable: int) -> None:
-        """Count in the ledger what it does not record: ``rows``, and entries, of all of which so many are ``durable``.
+        """Count in the ledger what it does not record: ``rows`` and what is folded, and entries, of all of which so
+        many are ``durable``.
 
         These are counted by looking at the others, of which there are no more than the ledger records.
         """
         queue = self._queue
         behind = self._before + self._skipped_behind
         count = self._skipped_before + behind - self._before
-        skipped = rows  # what is on disk is durable
+        skipped = rows  # what is on disk only is durable
         if queue.queue_id and count:
             recorded = self._entries[self._skipped_before : self._before] + self._entries[behind:]
             skipped += durable - sum([entry.message.durable for entry in recorded])
@@ -216,7 +235,11 @@ class Emptying(SlicedWork):
         entries, pages = self._entries, self._pages
         if self._releasing:
             return self._release()
-        if self._position < self._before:
+        if self._folded and not self._settled:
+            for held in self._folded[-SLICE_MESSAGES:]:
+                self._finish(entry_in(held), recorded=False)
+            del self._folded[-SLICE_MESSAGES:]
+        elif self._position < self._before:
             self._look(self._before)
         elif pages is not None and pages.rows:
             self._read(pages)
@@ -234,8 +257,9 @@ class Emptying(SlicedWork):
             for entry in entries[-RELEASED_PER_SLICE:]:
                 self._keys.forget(entry)
         del entries[-RELEASED_PER_SLICE:]
+        del self._folded[-RELEASED_PER_SLICE:]
         del self._times[-TIMES_PER_SLICE:]
-        return bool(entries or self._times)
+        return bool(entries or self._folded or self._times)
 
     def _look(self, end: int) -> None:
         """Settle and record the next entries up to ``end``, as many as fit a slice."""

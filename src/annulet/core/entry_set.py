@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_MASK, DeliveryBlock
-from annulet.core.held_messages import HeldMessage, entry_in
+from annulet.core.entry import QueueEntry
+from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_MASK, BLOCK_TAGS, DeliveryBlock
+from annulet.core.held_messages import HeldMessage, consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from annulet.core.entry import QueueEntry
+    from annulet.core.consumer import Consumer
     from annulet.core.held_messages import Slot
 
 
@@ -46,18 +47,34 @@ class EntrySet:
 
     def entries(self) -> list[QueueEntry]:
         """Return all, by ascending sequence."""
+        return [entry_in(slot) for slot in self.slots()]
+
+    def slots(self, after: int = -1) -> list[Slot]:
+        """Return all with a sequence above ``after``, by ascending sequence, folded ones as they are."""
         blocks = self._blocks
-        return [entry_in(slot) for number in sorted(blocks) for slot in blocks[number].slots if slot is not None]
+        numbers = sorted([number for number in blocks if number >= after >> BLOCK_BITS])
+        found = [slot for number in numbers for slot in blocks[number].slots if slot is not None]
+        before = sum([slot.sequence <= after for slot in found[:BLOCK_TAGS]])  # in the first block
+        return found[before:] if before else found
+
+    def unfolded(self) -> list[QueueEntry]:
+        """Return those that are not folded, by ascending sequence."""
+        return [slot for slot in self.slots() if isinstance(slot, QueueEntry)]
+
+    def holders(self) -> list[Consumer]:
+        """Return who holds some, each once."""
+        consumers = {consumer_of(slot): None for slot in self.slots()}
+        return [consumer for consumer in consumers if consumer is not None]
+
+    def get(self, sequence: int) -> QueueEntry | None:
+        """Return the entry of a sequence, ``None`` when it is not there."""
+        block = self._blocks.get(sequence >> BLOCK_BITS)
+        slot = None if block is None else block.slots[sequence & BLOCK_MASK]
+        return None if slot is None else entry_in(slot)
 
     def records(self) -> list[int]:
         """Return the record numbers of all messages, by ascending sequence. Makes no entries of folded ones."""
-        blocks = self._blocks
-        return [
-            slot.record if isinstance(slot, HeldMessage) else slot.message.record
-            for number in sorted(blocks)
-            for slot in blocks[number].slots
-            if slot is not None
-        ]
+        return [slot.record if isinstance(slot, HeldMessage) else slot.message.record for slot in self.slots()]
 
     def block_numbers(self) -> list[int]:
         """Return which blocks of neighbours there are, ascending."""

@@ -158,16 +158,31 @@ class HeldDeliveries:
         self.clear()
         return blocks
 
-    def items(self) -> list[tuple[int, QueueEntry]]:
-        """Return tags and deliveries, by ascending tag."""
+    def items(self, last: int = -1) -> list[tuple[int, QueueEntry]]:
+        """Return tags and deliveries, by ascending tag, up to the tag ``last`` (-1: all)."""
         found: list[tuple[int, QueueEntry]] = []
         for number, block in self._blocks.items():
             tag = number << BLOCK_BITS
-            for slot in block.slots:
+            if 0 <= last < tag:
+                break
+            for slot in block.slots if last < 0 else block.slots[: last - tag + 1]:
                 if slot is not None:
                     found.append((tag, entry_in(slot)))
                 tag += 1
         return found
+
+    def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+        """Hold deliveries again that were taken out, whatever their tags are now among. O(blocks)."""
+        for tag, entry in deliveries:
+            number = tag >> BLOCK_BITS
+            block = self._blocks.get(number)
+            if block is None:
+                block = self._blocks[number] = DeliveryBlock()
+            block.slots[tag & BLOCK_MASK] = entry
+            block.held += 1
+        self._count += len(deliveries)
+        self._blocks = {number: self._blocks[number] for number in sorted(self._blocks)}
+        self._newest = max(self._blocks, default=-1)
 
     def values(self) -> list[QueueEntry]:
         """Return the deliveries, by ascending tag."""

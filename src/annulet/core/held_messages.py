@@ -9,11 +9,11 @@ session in place of its entry, which is made again, without the disk, as soon as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mypy_extensions import i32, mypyc_attr
 
-from annulet.core.entry import DELIVERING, QueueEntry
+from annulet.core.entry import DELIVERING, REMOVED, QueueEntry
 from annulet.core.message import DEFAULT_PRIORITY, Message
 
 if TYPE_CHECKING:
@@ -30,18 +30,19 @@ ATTEMPTS_MOST: Final = 100
 
 
 class HeldKind:
-    """What folded messages have in common. Without ``consumer`` they came back and are pending."""
+    """What folded messages have in common. Without ``consumer`` they came back and are pending, or ``removed``."""
 
     __slots__ = (
         "accepted_at",
-        "back",
-        "back_bytes",
         "consumer",
         "delivery_count",
+        "leaving",
+        "leaving_bytes",
         "origin",
         "priority",
         "queue",
         "redelivered",
+        "removed",
         "returned",
         "source",
     )
@@ -52,12 +53,13 @@ class HeldKind:
         self.source = source
         self.consumer: Consumer | None = None
         self.redelivered = False
+        self.removed = False  # with their queue
         self.delivery_count = 0
         self.priority = DEFAULT_PRIORITY
         self.accepted_at = 0  # of the first; the others have the difference
         self.returned: HeldKind | None = None  # what those are that come back
-        self.back = 0  # how many came back in the slice under way and are not counted out yet
-        self.back_bytes = 0  # their body bytes
+        self.leaving = 0  # how many leave delivery in this turn and are not counted out yet
+        self.leaving_bytes = 0  # their body bytes
 
     def fits(self, entry: QueueEntry) -> bool:
         """Say whether an entry that may be folded is of this kind."""
@@ -172,16 +174,51 @@ def entry_of(held: HeldMessage) -> QueueEntry:
     entry.redelivered = kind.redelivered
     entry.delivery_count = kind.delivery_count
     held.link = entry
-    if consumer is not None:
+    if kind.removed:
+        entry.state = REMOVED
+    elif consumer is not None:
         entry.state = DELIVERING
         entry.consumer = consumer
         queue.delivering.exchange(held, entry)
     return entry
 
 
+def leave_delivery(queue: Queue, folded: list[HeldMessage]) -> tuple[list[HeldKind], int]:
+    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are."""
+    kinds: list[HeldKind] = []
+    total = 0
+    for held in folded:
+        kind = held.link
+        assert isinstance(kind, HeldKind)
+        if not kind.leaving:
+            kinds.append(kind)
+        size: int = held.size  # or the sum would have 32 bits, too
+        kind.leaving += 1
+        kind.leaving_bytes += size
+    for kind in kinds:
+        total += kind.leaving_bytes
+        holder = kind.consumer
+        assert holder is not None
+        holder.back += kind.leaving
+        holder.back_bytes += kind.leaving_bytes
+        kind.leaving = kind.leaving_bytes = 0
+        holder.give_back_slice()
+    queue.delivering.discard_all(cast("list[Slot]", folded))
+    queue.delivering_bytes -= total
+    assert queue.bodies is not None
+    queue.bodies.in_delivery -= len(folded)
+    queue.bodies.in_delivery_bytes -= total
+    return kinds, total
+
+
 def queue_of(slot: Slot) -> Queue:
     """Return the queue of what stands in a table, without making an entry of it."""
     return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
+
+
+def consumer_of(slot: Slot) -> Consumer | None:
+    """Return who holds what stands in a table, without making an entry of it."""
+    return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
 
 
 def entry_in(slot: Slot) -> QueueEntry:

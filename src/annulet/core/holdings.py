@@ -462,7 +462,7 @@ class Holdings:
         pending = self.order.in_memory() if known else self.order.entries()
         self.order.retime()
         self.expiry = ExpiryIndex() if self.ages or self.order.paged_count() else None
-        for entry in [*self.delivering, *pending, *self.schedule.entries()]:
+        for entry in [*self.delivering.unfolded(), *pending, *self.schedule.entries()]:
             entry.indexed = False
             if entry.state in (PENDING, SCHEDULED):
                 self.index_expiry(entry)

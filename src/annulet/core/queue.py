@@ -360,7 +360,7 @@ class Queue(Holdings):
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
-        holders = {entry.consumer.session: None for entry in self.unsettled() if entry.consumer is not None}
+        holders = {consumer.session: None for consumer in self.delivering.holders()}
         for session in holders:  # who settled it before has not lost it
             session.settle_all_of(self, now)
         self.deleted = True
@@ -422,7 +422,7 @@ class Queue(Holdings):
         """End the assignment of one message group, or of all. Returns how many were assigned."""
         if self.lanes is None or self.lanes.groups is None:
             return 0
-        groups = self.lanes.groups.reset(self.delivering, name)
+        groups = self.lanes.groups.reset(self.delivering.unfolded(), name)
         self.lanes.regroup(groups)
         self.wake(now)
         return len(groups)

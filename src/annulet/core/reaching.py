@@ -44,6 +44,7 @@ class Reach:
         found = None
         for standing in self._queue.order.lists():
             found = found or standing.standing(sequence)
+        found = found or self._queue.delivering.get(sequence)
         if found is None:
             self._forget_stored()
             found = self._aside.get(sequence)
@@ -86,9 +87,7 @@ class Reach:
             return False
         self._noted_at = at
         self._aside = {
-            entry.sequence: entry
-            for entry in [*order.aside(), *queue.delivering, *queue.schedule.entries()]
-            if entry.state != REMOVED
+            entry.sequence: entry for entry in [*order.aside(), *queue.schedule.entries()] if entry.state != REMOVED
         }
         return True
 

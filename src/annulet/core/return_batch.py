@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.held_deliveries import BLOCK_BITS, HeldDeliveries
-from annulet.core.held_messages import HeldMessage, entry_in
+from annulet.core.held_messages import HeldMessage, consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,6 +134,5 @@ class EndedDeliveries(ReturnBatch):
 
 def _on_its_way(slot: Slot) -> bool:
     """Say whether the session that holds a message has ended and gives it back in slices."""
-    holder = slot.link if isinstance(slot, HeldMessage) else slot
-    consumer = holder.consumer
+    consumer = consumer_of(slot)
     return consumer is not None and consumer.session.returning

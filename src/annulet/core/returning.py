@@ -12,7 +12,7 @@ from annulet.core.errors import PreconditionFailed
 from annulet.core.eviction import eviction_rank
 from annulet.core.expiry import expire_for
 from annulet.core.held_deliveries import HeldDeliveries
-from annulet.core.held_messages import HeldKind, HeldMessage, entry_in
+from annulet.core.held_messages import HeldKind, HeldMessage, entry_in, leave_delivery
 from annulet.core.order import FifoOrder
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivery import redelivery_delay, redelivery_spread
@@ -306,33 +306,16 @@ def _back_plainly(
 
 def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session, None], *, counted: bool) -> None:
     """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
-    kinds: list[HeldKind] = []
-    total = 0
+    kinds, size = leave_delivery(queue, folded)
     for held in folded:
         kind = held.link
         assert isinstance(kind, HeldKind)
-        if not kind.back:
-            kinds.append(kind)
-        size: int = held.size  # or the sum would have 32 bits, too
-        kind.back += 1
-        kind.back_bytes += size
         held.link = kind.when_returned(counted=counted)
-    queue.delivering.discard_all(cast("list[Slot]", folded))
     for kind in kinds:
-        total += kind.back_bytes
-        holder = kind.consumer
-        assert holder is not None
-        holder.back += kind.back
-        holder.back_bytes += kind.back_bytes
-        kind.back = kind.back_bytes = 0
-        holder.give_back_slice()
-        holders[holder.session] = None
-    queue.delivering_bytes -= total
-    queue.pending_bytes += total
+        assert kind.consumer is not None
+        holders[kind.consumer.session] = None
+    queue.pending_bytes += size
     queue.counters.messages_returned += len(folded)
-    assert queue.bodies is not None
-    queue.bodies.in_delivery -= len(folded)
-    queue.bodies.in_delivery_bytes -= total
     if counted:
         queue.effects.folded_changed(queue, folded)
 

@@ -190,13 +190,8 @@ class Session:
         """Take deliveries back into the table that a transaction had taken out of it."""
         if not deliveries:
             return
-        table = self.unacknowledged
-        held = sorted([*table.items(), *deliveries], key=_tag_of)
-        table.clear()
-        for tag, entry in held:
-            table[tag] = entry
-        if held:
-            self._lowest_tag = min(self._lowest_tag, held[0][0])
+        self.unacknowledged.put_back(deliveries)
+        self._lowest_tag = min(self._lowest_tag, *[tag for tag, _ in deliveries])
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
@@ -235,7 +230,7 @@ class Session:
         if under_way is not None:
             under_way.add(taken)
         else:
-            entry_in(taken[0]).queue.effects.later(Settling(self, taken, rejected=rejected), now)
+            queue_of(taken[0]).effects.later(Settling(self, taken, rejected=rejected), now)
         return True
 
     def _rejecting(self) -> Settling | None:
@@ -341,7 +336,3 @@ def end_together(sessions: Iterable[Session]) -> None:
         session.ending = True
         session.writable = False
         session.gives_back_many = many
-
-
-def _tag_of(delivery: tuple[int, QueueEntry]) -> int:
-    return delivery[0]

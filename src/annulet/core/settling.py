@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.held_messages import entry_in
+from annulet.core.held_messages import entry_in, queue_of
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Settling(SlicedWork):
     def settle_all_of(self, queue: Queue, now: int) -> None:
         """Settle now what is of a queue, and serve nobody. The slices come to it, too, and find it settled."""
         for slot in self._left:
-            entry = entry_in(slot)
-            if entry.queue is queue:
+            if queue_of(slot) is queue:
+                entry = entry_in(slot)
                 if self.rejected:
                     queue.reject(entry, now)
                 else:

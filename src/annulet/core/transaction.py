@@ -214,6 +214,8 @@ class Transaction:
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:
         table = self.session.unacknowledged
-        before = dict(table.items()) if multiple else {tag: table.get(tag)}
-        self.session.take(tag, multiple=multiple)
-        return [(held, entry) for held, entry in before.items() if entry is not None and held not in table]
+        if multiple:
+            named = table.items(tag or -1)
+            self.session.take(tag, multiple=True)
+            return named
+        return [(tag, entry) for entry in self.session.take(tag, multiple=False)]

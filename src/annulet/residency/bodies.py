@@ -85,7 +85,7 @@ class StoredBodies(BodyCandidates):
         queue = self.queue
         self.rows = pageable(queue) and not whole
         scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
-        self.adopt_from([*queue.order.in_memory(), *scheduled, *queue.delivering])
+        self.adopt_from([*queue.order.in_memory(), *scheduled, *queue.delivering.unfolded()])
         self._adopted = self.in_memory
 
     # ------------------------------------------------------------------ out

@@ -177,11 +177,10 @@ class Work:
         """Say of ids that were not met whether somebody holds them or nobody has them."""
         if not self._missing:
             return
-        for entry in self.action.queue.delivering:
-            if entry.sequence in self._missing:
-                self._missing.discard(entry.sequence)
-                self.matched += 1
-                self._skip(IN_DELIVERY)
+        for sequence in [sequence for sequence in self._missing if self.action.queue.delivering.get(sequence)]:
+            self._missing.discard(sequence)
+            self.matched += 1
+            self._skip(IN_DELIVERY)
         if self._missing:
             self._skip(NOT_THERE, len(self._missing))
             self._missing.clear()
