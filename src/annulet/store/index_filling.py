@@ -6,6 +6,7 @@ queues only: whoever reads another later verifies it, and checks that it is the 
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Callable
 from struct import error as struct_error
@@ -46,6 +47,11 @@ GIVES_PRIORITY: Final = 4
 
 BEFORE_TARGETS: Final = HEADER.size + MESSAGE_FIXED.size
 HEAD_BYTES: Final = BEFORE_TARGETS + TARGET.size  # up to behind the first target
+
+PAUSE_SECONDS: Final = 50e-6
+"""Between two pieces. Compiled code keeps the interpreter lock; a read that finds its bytes in memory is over before
+another thread that waits for the lock has woken up. So each call of the event loop that gives the lock away, of which
+a read of a connection has two or three, got it back 5 ms later: passes of up to 44 ms while messages came."""
 
 _LOW: Final = 0xFFFFFFFF
 
@@ -139,8 +145,7 @@ class Filling:
     def _note(self, ordinal: int, offset: int, queue: int) -> bool:
         """Note what the record at ``offset`` says; False when it is damaged: it is left to whoever reads it."""
         if not self._base <= offset <= self._base + len(self._piece) - HEAD_BYTES:
-            self._piece = self._file.read(offset, self._piece_bytes)
-            self._base = offset
+            self._read(offset, self._piece_bytes)
             if len(self._piece) < HEAD_BYTES:  # cut off
                 return False
         piece = self._piece
@@ -183,9 +188,14 @@ class Filling:
     def _bytes_of(self, start: int, length: int, offset: int) -> bytes:
         """Return what stands at ``start`` in the file, behind the head of the record at ``offset``."""
         if start + length > self._base + len(self._piece):
-            self._piece = self._file.read(offset, max(self._piece_bytes, start + length - offset))
-            self._base = offset
+            self._read(offset, max(self._piece_bytes, start + length - offset))
         return self._piece[start - self._base : start - self._base + length]
+
+    def _read(self, offset: int, length: int) -> None:
+        """Take another piece of the file, and let the event loop pass first."""
+        self._piece = self._file.read(offset, length)
+        self._base = offset
+        time.sleep(PAUSE_SECONDS)
 
     def _note_shared(self, ordinal: int, data: bytes) -> bool:
         """Keep all targets of a record with several; False for a damaged one, as in a segment that is read.
