@@ -305,6 +305,35 @@ def folded_in(session: Holder) -> int:
     return sum(isinstance(slot, HeldMessage) and isinstance(slot.link, HeldKind) for slot in slots)
 
 
+def test_a_consumer_that_closes_gives_back_a_few_each_turn():
+    count = AT_ONCE_MAX + 500
+    held = Held(2 * count, sessions=2)
+    session, other = held.sessions
+    held.fold()
+    session.close_consumer("c", NOW)
+    assert (len(session.unacknowledged), len(other.unacknowledged)) == (0, count)
+    assert held.queue.delivering.folded >= 2 * count - SLICE_MESSAGES
+    held.effects.turns()
+    assert len(held.queue.delivering) == held.queue.delivering.folded == count
+    assert len(held.queue.order.entries()) == count
+    held.check()
+
+
+def test_a_consumer_that_closes_leaves_those_of_another_folded():
+    held = Held(300)
+    session = held.sessions[0]
+    session.consume(held.queue, "few", messages=10)
+    session.detach("c", NOW)
+    session.reject(20, NOW, requeue=True, multiple=True)
+    assert len(held.queue.delivering) == 290
+    held.fold()
+    session.close_consumer("few", NOW)
+    assert len(held.queue.delivering) == held.queue.delivering.folded == 280
+    assert [entry.sequence for entry in held.queue.order.entries()] == list(range(1, 21))
+    assert list(session.unacknowledged) == list(range(21, 301))
+    held.check()
+
+
 def test_deletion_unfolds_what_the_ledger_records_and_no_more():
     count, recorded = AT_ONCE_MAX + 500, 70
     held = Held(count, sessions=2)

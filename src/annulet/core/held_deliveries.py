@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.held_messages import entry_in
+from annulet.core.held_messages import consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
     from annulet.core.held_messages import Slot
 
@@ -142,6 +143,20 @@ class HeldDeliveries:
         """Take out all, by ascending tag, folded ones as they are."""
         found = [slot for block in self._blocks.values() for slot in block.slots if slot is not None]
         self.clear()
+        return found
+
+    def take_of(self, consumers: list[Consumer]) -> list[Slot]:
+        """Take out what was delivered to these, by ascending tag, folded ones as they are."""
+        found: list[Slot] = []
+        for number, block in list(self._blocks.items()):
+            for place, slot in enumerate(block.slots):
+                if slot is not None and consumer_of(slot) in consumers:
+                    block.slots[place] = None
+                    block.held -= 1
+                    found.append(slot)
+            if not block.held and number != self._newest:
+                del self._blocks[number]
+        self._count -= len(found)
         return found
 
     def block_numbers(self) -> list[int]:

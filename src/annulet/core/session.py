@@ -117,8 +117,7 @@ class Session:
         """End a consumer and return what it holds (JMS consumer close, AMQP 1.0 detach)."""
         consumer = self.detach(tag, now, serve=False)
         if consumer is not None:
-            held = [tag for tag, entry in self.unacknowledged.items() if entry.consumer is consumer]
-            returned = [self.unacknowledged.take(tag) for tag in held]
+            returned = self.unacknowledged.take_of([consumer])
             self._return(returned, now)
             self._wake_after(returned, now)
             consumer.queue.wake(now)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from annulet.broker.blocked import BlockedTarget
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
     from annulet.wire.amqp10.link import IncomingDelivery, Link
     from annulet.wire.amqp10.performatives import Attach
@@ -98,11 +99,8 @@ class Amqp10Session(SendingSession):
         if not source.queue.deleted:
             source.queue.wake(now)
 
-    def _taken_from(self, holders: list[Consumer]) -> list[QueueEntry]:
-        if not holders:
-            return []
-        tags = [tag for tag, entry in self.unacknowledged.items() if entry.consumer in holders]
-        return [self.unacknowledged.take(tag) for tag in tags]
+    def _taken_from(self, holders: list[Consumer]) -> list[Slot]:
+        return self.unacknowledged.take_of(holders) if holders else []
 
     def source_of(self, consumer: Consumer | None) -> SourceLink | None:
         """Return the link that a consumer's deliveries belong to, also those from before it was resumed."""
