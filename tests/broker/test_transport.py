@@ -297,6 +297,28 @@ async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_
     assert session.writable, "the next turn has its own time"
 
 
+@pytest.mark.parametrize(("part", "delivered"), [(1.0, DELIVERIES_TIMED), (0.9, SHARE_LEAST)])
+async def test_a_turn_whose_time_is_up_leaves_few_deliveries_to_each_connection(
+    broker: Broker, part: float, delivered: int
+) -> None:
+    """What was read before the first delivery, and settled by others, was outside of any connection's time."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.mark_dirty()
+    await turns(1)
+    now[0] = part * TURN_SECONDS
+    while session.writable:
+        connection.output_added()
+    assert connection._delivered == delivered
+    await turns(1)
+    while session.writable:
+        connection.output_added()
+    assert connection._delivered == TURN_DELIVERIES, "the next turn has its own time"
+
+
 async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) -> None:
     class First(EchoSession):
         @property
@@ -312,6 +334,35 @@ async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) ->
         connection.output_added()
         now[0] += TURN_SECONDS
     assert (session.writable, broker.shares.used_up) == (True, 0)
+
+
+async def test_connections_whose_turn_would_get_too_long_are_written_to_in_the_next_one(broker: Broker) -> None:
+    """Four consumers beside a browser, served one after the other in one turn, held the event loop for 22 ms."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    written: list[str] = []
+
+    class Slow(EchoSession):
+        def flush_answers(self) -> None:
+            written.append(self.name)
+            now[0] += 0.6 * TURN_SECONDS
+
+    connections = [connected(broker)[0].open() for _ in range(3)]
+    for name, connection in zip("abc", connections, strict=True):
+        session = Slow(connection)
+        session.name = name
+        connection.output_added()
+        connection.answer_later(session)
+    await turns(1)
+    assert (written, broker.shares.rounds_cut) == (["a", "b"], 1)
+    connections[0].mark_dirty()
+    await turns(1)
+    assert written == ["a", "b", "c"]
+    assert connections[0]._dirty, "who has more waits until everybody was written to"
+    assert broker.shares.share == TURN_DELIVERIES // 3, "the turns in which all were written to count as one"
+    await turns(1)
+    assert not connections[0]._dirty
+    assert broker.shares.rounds_cut == 1
 
 
 async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
@@ -331,7 +382,7 @@ async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_be
 def test_a_share_is_never_less_than_what_is_worth_a_write() -> None:
     shares = DeliveryShares()
     shares.served = 100
-    shares.turn_ended()
+    shares.round_ended()
     assert (shares.share, shares.served) == (SHARE_LEAST, 0)
 
 

@@ -21,6 +21,7 @@ from annulet.broker.transport import (
     TURN_DELIVERIES,
     UNREAD_LIMIT,
 )
+from annulet.broker.transport import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -79,6 +80,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
+        "deliveries_turn_seconds": DELIVERIES_SECONDS,
         "scan_turn_seconds": TURN_SECONDS,
         "scan_share": SHARE,
         "browser_share": BROWSER_SHARE,
