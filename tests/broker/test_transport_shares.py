@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.broker.transport import (
+    DELIVERIES_TIMED,
+    NO_SHARE,
+    SHARE_LEAST,
+    TURN_DELIVERIES,
+    TURN_SECONDS,
+    DeliveryShares,
+)
+from annulet.core.consumer import Consumer
+from annulet.core.session import Session
+from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
+from tests.broker.amqp091.peer import turns
+from tests.broker.echo import EchoSession, connected
+from tests.core.helpers import RecordingSession, queue_of
+
+
+async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are(broker: Broker) -> None:
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    for _ in range(SHARE_LEAST - 1):
+        connection.output_added()
+    assert (session.writable, broker.shares.used_up) == (True, 0)
+    connection.output_added()
+    assert (session.writable, broker.shares.used_up) == (False, 1)
+    connection.output_added()
+    assert broker.shares.used_up == 1, "what is delivered beyond it all the same does not count again"
+    await turns()
+    assert session.woken == [True]
+    assert connection._delivered == 0
+
+
+@pytest.mark.parametrize("share", [TURN_DELIVERIES, TURN_DELIVERIES // 2])
+@pytest.mark.parametrize(("part", "woken"), [(1.0, 1), (0.5, 0)])
+async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_are(
+    broker: Broker, share: int, part: float, woken: int
+) -> None:
+    """1000 of a deep sorted queue, each read from another place, held the event loop for up to 48 ms."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    broker.shares.share = share
+    seconds = part * TURN_SECONDS * share / TURN_DELIVERIES
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.output_added()
+    now[0] = seconds
+    for _ in range(DELIVERIES_TIMED - 2):
+        connection.output_added()
+    assert session.writable, "the time is looked at now and then only"
+    connection.output_added()
+    assert (session.writable, broker.shares.used_up) == (not woken, woken)
+    for _ in range(DELIVERIES_TIMED):
+        connection.output_added()
+    assert broker.shares.used_up == woken, "what is delivered beyond it all the same does not count again"
+    await turns()
+    assert session.woken == [True] * woken
+    connection.output_added()
+    assert session.writable, "the next turn has its own time"
+
+
+@pytest.mark.parametrize(("part", "delivered"), [(1.0, DELIVERIES_TIMED), (0.9, SHARE_LEAST)])
+async def test_a_turn_whose_time_is_up_leaves_few_deliveries_to_each_connection(
+    broker: Broker, part: float, delivered: int
+) -> None:
+    """What was read before the first delivery, and settled by others, was outside of any connection's time."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    connection, _ = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    connection.mark_dirty()
+    await turns(1)
+    now[0] = part * TURN_SECONDS
+    while session.writable:
+        connection.output_added()
+    assert connection._delivered == delivered
+    await turns(1)
+    while session.writable:
+        connection.output_added()
+    assert connection._delivered == TURN_DELIVERIES, "the next turn has its own time"
+
+
+async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) -> None:
+    class First(EchoSession):
+        @property
+        def outranks(self) -> bool:
+            return True
+
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    connection, _ = connected(broker)
+    session = First(connection.open())
+    connection.channels[0] = session
+    for _ in range(2 * SHARE_LEAST):
+        connection.output_added()
+        now[0] += TURN_SECONDS
+    assert (session.writable, broker.shares.used_up) == (True, 0)
+
+
+async def test_connections_whose_turn_would_get_too_long_are_written_to_in_the_next_one(broker: Broker) -> None:
+    """Four consumers beside a browser, served one after the other in one turn, held the event loop for 22 ms."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    written: list[str] = []
+
+    class Slow(EchoSession):
+        def flush_answers(self) -> None:
+            written.append(self.name)
+            now[0] += 0.6 * TURN_SECONDS
+
+    connections = [connected(broker)[0].open() for _ in range(3)]
+    for name, connection in zip("abc", connections, strict=True):
+        session = Slow(connection)
+        session.name = name
+        connection.output_added()
+        connection.answer_later(session)
+    await turns(1)
+    assert (written, broker.shares.rounds_cut) == (["a", "b"], 1)
+    connections[0].mark_dirty()
+    await turns(1)
+    assert written == ["a", "b", "c"]
+    assert connections[0]._dirty, "who has more waits until everybody was written to"
+    assert broker.shares.share == TURN_DELIVERIES // 3, "the turns in which all were written to count as one"
+    await turns(1)
+    assert not connections[0]._dirty
+    assert broker.shares.rounds_cut == 1
+
+
+async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
+    connections = [connected(broker)[0].open() for _ in range(2)]
+    for connection in connections:
+        connection.output_added()
+    broker._flush()
+    assert broker.shares.share == TURN_DELIVERIES // 2
+    connections[0].mark_dirty()
+    connections[1].output_added()
+    broker._flush()
+    assert broker.shares.share == TURN_DELIVERIES, "who got nothing does not count"
+    broker._flush()
+    assert broker.shares.share == SHARE_LEAST
+
+
+def test_a_share_is_never_less_than_what_is_worth_a_write() -> None:
+    shares = DeliveryShares()
+    shares.served = 100
+    shares.round_ended()
+    assert (shares.share, shares.served) == (SHARE_LEAST, 0)
+
+
+@pytest.mark.parametrize(("browse", "share"), [([], 400), ([BROWSE_FOLLOW], 200), ([BROWSE_FOLLOW, BROWSE_OFF], 400)])
+def test_who_only_browses_gets_part_of_a_share(browse: list[str], share: int) -> None:
+    shares = DeliveryShares()
+    shares.share = 400
+    session = Session("s")
+    queue = queue_of()
+    for number, browses in enumerate(browse):
+        settings = ConsumerSettings(browse=browses)
+        session.consumers[str(number)] = Consumer(session, queue, str(number), settings=settings)
+    assert shares.after(1, [session]) == share
+    assert (shares.used_up, shares.used_up_by_browsers) == (0, 0)
+    assert shares.after(share, [session]) == share
+    assert (shares.used_up, shares.used_up_by_browsers) == (1, int(share == 200))
+
+
+@pytest.mark.parametrize(("priority", "share"), [(0, 400), (1, NO_SHARE)])
+def test_a_share_that_does_not_bind_who_comes_first_by_priority_is_not_used_up(priority: int, share: int) -> None:
+    shares, queue = DeliveryShares(), queue_of()
+    first, other = RecordingSession("first"), RecordingSession("other")
+    first.consume(queue, priority=priority)
+    other.consume(queue)
+    assert shares.after(400, [first]) == share
+    assert shares.used_up == (share == 400)
