@@ -379,16 +379,20 @@ class Broker:
         if not self._round:
             self._round = len(dirty)
         shares.turn_began()
-        while self._round:
-            self._flush_one(dirty[0])
-            dirty.popleft()  # not before: who is added to others asks for no turn
-            self._round -= 1
-            if self._round and shares.over():
-                break
-        else:
-            shares.round_ended()
-        if dirty:
-            self.loop.call_soon(self._flush)
+        try:
+            while self._round:
+                self._round -= 1
+                try:
+                    self._flush_one(dirty[0])
+                finally:
+                    dirty.popleft()  # not before: who is added to others asks for no turn
+                if self._round and shares.over():
+                    break
+            else:
+                shares.round_ended()
+        finally:  # whatever happened: nobody else asks for the next turn, and all would be silent
+            if dirty:
+                self.loop.call_soon(self._flush)
 
     def _flush_one(self, connection: AmqpConnection | ClientConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
