@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
 from annulet.broker.transport import (
@@ -14,7 +15,7 @@ from annulet.broker.transport import (
 from annulet.core.consumer import Consumer
 from annulet.core.session import Session
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
-from tests.broker.amqp091.peer import turns
+from tests.broker.amqp091.peer import Peer, publish, turns
 from tests.broker.echo import EchoSession, connected
 from tests.core.helpers import RecordingSession, queue_of
 
@@ -130,6 +131,50 @@ async def test_connections_whose_turn_would_get_too_long_are_written_to_in_the_n
     await turns(1)
     assert not connections[0]._dirty
     assert broker.shares.rounds_cut == 1
+
+
+async def test_who_ends_his_half_while_he_waits_to_be_written_to_loses_no_answer(broker: Broker) -> None:
+    """asyncio closes the transport then, and what is written to it afterwards is dropped."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+
+    class Slow(EchoSession):
+        def flush_answers(self) -> None:
+            now[0] += TURN_SECONDS
+
+    (slow, _), (echo, transport), (other, answers) = connected(broker), connected(broker), connected(broker)
+    peer = Peer(broker)
+    slow.answer_later(Slow(slow.open()))
+    echo.data_received(b"asked")
+    peer.receive(b"HTTP/1.1")  # is answered with the protocol header
+    other.data_received(b"asked")
+    await turns(1)
+    assert (transport.written, peer.transport.written) == (b"", b""), "the turn is over"
+    assert echo.eof_received() is peer.connection.eof_received() is False
+    assert transport.written == b"asked"
+    assert peer.transport.written.startswith(b"AMQP")
+    transport.abort()
+    await turns()
+    assert answers.written == b"asked", "nobody else has lost his place"
+
+
+async def test_what_is_delivered_long_after_the_last_turn_of_writing_waits_for_no_more_than_the_next(
+    broker: Broker,
+) -> None:
+    """What computed meanwhile, as scans and paging do, has used the time of a turn that is long over."""
+    now = [0.0]
+    broker.shares.computed = lambda: now[0]
+    peer = await Peer(broker).open(1)
+    await peer.send(1, commands.Queue.Declare(queue="q"), commands.Basic.Qos(prefetch_count=SHARE_LEAST))
+    await peer.send(1, publish(1, "q", b"") * (2 * SHARE_LEAST))
+    await peer.send(1, commands.Basic.Consume(queue="q"))
+    queue = broker.hosts["/"].queues["q"]
+    assert queue.order.count == SHARE_LEAST
+    now[0] += 10 * TURN_SECONDS
+    peer.receive(frame.marshal(commands.Basic.Ack(0, multiple=True), 1))
+    assert queue.order.count == SHARE_LEAST - DELIVERIES_TIMED
+    await turns(1)
+    assert queue.order.count == 0
 
 
 async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
