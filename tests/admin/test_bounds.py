@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
-from annulet.broker.transport import BROWSER_PART, INPUT_BYTES_MAX, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.transport import BROWSER_PART, INPUT_BYTES_MAX, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.transport import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX
@@ -26,6 +27,8 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert found["input_bytes_per_turn"] == INPUT_BYTES_MAX
     assert (found["deliveries_per_turn"], found["deliveries_per_turn_least"]) == (TURN_DELIVERIES, SHARE_LEAST)
     assert found["deliveries_per_turn_least_browsing"] * BROWSER_PART == SHARE_LEAST
+    assert found["deliveries_turn_seconds"] == DELIVERIES_SECONDS
+    assert found["deliveries_turn_seconds_least"] == LEAST_SECONDS
     assert (found["scan_turn_seconds"], found["scan_share"]) == (TURN_SECONDS, SHARE)
     assert (found["browser_share"], found["browser_charged_seconds_max"]) == (BROWSER_SHARE, CHARGED_MAX)
     assert found["read_ahead_bytes"] == AHEAD_BYTES_MAX

@@ -171,6 +171,28 @@ async def test_defect_in_one_flush_silences_nobody_else(monkeypatch: pytest.Monk
         sound.connection.abort()
 
 
+async def test_defect_in_what_ends_a_defective_connection_silences_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody asks for a turn while somebody waits for one: without it all would be silent for ever."""
+    async with testing.broker(http=False) as running:
+        broken, beside, later = [await Peer(running.broker).open(1) for _ in range(3)]
+
+        def defect(*_: bytes) -> None:
+            raise RuntimeError("defect")
+
+        monkeypatch.setattr(broken.transport, "write", defect)
+        monkeypatch.setattr(broken.transport, "abort", defect)
+        monkeypatch.setattr(running.broker.loop, "call_exception_handler", lambda context: None)
+        broken.connection.engine.heartbeat()
+        broken.connection.mark_dirty()
+        await beside.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+        await later.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+        monkeypatch.undo()
+        for peer in (broken, beside, later):
+            peer.connection.abort()
+
+
 async def test_upkeep_goes_on_after_a_defect_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with testing.broker(http=False) as running:
         broker = running.broker

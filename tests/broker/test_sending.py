@@ -19,7 +19,7 @@ from annulet.wire.amqp10.message import split_incoming
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import message, permit, queue_of
-from tests.broker.test_transport import EchoConnection, connected
+from tests.broker.echo import EchoConnection, connected
 
 PAYLOAD = message(b"x" * 100)
 

@@ -11,110 +11,20 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
 from annulet.broker.scanning import Scanning
-from annulet.broker.sending import SendingSession
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
-    DELIVERIES_TIMED,
     INPUT_BYTES_MAX,
-    NO_SHARE,
     OUTPUT_BYTES_MAX,
-    SHARE_LEAST,
-    TURN_DELIVERIES,
-    TURN_SECONDS,
     UNREAD_LIMIT,
-    ClientConnection,
-    DeliveryShares,
     bound_transport,
 )
 from annulet.core.consumer import Consumer
-from annulet.core.session import Session
 from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
-from annulet.wire.amqp10.view import VIEW
-from tests.broker.amqp091.peer import RecordingTransport, turns
+from tests.broker.amqp091.peer import turns
 from tests.broker.conftest import leave
-from tests.core.helpers import RecordingSession, queue_of
-
-
-class EchoEngine:
-    """An engine that answers what it gets, in the pieces it got it; ``quit`` closes, ``crash`` is a defect."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.received_since_check = False
-        self.limit_hits: dict[str, int] = {}
-        self.lost = 0
-        self.output: list[bytes] = []
-
-    @property
-    def output_size(self) -> int:
-        return sum(map(len, self.output))
-
-    def receive(self, data: bytes) -> None:
-        self.received_since_check = True
-        if data == b"crash":
-            self.closed = True  # as the engines do, which tell the peer and let the transport log it
-            raise ZeroDivisionError
-        if data == b"quit":
-            self.closed = True
-        self.output.append(data)
-
-    def take_output(self) -> list[bytes]:
-        output, self.output = self.output, []
-        return output
-
-    def connection_lost(self) -> None:
-        self.lost += 1
-
-
-class EchoConnection(ClientConnection):
-    protocol_name = "echo"
-
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        self.engine: EchoEngine = EchoEngine()
-        self.endings = 0
-        self.forced = ""
-        self.credit = False
-
-    def obeys_credit(self) -> bool:
-        return self.credit
-
-    def force_close(self, text: str) -> None:
-        self.forced = text
-        self.engine.closed = True
-        self.mark_dirty()
-
-    def ended(self) -> None:
-        self.endings += 1
-
-    def open(self) -> EchoConnection:
-        assert self.log_in("guest") == ""
-        self.host = self.broker.hosts["/"]
-        self.opened = True
-        return self
-
-
-class EchoSession(SendingSession):
-    def __init__(self, connection: ClientConnection) -> None:
-        super().__init__("session", connection, VIEW)
-        self.woken: list[bool] = []
-        self.flushed = 0
-
-    def wake(self, now: int) -> None:
-        self.woken.append(self.writable)
-        super().wake(now)
-
-    def flush_answers(self) -> None:
-        self.flushed += 1
-
-
-def connected(broker: Broker) -> tuple[EchoConnection, RecordingTransport]:
-    connection, transport = EchoConnection(broker), RecordingTransport()
-    transport.protocol = connection
-    connection.connection_made(transport)  # type: ignore[arg-type]
-    return connection, transport
-
+from tests.broker.echo import EchoSession, connected
+from tests.core.helpers import queue_of
 
 # ---------------------------------------------------------------------- coming in
 
@@ -250,114 +160,6 @@ async def test_enough_output_stops_deliveries_for_the_turn(broker: Broker) -> No
     await turns()
     assert session.writable
     assert session.woken == [True]
-
-
-async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are(broker: Broker) -> None:
-    connection, _ = connected(broker)
-    session = EchoSession(connection.open())
-    connection.channels[0] = session
-    for _ in range(SHARE_LEAST - 1):
-        connection.output_added()
-    assert (session.writable, broker.shares.used_up) == (True, 0)
-    connection.output_added()
-    assert (session.writable, broker.shares.used_up) == (False, 1)
-    connection.output_added()
-    assert broker.shares.used_up == 1, "what is delivered beyond it all the same does not count again"
-    await turns()
-    assert session.woken == [True]
-    assert connection._delivered == 0
-
-
-@pytest.mark.parametrize("share", [TURN_DELIVERIES, TURN_DELIVERIES // 2])
-@pytest.mark.parametrize(("part", "woken"), [(1.0, 1), (0.5, 0)])
-async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_are(
-    broker: Broker, share: int, part: float, woken: int
-) -> None:
-    """1000 of a deep sorted queue, each read from another place, held the event loop for up to 48 ms."""
-    now = [0.0]
-    broker.shares.computed = lambda: now[0]
-    broker.shares.share = share
-    seconds = part * TURN_SECONDS * share / TURN_DELIVERIES
-    connection, _ = connected(broker)
-    session = EchoSession(connection.open())
-    connection.channels[0] = session
-    connection.output_added()
-    now[0] = seconds
-    for _ in range(DELIVERIES_TIMED - 2):
-        connection.output_added()
-    assert session.writable, "the time is looked at now and then only"
-    connection.output_added()
-    assert (session.writable, broker.shares.used_up) == (not woken, woken)
-    for _ in range(DELIVERIES_TIMED):
-        connection.output_added()
-    assert broker.shares.used_up == woken, "what is delivered beyond it all the same does not count again"
-    await turns()
-    assert session.woken == [True] * woken
-    connection.output_added()
-    assert session.writable, "the next turn has its own time"
-
-
-async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) -> None:
-    class First(EchoSession):
-        @property
-        def outranks(self) -> bool:
-            return True
-
-    now = [0.0]
-    broker.shares.computed = lambda: now[0]
-    connection, _ = connected(broker)
-    session = First(connection.open())
-    connection.channels[0] = session
-    for _ in range(2 * SHARE_LEAST):
-        connection.output_added()
-        now[0] += TURN_SECONDS
-    assert (session.writable, broker.shares.used_up) == (True, 0)
-
-
-async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
-    connections = [connected(broker)[0].open() for _ in range(2)]
-    for connection in connections:
-        connection.output_added()
-    broker._flush()
-    assert broker.shares.share == TURN_DELIVERIES // 2
-    connections[0].mark_dirty()
-    connections[1].output_added()
-    broker._flush()
-    assert broker.shares.share == TURN_DELIVERIES, "who got nothing does not count"
-    broker._flush()
-    assert broker.shares.share == SHARE_LEAST
-
-
-def test_a_share_is_never_less_than_what_is_worth_a_write() -> None:
-    shares = DeliveryShares()
-    shares.served = 100
-    shares.turn_ended()
-    assert (shares.share, shares.served) == (SHARE_LEAST, 0)
-
-
-@pytest.mark.parametrize(("browse", "share"), [([], 400), ([BROWSE_FOLLOW], 200), ([BROWSE_FOLLOW, BROWSE_OFF], 400)])
-def test_who_only_browses_gets_part_of_a_share(browse: list[str], share: int) -> None:
-    shares = DeliveryShares()
-    shares.share = 400
-    session = Session("s")
-    queue = queue_of()
-    for number, browses in enumerate(browse):
-        settings = ConsumerSettings(browse=browses)
-        session.consumers[str(number)] = Consumer(session, queue, str(number), settings=settings)
-    assert shares.after(1, [session]) == share
-    assert (shares.used_up, shares.used_up_by_browsers) == (0, 0)
-    assert shares.after(share, [session]) == share
-    assert (shares.used_up, shares.used_up_by_browsers) == (1, int(share == 200))
-
-
-@pytest.mark.parametrize(("priority", "share"), [(0, 400), (1, NO_SHARE)])
-def test_a_share_that_does_not_bind_who_comes_first_by_priority_is_not_used_up(priority: int, share: int) -> None:
-    shares, queue = DeliveryShares(), queue_of()
-    first, other = RecordingSession("first"), RecordingSession("other")
-    first.consume(queue, priority=priority)
-    other.consume(queue)
-    assert shares.after(400, [first]) == share
-    assert shares.used_up == (share == 400)
 
 
 async def test_a_full_socket_stops_deliveries_until_it_has_room(broker: Broker) -> None:

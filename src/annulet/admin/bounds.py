@@ -17,10 +17,12 @@ from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     BROWSER_PART,
     INPUT_BYTES_MAX,
+    LEAST_SECONDS,
     SHARE_LEAST,
     TURN_DELIVERIES,
     UNREAD_LIMIT,
 )
+from annulet.broker.transport import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -79,6 +81,8 @@ def bounds(broker: Broker) -> dict[str, float]:
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
+        "deliveries_turn_seconds": DELIVERIES_SECONDS,
+        "deliveries_turn_seconds_least": LEAST_SECONDS,
         "scan_turn_seconds": TURN_SECONDS,
         "scan_share": SHARE,
         "browser_share": BROWSER_SHARE,

@@ -257,6 +257,7 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "delivery_shares_used": ("Times a connection waited for the next turn as it had its share", shares.used_up),
         "delivery_shares_used_by_browsers": ("Of these, connections that only browse", shares.used_up_by_browsers),
+        "delivery_rounds_cut": ("Turns whose time was up before all connections were written to", shares.rounds_cut),
         "paging_search_process_starts": ("Times a process was started that looks ahead of selectors", started),
         "paging_search_process_failures": (
             "Times it could not be started, ended or gave no answer: selectors find the same without it, more slowly",

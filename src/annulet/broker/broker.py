@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
@@ -157,8 +157,8 @@ class Broker:
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
         self._tls_listener: asyncio.Server | None = None
-        self._dirty: list[AmqpConnection | ClientConnection] = []
-        self._flush_scheduled = False
+        self._dirty: deque[AmqpConnection | ClientConnection] = deque()
+        self._round = 0  # so many of these are left of a round
         self.shares = DeliveryShares()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
@@ -366,27 +366,45 @@ class Broker:
             self._drained.set()
 
     def flush_later(self, connection: AmqpConnection | ClientConnection) -> None:
-        """Write a connection's output at the end of this loop turn: one write per connection and turn."""
-        self._dirty.append(connection)
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
+        """Write a connection's output at the end of this loop turn: one write per connection and turn.
+
+        Or in one of the next turns, where those before it took long: what is written makes room for deliveries.
+        """
+        if not self._dirty:
             self.loop.call_soon(self._flush)
+        self._dirty.append(connection)
 
     def _flush(self) -> None:
-        self._flush_scheduled = False
-        dirty, self._dirty = self._dirty, []
+        dirty, shares = self._dirty, self.shares
+        if not self._round:
+            self._round = len(dirty)
+        shares.turn_began()
+        try:
+            while self._round:
+                self._round -= 1
+                try:
+                    self._flush_one(dirty[0])
+                finally:
+                    dirty.popleft()  # not before: who is added to others asks for no turn
+                if self._round and shares.over():
+                    break
+            else:
+                shares.round_ended()
+        finally:  # whatever happened: nobody else asks for the next turn, and all would be silent
+            if dirty:
+                self.loop.call_soon(self._flush)
+
+    def _flush_one(self, connection: AmqpConnection | ClientConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
-        browsing = scanning is not None and scanning.browsing
-        for connection in dirty:
-            began = time.thread_time() if browsing and only_browse(connection.channels.values()) else 0.0
-            try:
-                connection.flush()
-            except Exception:  # a defect that meets one connection must not silence all others
-                logger.exception("defect while writing to a connection", peer=connection.name)
-                connection.abort()
-            if began and scanning is not None:
-                scanning.charge(time.thread_time() - began)
-        self.shares.turn_ended()
+        charged = scanning is not None and scanning.browsing and only_browse(connection.channels.values())
+        began = time.thread_time() if charged else 0.0
+        try:
+            connection.flush()
+        except Exception:  # a defect that meets one connection must not silence all others
+            logger.exception("defect while writing to a connection", peer=connection.name)
+            connection.abort()
+        if charged and scanning is not None:
+            scanning.charge(time.thread_time() - began)
 
     def accepts_durable(self, size: int, now: int) -> bool:
         """Say whether the message log takes another persistent message of ``size`` bytes."""

@@ -103,11 +103,11 @@ async def test_deliveries_that_take_long_are_enough_for_a_turn(broker: Broker, p
     """1000 of a deep grouped queue, read in looks of 256, held the event loop for up to 35 ms."""
     moments = iter([0.0, 0.0])  # of the first delivery, and of the first look at the time
     seconds = part * TURN_SECONDS * SHARE_LEAST / TURN_DELIVERIES
-    broker.shares.computed = lambda: next(moments, seconds)
     peer = await Peer(broker).open(1)
     await peer.send(1, commands.Queue.Declare(queue="q"))
     await peer.send(1, publish(1, "q", b"") * SHARE_LEAST)
     queue = broker.hosts["/"].queues["q"]
+    broker.shares.computed = lambda: next(moments, seconds)
     peer.receive(frame.marshal(BASIC.Consume(queue="q", no_ack=True), 1))
     assert (queue.order.count, broker.shares.used_up) == (left, 1)
     await turns(5)

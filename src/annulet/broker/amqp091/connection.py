@@ -122,6 +122,8 @@ class AmqpConnection(DeclaringHandler):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self._dirty:
+            self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
         self._restart_timer(common.CLOSE_GRACE_SECONDS, self.abort)
         return False
 
