@@ -51,7 +51,8 @@ the turn is up. Where each message is read from another place of the disk, as of
 22 together."""
 
 DELIVERIES_TIMED: Final = 64
-"""Deliveries between two looks at that time: so many each connection gets that has something to get."""
+"""Deliveries between two looks at that time: so many each connection gets that has something to get, however long they
+take."""
 
 LEAST_SECONDS: Final = 0.001
 """Computing time that a connection has for deliveries however late in a turn: some 256 that take 4 us, 64 that take

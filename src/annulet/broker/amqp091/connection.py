@@ -57,8 +57,7 @@ class AmqpConnection(DeclaringHandler):
         self.writable = True
         self.opened = False  # open-ok was sent
         self.publishes = False  # has ever published: such connections are blocked by the memory alarm
-        self.bytes_received = 0
-        self.bytes_sent = 0
+        self.bytes_received = self.bytes_sent = 0
         self.engine = ConnectionEngine(
             self,
             server_properties=broker.server_properties,
@@ -72,8 +71,7 @@ class AmqpConnection(DeclaringHandler):
         self.login = ConnectionLogin(self)
         self._transport: asyncio.Transport | None = None
         self._confirming: list[PublishingSession] = []
-        self._dirty = False
-        self._transport_paused = False
+        self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
