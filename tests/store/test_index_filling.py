@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from annulet.store.index_filling import Filling, OriginNumbers
+from annulet.store.index_filling import PAUSE_SECONDS, Filling, OriginNumbers
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import encode_message, encode_origin
 from annulet.store.segment import SHARED
@@ -58,3 +60,15 @@ def test_of_several_queues_each_is_kept_and_a_damaged_record_is_nowhere() -> Non
     assert (index.shared, list(index.offsets)) == ({}, [0])
     index = filled(data[:60], [1], SHARED)
     assert list(index.offsets) == [0], "cut off"
+
+
+def test_the_event_loop_may_pass_after_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    data, offsets = b"", []
+    for ordinal in range(10):
+        offsets.append(1 + len(data))
+        data += record(ordinal, [(3, 8 + ordinal)])
+    index = filled(b"-" + data, offsets, piece=2 * len(data) // 10)
+    assert list(index.sequences) == list(range(8, 18))
+    assert pauses == [PAUSE_SECONDS] * 5
