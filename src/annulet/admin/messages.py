@@ -102,7 +102,8 @@ class Sample:
             chosen=None,
             reader="a look at its messages",
         )
-        self._delivering = iter(queue.delivering.slots() if state in {None, DELIVERING} else [])
+        delivering = queue.delivering.slots() if state in {None, DELIVERING} else []
+        self._delivering = map(entry_in, delivering)  # of very many folded ones no more are made again than are shown
         self._shown: set[int] = set()
 
     def step(self, now: int) -> bool:
@@ -118,7 +119,7 @@ class Sample:
                 return True
             if self._scan.used_up:
                 return False
-            entry = self._scan.following() or self._held()
+            entry = self._scan.following() or next(self._delivering, None)
             if entry is None:
                 self.complete = True
                 return True
@@ -129,11 +130,6 @@ class Sample:
             if self._judge(own):
                 return False
         return False
-
-    def _held(self) -> QueueEntry | None:
-        """Return the next one that was in delivery when this began. Of very many no more are unfolded than shown."""
-        slot = next(self._delivering, None)
-        return None if slot is None else entry_in(slot)
 
     def _judge(self, entry: QueueEntry) -> bool:
         """Describe an entry if it is meant. Returns whether all of its body had to be read for that: enough a turn."""
