@@ -21,7 +21,7 @@ from annulet.residency.budget import drift_of
 from annulet.residency.row_reading import ATTEMPTS_MAX
 from tests.core.helpers import NOW, make_message
 from tests.hypothesis_profiles import state_machine_settings
-from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
+from tests.residency.doubles import Disk, appended, bodies_of, durable_queue, pages_of, stored_entries
 
 ALL = 1 << 60
 
@@ -461,13 +461,7 @@ def test_late_messages_that_become_rows_at_start_hold_no_bodies():
 
 def test_cutting_the_front_moves_what_stays_and_not_the_rest():
     """The rest was copied, which held the event loop for 10 ms where the body budget was full."""
-    disk, queue = Disk(), durable_queue()
-    order = paged_order_of(queue, pages_of(queue, disk))
-    assert isinstance(order, TargetList)
-    order.keep_messages = 3
-    entries = stored_entries(queue, disk, 20)
-    for entry in entries:
-        order.append(entry)
+    order, entries = appended(20, keep=3)
     everything = order._tail
     assert order.page_out(0, 5) == 0, "none is written"
     assert order._pending_cache is everything

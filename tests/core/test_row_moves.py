@@ -9,14 +9,12 @@ import pytest
 from annulet.core.bodies import send_away
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.events import QueueEvents
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.paged_order import TargetList
 from annulet.core.paging import QueueArea
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.row_moves import count_lost, enough_written, leave_memory, let_rows_go, take_written
 from tests.core.helpers import NOW, make_message
-from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, pages_of, stored_entries
+from tests.residency.doubles import Disk, appended, bodies_of, durable_queue, filled, stored_entries
 
 ALL = 1 << 60
 
@@ -132,13 +130,7 @@ def test_what_is_no_row_needs_no_record_that_is_written() -> None:
 
 
 def test_late_entries_are_enough_when_the_last_of_so_many_is_written() -> None:
-    queue, disk = durable_queue(), Disk()
-    order = paged_order_of(queue, pages_of(queue, disk))
-    assert isinstance(order, TargetList)
-    order.keep_messages = 1
-    entries = stored_entries(queue, disk, 5)
-    for entry in entries:
-        order.append(entry)
+    order, entries = appended(5, keep=1)
     assert order.page_out(ALL, 1) == 1
     assert order.paged_count() == 1
     last = entries[-1].message.record

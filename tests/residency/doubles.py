@@ -9,6 +9,8 @@ from typing import Any
 
 from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin
+from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import TargetList
 from annulet.core.paging import RowView
 from annulet.core.queue import Queue
 from annulet.residency.bodies import StoredBodies
@@ -240,3 +242,15 @@ def filled(queue: Queue, disk: Disk, count: int, *, size: int = 10) -> list[Queu
         queue.ranker.assign(entry, 0)
         queue.insert(entry, arrival=True)
     return entries
+
+
+def appended(count: int, *, keep: int) -> tuple[TargetList, list[QueueEntry]]:
+    """Return an order that so many stored messages were appended to, of which ``keep`` stay in front, and these."""
+    queue, disk = durable_queue(), Disk()
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert isinstance(order, TargetList)
+    order.keep_messages = keep
+    entries = stored_entries(queue, disk, count)
+    for entry in entries:
+        order.append(entry)
+    return order, entries
