@@ -10,7 +10,8 @@ import pytest
 from annulet.core.entry import QueueEntry
 from annulet.core.hot_properties import Term, terms_of
 from annulet.core.queue import Queue
-from annulet.residency.hot_columns import SEARCHES_MAX, SINGLY_MAX, HotColumns
+from annulet.residency import hot_columns
+from annulet.residency.hot_columns import KINDS_MAX, SEARCHES_MAX, SINGLY_MAX, HotColumns
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, StoredQueueArea
 from annulet.selector.selector import compile_selector
@@ -129,6 +130,35 @@ def test_a_look_ends_after_so_many_searches() -> None:
     )
 
 
+@pytest.mark.parametrize("kinds", [1, KINDS_MAX, KINDS_MAX + 1])
+def test_a_page_of_few_codes_is_searched_for_no_other(kinds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those noted when they were read, and in a copy."""
+    queue = durable_queue(hot_properties=NAMES)
+    searched: list[bytes] = []
+    places_of = hot_columns._places_of
+
+    def noting(column: bytearray, code: bytes, first: int, most: int) -> list[int]:
+        searched.append(code)
+        return places_of(column, code, first, most)
+
+    monkeypatch.setattr(hot_columns, "_places_of", noting)
+    messages = [make_message(b"", color=f"color {number % kinds}", weight=number) for number in range(100)]
+    entries = [QueueEntry(queue, message, number) for number, message in enumerate(messages, 1)]
+    appended = HotColumns(NAMES)
+    appended.append(entries[:50])
+    appended.append(entries[50:])
+    learned = HotColumns.unread(NAMES, Page.of(entries, bytearray(100)))
+    learned.learn(entries)
+    assert not learned.unknown
+    for column in (appended, learned, appended.copy(), learned.copy()):
+        searched.clear()
+        assert column.find([terms("color = 'none'")], 1, 101) == ([], 0)
+        assert len(searched) == (kinds > KINDS_MAX)
+        assert column.find([terms("color = 'color 0'")], 1, 101) == (list(range(1, 101, kinds)), 0)
+        assert column.find([terms("color IN ('none', 'color 0')")], 1, 101)[0] == list(range(1, 101, kinds))
+        assert column.find([terms("weight = 77")], 1, 101) == ([78], 0)
+
+
 def test_what_has_left_a_page_is_not_read() -> None:
     pages, disk, _ = filled(1000)
     loaded = pages.load(insist=False)
@@ -221,6 +251,7 @@ def test_a_code_that_stands_across_two_others_is_none_of_them() -> None:
     page = Page.of(entries_in(queue, Disk(), 3), bytearray(3))
     columns = HotColumns.unread(("color",), page)
     columns._columns[0][:] = b"abcdabcdcdab"
+    columns._kinds = [None]
     columns.unknown = 0
     assert columns.find([[(0, [b"cdab"])]], 0, 10) == ([3], 0)
     assert columns.find([[(0, [b"dabc"])]], 0, 10) == ([], 0)
