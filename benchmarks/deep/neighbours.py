@@ -17,6 +17,9 @@ SLOW_RATE = 500
 ROUND_MESSAGES = 20_000
 """Of one round: half a second, of which a connection and its first load are little."""
 
+GROUP_ROUNDS = 15
+"""Of those: of seven the median was 0.89, 1.05 and 1.18 of the same code within hours."""
+
 PREFETCH = 1000
 
 
@@ -63,7 +66,7 @@ def run_groups(run: Run) -> None:
     with run.site("groups") as (site, sampler):
         idle = site.resident()
         half = run.count // 2
-        behind = range(half, half + max(half, (ROUNDS + 1) * (ROUND_MESSAGES + PREFETCH)))
+        behind = range(half, half + max(half, (GROUP_ROUNDS + 1) * (ROUND_MESSAGES + PREFETCH)))
         client = Client(site.port)
         for queue in ("free", "blocked"):
             client.declare(queue, x_group_mode="sticky")
@@ -79,9 +82,9 @@ def run_groups(run: Run) -> None:
             take(site, "blocked", out_of_order)
             first = time.monotonic() - began
             take(site, "free", [])
-            ratio = compared(lambda: take(site, "blocked", out_of_order), lambda: take(site, "free", []))
+            ratio = compared(lambda: take(site, "blocked", out_of_order), lambda: take(site, "free", []), GROUP_ROUNDS)
             outcome.relations += [
-                Relation(f"their rate over that without it, median of {ROUNDS}", ratio, least=0.9),
+                Relation(f"their rate over that without it, median of {GROUP_ROUNDS}", ratio, least=0.9),
                 Relation(f"the first {ROUND_MESSAGES:,} of them, and the stalled half passed over, in", first, "s"),
                 exactly("out of order within a group", sum(out_of_order), 0),
                 memory_relation(sampler, idle, run.budget),
