@@ -21,6 +21,7 @@ from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.declaring import configure_host, declare_all
+from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
@@ -42,7 +43,6 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
-from annulet.broker.transport import DeliveryShares, only_browse
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail

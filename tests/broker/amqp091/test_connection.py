@@ -12,16 +12,8 @@ from pamqp import body, commands, frame, header
 from annulet import testing
 from annulet.broker.amqp091 import connection as module
 from annulet.broker.broker import Broker
-from annulet.broker.transport import (
-    ANSWER_BYTES_MAX,
-    CLOSE_ANSWER_SECONDS,
-    CLOSE_GRACE_SECONDS,
-    DELIVERIES_TIMED,
-    OUTPUT_BYTES_MAX,
-    SHARE_LEAST,
-    TURN_DELIVERIES,
-    TURN_SECONDS,
-)
+from annulet.broker.delivery_shares import DELIVERIES_TIMED, SHARE_LEAST, TURN_DELIVERIES, TURN_SECONDS
+from annulet.broker.transport import ANSWER_BYTES_MAX, CLOSE_ANSWER_SECONDS, CLOSE_GRACE_SECONDS, OUTPUT_BYTES_MAX
 from annulet.core.ledger import LossListener, LossRecord
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES

@@ -15,6 +15,7 @@ from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.login import ConnectionLogin
 from annulet.broker.amqp091.topology import Topology
+from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.core import errors as core_errors
 from annulet.core.session import end_together
 from annulet.store.errors import StoreError
@@ -76,8 +77,7 @@ class AmqpConnection(DeclaringHandler):
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._reading_paused = False
-        self._blocked_told = False
+        self._reading_paused = self._blocked_told = False
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._silent_checks = 0
@@ -166,7 +166,7 @@ class AmqpConnection(DeclaringHandler):
         """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
         self.mark_dirty()
         self._delivered = delivered = self._delivered + 1
-        if delivered in (1, self._share) or (self.writable and not delivered % common.DELIVERIES_TIMED):
+        if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
             channels = self.channels.values()
             self._share, self._until = self.broker.shares.look(delivered, self._share, self._until, channels)
         if self.writable and (self._delivered >= self._share or self.engine.output_size >= common.OUTPUT_BYTES_MAX):

@@ -4,7 +4,7 @@ import pytest
 from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
-from annulet.broker.transport import (
+from annulet.broker.delivery_shares import (
     DELIVERIES_TIMED,
     LEAST_SECONDS,
     NO_SHARE,
