@@ -1,14 +1,15 @@
-"""The asyncio half of a client's connection: what AMQP 1.0 and STOMP have in common below their engines.
+"""The asyncio half of a client's connection: what all protocols have in common below their engines.
 
-A duck-typed ``asyncio.Protocol``. Input of one read is handled whole; output of one loop turn leaves in one write. The
-0-9-1 connection has the same parts grown together with its handler, because it is the one that is compiled as a whole.
+A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
+read is handled whole; output of one loop turn leaves in one write.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
+from mypy_extensions import mypyc_attr
 
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
-    from annulet.broker.sending import SendingSession
+    from annulet.broker.client_session import ClientSession
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
@@ -47,6 +48,11 @@ CLOSE_ANSWER_SECONDS: Final = 30.0
 """How long a peer may take to answer a close before the socket is cut."""
 
 
+HEARTBEAT_MISSES_MAX: Final = 2
+"""Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
+§4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
+
+
 class ConnectionEngine(Protocol):
     """What the transport needs of a protocol's engine."""
 
@@ -68,6 +74,10 @@ class ConnectionEngine(Protocol):
         """The socket is gone."""
 
 
+EngineT = TypeVar("EngineT", bound=ConnectionEngine)
+SessionT = TypeVar("SessionT", bound="ClientSession")
+
+
 def note_unread(limit_hits: dict[str, int]) -> None:
     """Count that a connection is not read because it does not read its answers."""
     limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
@@ -83,19 +93,19 @@ def bound_transport(transport: asyncio.Transport) -> None:
         transport.max_size = INPUT_BYTES_MAX
 
 
-class ClientConnection:
+AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
+"""For those to whom it is all one what a client speaks."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientConnection(Generic[EngineT, SessionT]):
     """One client, whatever it speaks. A subclass brings the engine and overrides the hooks at the end."""
 
-    protocol_name: str = ""
-    """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
-
-    tls_listener: str = "amqps"
-    """Whose ``tls.certificate_name`` says which user a client certificate names."""
-
-    engine: ConnectionEngine
+    engine: EngineT
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
         self.publisher = ""  # what the loss ledger names: user@peer
@@ -106,9 +116,10 @@ class ClientConnection:
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
+        self.obeys_flow = False  # its publishers stop when they are told, so that they need not be left unread
         self.bytes_received = 0
         self.bytes_sent = 0
-        self.channels: dict[int, SendingSession] = {}
+        self.channels: dict[int, SessionT] = {}
         self.peer = PeerFacts()
         self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
@@ -118,12 +129,17 @@ class ClientConnection:
         self._dirty = False
         self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
+        self._shares = broker.shares
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
+        self._blocked_told = False
+        self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
-        self._flushing: dict[SendingSession, None] = {}  # sessions with answers to give at the end of this turn
+        self._silent_checks = 0
+        self._bytes_checked = 0  # what had gone either way at the last check for idleness
+        self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
         self.lost = False
         self._turn = 0  # which session is served first when there is room again
 
@@ -214,19 +230,22 @@ class ClientConnection:
             self._dirty = True
             self.broker.flush_later(self)
 
-    def answer_later(self, session: SendingSession) -> None:
+    def answer_later(self, session: SessionT) -> None:
         """Have ``session.flush_answers`` called at the end of this loop turn, before the output is written."""
         self._flushing[session] = None
         self.mark_dirty()
 
-    def output_added(self) -> None:
-        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
+    def output_added(self, size: int) -> None:
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn.
+
+        ``size``: bytes that wait in the engine now. Who calls knows what it is, so that this costs no look-up.
+        """
         self.mark_dirty()
         self._delivered = delivered = self._delivered + 1
         if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
             sessions = self.channels.values()
-            self._share, self._until = self.broker.shares.look(delivered, self._share, self._until, sessions)
-        if self.writable and (self._delivered >= self._share or self.engine.output_size >= OUTPUT_BYTES_MAX):
+            self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
+        if self.writable and (self._delivered >= self._share or size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
 
     def flush(self) -> None:
@@ -236,8 +255,9 @@ class ClientConnection:
             for session in flushing:
                 session.flush_answers()
         self._dirty = False  # not before: the answers leave with this write
-        self.broker.shares.served += self._delivered > 0
-        self._delivered = 0
+        if self._delivered:
+            self._shares.served += 1
+            self._delivered = 0
         transport = self.transport
         engine = self.engine
         if self.lost or transport is None:
@@ -275,28 +295,43 @@ class ClientConnection:
             transport.close()
             self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
-    def _pace_reading(self, transport: asyncio.Transport) -> None:
-        """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
+    # ------------------------------------------------------------------ holding the peer back
 
-        Nor from who only publishes into what is full and blocks its publishers: one who also consumes is read, or its
-        acknowledgements could never make room.
+    def hold(self, session: SessionT) -> None:
+        """A session published into a queue or address that is full and blocks its publishers."""
+        self._held[session] = None
+        self.mark_dirty()
+
+    def release(self, session: SessionT) -> None:
+        """There is room again for what a session publishes."""
+        self._held.pop(session, None)
+        self.mark_dirty()
+
+    def _pace_reading(self, transport: asyncio.Transport) -> None:
+        """Read nothing from publishers during the memory alarm, nor from who does not read our answers.
+
+        Publishers into what is full and blocks them are told, if the protocol can. Who only publishes is not read until
+        there is room, who also consumes is: its acknowledgements make room. A connection that closes is read: the peer
+        has to answer.
         """
-        sessions = self.channels.values()
-        held = any(session.held_by for session in sessions) and not any(
-            session.consumers or session.unacknowledged for session in sessions
-        )
+        alarmed = self.publishes and self.broker.memory_blocked and self.running
+        held = bool(self._held) and not self.obeys_flow and self.running
+        blocked = alarmed or held
+        if blocked != self._blocked_told:
+            self._blocked_told = blocked
+            self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
-        paused = self.opened and (
-            (self.broker.memory_blocked and self.publishes) or (held and not self.obeys_credit()) or unread
-        )
+        only = held and not any(session.consumers or session.unacknowledged for session in self.channels.values())
+        paused = alarmed or only or unread
         if paused != self._reading_paused:
             self._reading_paused = paused
-            if paused:
-                if unread:
-                    note_unread(self.engine.limit_hits)
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+            if unread:
+                note_unread(self.engine.limit_hits)
+            (transport.pause_reading if paused else transport.resume_reading)()
+
+    def _held_reason(self) -> str:
+        names = {target.name: None for session in self._held for target in session.held_by}
+        return f"{', '.join(names)} full"
 
     # ------------------------------------------------------------------ timers
 
@@ -322,6 +357,44 @@ class ClientConnection:
                 self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
             self.abort()
 
+    # ------------------------------------------------------------------ signs of life
+
+    def watch_silence(self) -> None:
+        """Look for signs of life from now on: replaces the hand-shake timer, and the last look."""
+        seconds = self.seconds_between_looks()
+        idle = self.broker.configuration.limits.idle_timeout
+        self.stop_timer()
+        if seconds:
+            self.restart_timer(seconds, self._silence_due)
+        elif idle:
+            self._bytes_checked = self.bytes_received + self.bytes_sent
+            self.restart_timer(idle, self._idle_due)
+
+    def _silence_due(self) -> None:
+        """Send a sign of life, and give up a peer that was silent for too many of the intervals it has to keep."""
+        if self.engine.received_since_check or self._reading_paused:
+            self._silent_checks = 0
+            self.engine.received_since_check = False
+        else:
+            self._silent_checks += 1
+        promised = self.seconds_promised()
+        if promised and self._silent_checks * self.seconds_between_looks() > HEARTBEAT_MISSES_MAX * promised:
+            self.broker.admission.note_silent(self.name, promised)
+            self.abort()
+            return
+        self.send_sign_of_life()
+        self.mark_dirty()
+        self.watch_silence()
+
+    def _idle_due(self) -> None:
+        """Close who wants no signs of life when nothing has gone either way for the idle time-out."""
+        seconds = self.broker.configuration.limits.idle_timeout
+        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self._reading_paused:
+            self.broker.admission.note_idle(self.name, seconds)
+            self.force_close(f"idle for {seconds:g} seconds{self.idle_remedy}")
+        elif self.running:
+            self.watch_silence()
+
     # ------------------------------------------------------------------ questions of sessions
 
     def require_host(self) -> VirtualHost:
@@ -345,6 +418,16 @@ class ClientConnection:
     # ------------------------------------------------------------------ what a protocol brings
 
     @property
+    def protocol_name(self) -> str:
+        """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
+        raise NotImplementedError
+
+    @property
+    def running(self) -> bool:
+        """Say whether publishers may be left unread: the hand-shake is over, and no answer to a close is awaited."""
+        return self.opened
+
+    @property
     def holding(self) -> bool:
         """Say whether the engine keeps input back until its answers were taken."""
         return False
@@ -352,9 +435,24 @@ class ClientConnection:
     def go_on(self) -> None:
         """Serve the input that the engine kept back."""
 
-    def obeys_credit(self) -> bool:
-        """Say whether publishers are held back by credit, so that they need not be left unread."""
-        return False
+    def tell_blocked(self, reason: str) -> None:
+        """Tell the client why its publishes have to wait, or with an empty reason that they need not any longer."""
+
+    @property
+    def idle_remedy(self) -> str:
+        """What who is closed for being idle is told to do, behind "idle for 30 seconds"."""
+        return ""
+
+    def seconds_between_looks(self) -> float:
+        """Return seconds between two looks for a sign of life, 0 for none: then the idle time-out is what counts."""
+        return 0.0
+
+    def seconds_promised(self) -> float:
+        """Return the seconds within which the peer has to say something, 0 for never."""
+        return 0.0
+
+    def send_sign_of_life(self) -> None:
+        """Queue what tells the peer that we are there, if it wants to know."""
 
     def force_close(self, text: str) -> None:
         """End the connection politely, on the broker's own account."""
