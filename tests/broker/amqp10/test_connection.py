@@ -285,6 +285,19 @@ async def test_a_close_is_answered_and_a_forced_one_waits_for_its_answer(broker:
     assert peer.transport.closing
 
 
+async def test_a_connection_that_is_not_read_for_memory_is_read_again_to_close(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    peer.connection.publishes = True
+    broker.memory_blocked = True
+    peer.connection.flush()
+    assert not peer.transport.reading
+    peer.connection.force_close("maintenance")
+    await turns()
+    assert peer.transport.reading, "the peer's close could never be read"
+    await peer.send(Close())
+    assert peer.transport.closing
+
+
 async def test_a_connection_that_is_not_open_yet_is_cut_when_it_is_to_close(broker: Broker) -> None:
     peer = Peer(broker)
     peer.connection.force_close("maintenance")

@@ -185,6 +185,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
     # ------------------------------------------------------------------ end
 
     @property
+    def running(self) -> bool:
+        """Open, and neither side has sent close: a connection that closes is read, as the peer's close has to come."""
+        return self.engine.opened
+
+    @property
     def holding(self) -> bool:
         """Input waits for its answers to be written."""
         return self.engine.holding
