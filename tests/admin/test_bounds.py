@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
-from annulet.broker.transport import BROWSER_PART, INPUT_BYTES_MAX, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
-from annulet.broker.transport import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.transport import INPUT_BYTES_MAX
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX

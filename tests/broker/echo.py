@@ -40,18 +40,22 @@ class EchoEngine:
         self.lost += 1
 
 
-class EchoConnection(ClientConnection):
+class EchoConnection(ClientConnection[EchoEngine, "EchoSession"]):
     protocol_name = "echo"
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
-        self.engine: EchoEngine = EchoEngine()
+        self.engine = EchoEngine()
         self.endings = 0
         self.forced = ""
-        self.credit = False
+        self.told: list[str] = []
 
-    def obeys_credit(self) -> bool:
-        return self.credit
+    def tell_blocked(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def delivered(self) -> None:
+        """Say that a delivery was queued, as sessions do."""
+        self.output_added(self.engine.output_size)
 
     def force_close(self, text: str) -> None:
         self.forced = text
@@ -69,7 +73,7 @@ class EchoConnection(ClientConnection):
 
 
 class EchoSession(SendingSession):
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: EchoConnection) -> None:
         super().__init__("session", connection, VIEW)
         self.woken: list[bool] = []
         self.flushed = 0

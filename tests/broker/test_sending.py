@@ -283,32 +283,3 @@ async def test_a_closed_session_answers_nothing(broker: Broker) -> None:
     await turns()
     session.window_committed(broker.commit.window)
     assert (session.accepted, session.failed) == ([], [])
-
-
-# ---------------------------------------------------------------------- being held back
-
-
-async def test_a_blocking_queue_holds_its_publisher_until_there_is_room(broker: Broker) -> None:
-    queue = queue_of(broker, "small", {"x-max-length": 1, "x-overflow": "block"})
-    session = session_on(broker)
-    session.put("small")
-    assert session.holding == []
-    session.put("small")
-    assert session.holding == ["held"]
-    session.put("small")  # what is on its way is taken
-    assert session.holding == ["held"]
-    assert [target.name for target in session.held_by] == ["queue 'small'"]
-    queue.purge(session.connection.now)
-    assert (session.holding, session.held_by) == (["held", "resumed"], {})
-
-
-async def test_a_session_that_ends_is_not_told_to_go_on(broker: Broker) -> None:
-    queue = queue_of(broker, "small", {"x-max-length": 1, "x-overflow": "block"})
-    session = session_on(broker)
-    session.put("small")
-    session.put("small")
-    (target,) = session.held_by
-    session.close(session.connection.now)
-    assert target.publishers == {}
-    queue.purge(session.connection.now)
-    assert session.holding == ["held"]

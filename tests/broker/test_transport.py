@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from annulet import testing
+from annulet.broker.blocked import BlockedTarget
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
 from annulet.broker.scanning import Scanning
@@ -152,10 +153,10 @@ async def test_enough_output_stops_deliveries_for_the_turn(broker: Broker) -> No
     session = EchoSession(connection.open())
     connection.channels[0] = session
     connection.engine.output.append(b"x" * (OUTPUT_BYTES_MAX - 1))
-    connection.output_added()
+    connection.delivered()
     assert session.writable
     connection.engine.output.append(b"x")
-    connection.output_added()
+    connection.delivered()
     assert not session.writable
     await turns()
     assert session.writable
@@ -220,6 +221,7 @@ async def test_publishers_are_not_read_during_the_memory_alarm(
     broker.memory_blocked = False
     connection.flush()
     assert transport.reading
+    assert connection.told == ([] if reading else ["low on memory", ""])
 
 
 @pytest.mark.parametrize(
@@ -231,16 +233,19 @@ async def test_who_only_publishes_into_a_full_queue_is_not_read_unless_credit_ho
     connection, transport = connected(broker)
     session = EchoSession(connection.open())
     connection.channels[0] = session
-    connection.credit = credit
-    session.held_by = {object(): None}  # type: ignore[dict-item]
+    connection.obeys_flow = credit
+    target = BlockedTarget("queue 'q'")
+    session.hold([target])
     if consumes:
         session.consumers = {"c": object()}  # type: ignore[dict-item]
     connection.flush()
     assert transport.reading is reading
-    session.held_by.clear()
+    assert connection.told == ([] if credit else ["queue 'q' full"])
+    session.released(target)
     session.consumers = {}
     connection.flush()
     assert transport.reading
+    assert connection.told == ([] if credit else ["queue 'q' full", ""])
 
 
 class Reader(asyncio.Protocol):
@@ -295,7 +300,7 @@ async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_
         (True, BROWSE_FOLLOW, 1),
     ):
         monkeypatch.setattr(Scanning, "browsing", browsing)
-        connections[browse].output_added()
+        connections[browse].delivered()
         broker._flush()
         assert len(charged) == times
     assert charged[0] > 0

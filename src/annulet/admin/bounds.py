@@ -9,20 +9,13 @@ import msgspec
 from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
 from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.admission import LIMIT_WEB_SOCKETS
+from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
-from annulet.broker.transport import (
-    ANSWER_BYTES_MAX,
-    BROWSER_PART,
-    INPUT_BYTES_MAX,
-    LEAST_SECONDS,
-    SHARE_LEAST,
-    TURN_DELIVERIES,
-    UNREAD_LIMIT,
-)
-from annulet.broker.transport import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.transport import ANSWER_BYTES_MAX, INPUT_BYTES_MAX, UNREAD_LIMIT
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
+    from annulet.broker.transport import AnyConnection
 
 HEADER_BYTES: Final = 8
 PREFIX: Final = b"AMQP"
@@ -88,15 +89,9 @@ class AmqpListenerProtocol:
         if self._transport is not None:
             self._transport.abort()
 
-    def _hand_over(
-        self, transport: asyncio.Transport, connection: AmqpConnection | Amqp10Connection, received: bytes
-    ) -> None:
+    def _hand_over(self, transport: asyncio.Transport, connection: AnyConnection, received: bytes) -> None:
         self._end()
-        waited = self._broker.loop.time() - self._began  # one deadline for the header and all that follows
-        if isinstance(connection, AmqpConnection):
-            connection.login.waited = waited
-        else:
-            connection.waited = waited
+        connection.waited = self._broker.loop.time() - self._began  # one deadline for the header and all that follows
         # The connections have the methods of asyncio.Protocol; inheriting from it would keep them from being compiled.
         transport.set_protocol(cast("asyncio.BaseProtocol", connection))
         connection.connection_made(transport)

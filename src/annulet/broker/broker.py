@@ -21,6 +21,7 @@ from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.declaring import configure_host, declare_all
+from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
@@ -42,7 +43,6 @@ from annulet.broker.recovery import (
 )
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.tls_listeners import TlsListeners
-from annulet.broker.transport import DeliveryShares, only_browse
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
@@ -57,11 +57,10 @@ from annulet.store.lock import DirectoryLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.broker.leased import LeaseFigures
-    from annulet.broker.transport import ClientConnection
+    from annulet.broker.transport import AnyConnection
     from annulet.core.message import PropertyValue
     from annulet.store.interface import Log
 
@@ -117,7 +116,7 @@ class Broker:
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
-        self.connections: set[AmqpConnection | ClientConnection] = set()
+        self.connections: set[AnyConnection] = set()
         self.connections_accepted = 0
         self.web_sockets = 0  # STOMP connections over WebSocket
         self.unroutable = 0  # publishes that reached no queue
@@ -157,7 +156,7 @@ class Broker:
         self._lock: DirectoryLock | None = None
         self._listener: asyncio.Server | None = None
         self._tls_listener: asyncio.Server | None = None
-        self._dirty: deque[AmqpConnection | ClientConnection] = deque()
+        self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
         self.shares = DeliveryShares()
         self._tick: asyncio.TimerHandle | None = None
@@ -357,7 +356,7 @@ class Broker:
         self.connections_accepted += 1
         return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
 
-    def connection_ended(self, connection: AmqpConnection | ClientConnection) -> None:
+    def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
         if connection in self.connections:
             self.connections.remove(connection)
@@ -365,7 +364,7 @@ class Broker:
         if self._drained is not None and not self.connections:
             self._drained.set()
 
-    def flush_later(self, connection: AmqpConnection | ClientConnection) -> None:
+    def flush_later(self, connection: AnyConnection) -> None:
         """Write a connection's output at the end of this loop turn: one write per connection and turn.
 
         Or in one of the next turns, where those before it took long: what is written makes room for deliveries.
@@ -394,7 +393,7 @@ class Broker:
             if dirty:
                 self.loop.call_soon(self._flush)
 
-    def _flush_one(self, connection: AmqpConnection | ClientConnection) -> None:
+    def _flush_one(self, connection: AnyConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
         charged = scanning is not None and scanning.browsing and only_browse(connection.channels.values())
         began = time.thread_time() if charged else 0.0

@@ -12,21 +12,17 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
+from annulet.broker.client_session import ClientSession
 from annulet.core.addresses import parse_address_name
 from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.nodes import NodeReference
-from annulet.core.session import Session
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from annulet.broker.authentication import PermissionKind
-    from annulet.broker.blocked import BlockedTarget
-    from annulet.broker.transport import ClientConnection
-    from annulet.core.queue import Queue
+    from annulet.broker.transport import AnyConnection
     from annulet.core.routing import Route
     from annulet.core.transaction import Transaction
 
@@ -60,23 +56,17 @@ class Destination:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SendingSession(Session):
-    """What the sessions of a :class:`~annulet.broker.transport.ClientConnection` have in common.
+class SendingSession(ClientSession):
+    """What sessions of AMQP 1.0 and STOMP have in common.
 
     A subclass implements ``deliver`` (see :class:`~annulet.core.session.Session`) and the hooks at the end. ``answer``
     numbers are the subclass's own: it gets them back when what they stand for is durable, or is not.
     """
 
-    def __init__(self, name: str, connection: ClientConnection, view: ContentView) -> None:
-        super().__init__(name)
-        self.connection = connection
-        self.connection_identity = connection.identity
-        self.host = connection.require_host()
-        self.blocked = connection.broker.blocked[self.host.name]
+    def __init__(self, name: str, connection: AnyConnection, view: ContentView) -> None:
+        super().__init__(name, connection)
         self.view = view
-        self.writable = connection.writable
         self.messages_published = 0
-        self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
         self._destinations: dict[tuple[str, str, str], Destination] = {}
         self._accepted: list[int] = []  # answers that need no disk, given at the end of this turn
         self._waiting: deque[tuple[int, list[int]]] = deque()  # (window, answers) that wait for the disk
@@ -226,7 +216,7 @@ class SendingSession(Session):
             waiting.append((window, [answer]))
 
     def flush_answers(self) -> None:
-        """Give the answers of this turn. Called by the connection before it writes."""
+        """Give the answers of this turn."""
         accepted, self._accepted = self._accepted, []
         if accepted and not self.closed:
             self.sends_accepted(accepted)
@@ -251,52 +241,7 @@ class SendingSession(Session):
             answers += self._waiting.popleft()[1]
         return answers
 
-    # ------------------------------------------------------------------ being held back
-
-    def hold(self, targets: Iterable[BlockedTarget]) -> None:
-        """Publish no more until these targets have room again."""
-        for target in targets:
-            if target not in self.held_by:
-                first = not self.held_by
-                self.held_by[target] = None
-                target.publishers[self] = None
-                if first:
-                    self.publishing_held()
-                    self.connection.mark_dirty()
-
-    def released(self, target: BlockedTarget) -> None:
-        """A target has room again; when it was the last, publishing may go on."""
-        self.held_by.pop(target, None)
-        if not self.held_by and not self.closed:
-            self.publishing_resumed()
-            self.connection.mark_dirty()
-
-    def forget_holds(self) -> None:
-        """The session ends: nobody has to tell it to go on."""
-        for target in self.held_by:
-            target.publishers.pop(self, None)
-        self.held_by.clear()
-
-    # ------------------------------------------------------------------ end
-
-    def close(self, now: int) -> None:
-        """End by either side or by a lost connection: everything unsettled goes back to its place.
-
-        Open transactions have to be rolled back before.
-        """
-        if self.closed:
-            return
-        self.forget_holds()
-        queues: list[Queue] = [consumer.queue for consumer in self.consumers.values()]
-        super().close(now)
-        for queue in queues:
-            self.host.consumer_removed(queue, now)
-
     # ------------------------------------------------------------------ what a protocol brings
-
-    def connection_writable(self, writable: bool) -> None:
-        """The connection has room for output again, or none."""
-        self.writable = writable
 
     def sends_accepted(self, answers: list[int]) -> None:
         """What these stand for was taken, and is durable if it was to be."""
@@ -305,9 +250,3 @@ class SendingSession(Session):
     def sends_failed(self, answers: list[int], text: str) -> None:
         """What these stand for could not be made durable."""
         raise NotImplementedError
-
-    def publishing_held(self) -> None:
-        """What it published into is full. Nothing to do where the connection is not read."""
-
-    def publishing_resumed(self) -> None:
-        """There is room again."""

@@ -1,29 +1,28 @@
-"""The asyncio half of a client's connection: what AMQP 1.0 and STOMP have in common below their engines.
+"""The asyncio half of a client's connection: what all protocols have in common below their engines.
 
-A duck-typed ``asyncio.Protocol``. Input of one read is handled whole; output of one loop turn leaves in one write. The
-0-9-1 connection has the same parts grown together with its handler, because it is the one that is compiled as a whole.
+A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
+read is handled whole; output of one loop turn leaves in one write.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
+from mypy_extensions import mypyc_attr
 
 from annulet.broker.admission import EXPLANATION_SECONDS
+from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.listening import PeerFacts
 from annulet.broker.tls import peer_facts
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
-    from annulet.broker.sending import SendingSession
-    from annulet.core.session import Session
+    from annulet.broker.client_session import ClientSession
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
@@ -34,37 +33,6 @@ OUTPUT_BYTES_MAX: Final = 1 << 20
 INPUT_BYTES_MAX: Final = 64 << 10
 """Bytes that are read from a socket at once, and handled in one turn: 3,000 acknowledgements are 14 ms of it, asyncio's
 256 KiB of them were 60 ms. Publishes of 1 KiB take as much processor time as with larger reads."""
-
-TURN_DELIVERIES: Final = 1024
-"""Deliveries of one turn of the loop, those of all connections together: 5 to 9 ms. The rest of a backlog has to wait
-for the next turn, and whatever else became ready comes first."""
-
-SHARE_LEAST: Final = 256
-"""Deliveries that a connection gets in one turn however many others get some: what is written at once is to be worth
-it, and where many publish to few who take they must not fall behind."""
-
-TURN_SECONDS: Final = 0.01
-"""Computing time of a turn's deliveries, and of what else connections have done in it: a connection has the part of it
-that its share is of ``TURN_DELIVERIES``, from its first delivery on, and gets no more after that, nor when the time of
-the turn is up. Where each message is read from another place of the disk, as of deep sorted queues, 1000 took up to
-48 ms, of deep grouped ones up to 30; four connections, each with its part and a read before its first delivery, up to
-22 together."""
-
-DELIVERIES_TIMED: Final = 64
-"""Deliveries between two looks at that time: so many each connection gets that has something to get, however long they
-take."""
-
-LEAST_SECONDS: Final = 0.001
-"""Computing time that a connection has for deliveries however late in a turn: some 256 that take 4 us, 64 that take
-long. With 64 of either, 60 consumers beside 60 publishers fell behind, each message cost a quarter more."""
-
-BROWSER_PART: Final = 2
-"""A connection that only browses gets one of so many parts of a share: what it is sent is read for it alone, which
-costs twice as much as a delivery, and who takes messages is to keep four fifths of his rate beside it."""
-
-NO_SHARE: Final = 1 << 62
-"""The share of a connection with a consumer that comes before others by priority: those would get what it may not have
-in this turn. ``OUTPUT_BYTES_MAX`` bounds it."""
 
 ANSWER_BYTES_MAX: Final = 2 << 20
 """Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
@@ -78,6 +46,11 @@ CLOSE_GRACE_SECONDS: Final = 5.0
 
 CLOSE_ANSWER_SECONDS: Final = 30.0
 """How long a peer may take to answer a close before the socket is cut."""
+
+
+HEARTBEAT_MISSES_MAX: Final = 2
+"""Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
+§4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
 
 
 class ConnectionEngine(Protocol):
@@ -101,71 +74,8 @@ class ConnectionEngine(Protocol):
         """The socket is gone."""
 
 
-class DeliveryShares:
-    """How many deliveries a connection may get in one turn: its part of ``TURN_DELIVERIES``, ``SHARE_LEAST`` at least,
-    as long as the turn's time is not up.
-
-    The parts are those of the connections that got deliveries in the round before, in which all were written to; after
-    one in which none did all begin with the least, as many may come at once. A round takes several turns where one
-    would be too long. Belongs to the event loop.
-    """
-
-    def __init__(self) -> None:
-        self.share = SHARE_LEAST
-        self.computed = time.thread_time  # seconds the loop's thread has computed
-        self.served = 0  # connections that got deliveries, of this round
-        self.used_up = 0  # times a connection had to wait for the next turn because it had its share, or long enough
-        self.used_up_by_browsers = 0  # of these, connections that only browse
-        self.rounds_cut = 0  # turns whose time was up before all connections were written to
-        self._turn_until = math.inf  # how long the loop's thread will have computed then
-
-    def after(self, delivered: int, sessions: Iterable[Session]) -> int:
-        """Return the share of a connection with these sessions after its first delivery, or its last of a turn."""
-        if delivered == 1:
-            return self.share // BROWSER_PART if only_browse(sessions) else self.share
-        if any(session.outranks for session in sessions):
-            return NO_SHARE
-        self.used_up += 1
-        self.used_up_by_browsers += only_browse(sessions)
-        return delivered
-
-    def look(self, delivered: int, share: int, until: float, sessions: Iterable[Session]) -> tuple[int, float]:
-        """Return the share of a connection, and how long the loop's thread will have computed when that took long
-        enough. To be asked after its first delivery of a turn, its last, and every ``DELIVERIES_TIMED``.
-        """
-        if delivered == 1:
-            share = self.after(1, sessions)
-            now = self.computed()
-            return share, min(now + TURN_SECONDS * share / TURN_DELIVERIES, max(self._turn_until, now + LEAST_SECONDS))
-        if delivered == share or self.computed() >= until:
-            share = self.after(delivered, sessions)
-        return share, until
-
-    def turn_began(self) -> None:
-        """Connections are written to, and then what they sent is handled."""
-        self._turn_until = self.computed() + TURN_SECONDS
-
-    def over(self) -> bool:
-        """Say whether the turn's time is up, before all connections were written to."""
-        over = self.computed() >= self._turn_until
-        self.rounds_cut += over
-        return over
-
-    def round_ended(self) -> None:
-        """All connections have written what they had."""
-        self.share = max(SHARE_LEAST, TURN_DELIVERIES // self.served) if self.served else SHARE_LEAST
-        self.served = 0
-
-
-def only_browse(sessions: Iterable[Session]) -> bool:
-    """Say whether there are consumers, and none of them takes anything; as a rule the first one does."""
-    browses = False
-    for session in sessions:
-        for consumer in session.consumers.values():
-            if not consumer.settings.browse:
-                return False
-            browses = True
-    return browses
+EngineT = TypeVar("EngineT", bound=ConnectionEngine)
+SessionT = TypeVar("SessionT", bound="ClientSession")
 
 
 def note_unread(limit_hits: dict[str, int]) -> None:
@@ -183,19 +93,19 @@ def bound_transport(transport: asyncio.Transport) -> None:
         transport.max_size = INPUT_BYTES_MAX
 
 
-class ClientConnection:
+AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
+"""For those to whom it is all one what a client speaks."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientConnection(Generic[EngineT, SessionT]):
     """One client, whatever it speaks. A subclass brings the engine and overrides the hooks at the end."""
 
-    protocol_name: str = ""
-    """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
-
-    tls_listener: str = "amqps"
-    """Whose ``tls.certificate_name`` says which user a client certificate names."""
-
-    engine: ConnectionEngine
+    engine: EngineT
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
         self.publisher = ""  # what the loss ledger names: user@peer
@@ -206,9 +116,10 @@ class ClientConnection:
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
+        self.obeys_flow = False  # its publishers stop when they are told, so that they need not be left unread
         self.bytes_received = 0
         self.bytes_sent = 0
-        self.channels: dict[int, SendingSession] = {}
+        self.channels: dict[int, SessionT] = {}
         self.peer = PeerFacts()
         self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
@@ -218,12 +129,17 @@ class ClientConnection:
         self._dirty = False
         self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
+        self._shares = broker.shares
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
+        self._blocked_told = False
+        self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
-        self._flushing: dict[SendingSession, None] = {}  # sessions with answers to give at the end of this turn
+        self._silent_checks = 0
+        self._bytes_checked = 0  # what had gone either way at the last check for idleness
+        self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
         self.lost = False
         self._turn = 0  # which session is served first when there is room again
 
@@ -314,19 +230,22 @@ class ClientConnection:
             self._dirty = True
             self.broker.flush_later(self)
 
-    def answer_later(self, session: SendingSession) -> None:
+    def answer_later(self, session: SessionT) -> None:
         """Have ``session.flush_answers`` called at the end of this loop turn, before the output is written."""
         self._flushing[session] = None
         self.mark_dirty()
 
-    def output_added(self) -> None:
-        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn."""
+    def output_added(self, size: int) -> None:
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn.
+
+        ``size``: bytes that wait in the engine now. Who calls knows what it is, so that this costs no look-up.
+        """
         self.mark_dirty()
         self._delivered = delivered = self._delivered + 1
         if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
             sessions = self.channels.values()
-            self._share, self._until = self.broker.shares.look(delivered, self._share, self._until, sessions)
-        if self.writable and (self._delivered >= self._share or self.engine.output_size >= OUTPUT_BYTES_MAX):
+            self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
+        if self.writable and (self._delivered >= self._share or size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
 
     def flush(self) -> None:
@@ -336,8 +255,9 @@ class ClientConnection:
             for session in flushing:
                 session.flush_answers()
         self._dirty = False  # not before: the answers leave with this write
-        self.broker.shares.served += self._delivered > 0
-        self._delivered = 0
+        if self._delivered:
+            self._shares.served += 1
+            self._delivered = 0
         transport = self.transport
         engine = self.engine
         if self.lost or transport is None:
@@ -375,28 +295,43 @@ class ClientConnection:
             transport.close()
             self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
-    def _pace_reading(self, transport: asyncio.Transport) -> None:
-        """Read nothing from publishers while the memory alarm is on, nor from who does not read our answers.
+    # ------------------------------------------------------------------ holding the peer back
 
-        Nor from who only publishes into what is full and blocks its publishers: one who also consumes is read, or its
-        acknowledgements could never make room.
+    def hold(self, session: SessionT) -> None:
+        """A session published into a queue or address that is full and blocks its publishers."""
+        self._held[session] = None
+        self.mark_dirty()
+
+    def release(self, session: SessionT) -> None:
+        """There is room again for what a session publishes."""
+        self._held.pop(session, None)
+        self.mark_dirty()
+
+    def _pace_reading(self, transport: asyncio.Transport) -> None:
+        """Read nothing from publishers during the memory alarm, nor from who does not read our answers.
+
+        Publishers into what is full and blocks them are told, if the protocol can. Who only publishes is not read until
+        there is room, who also consumes is: its acknowledgements make room. A connection that closes is read: the peer
+        has to answer.
         """
-        sessions = self.channels.values()
-        held = any(session.held_by for session in sessions) and not any(
-            session.consumers or session.unacknowledged for session in sessions
-        )
+        alarmed = self.publishes and self.broker.memory_blocked and self.running
+        held = bool(self._held) and not self.obeys_flow and self.running
+        blocked = alarmed or held
+        if blocked != self._blocked_told:
+            self._blocked_told = blocked
+            self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
-        paused = self.opened and (
-            (self.broker.memory_blocked and self.publishes) or (held and not self.obeys_credit()) or unread
-        )
+        only = held and not any(session.consumers or session.unacknowledged for session in self.channels.values())
+        paused = alarmed or only or unread
         if paused != self._reading_paused:
             self._reading_paused = paused
-            if paused:
-                if unread:
-                    note_unread(self.engine.limit_hits)
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+            if unread:
+                note_unread(self.engine.limit_hits)
+            (transport.pause_reading if paused else transport.resume_reading)()
+
+    def _held_reason(self) -> str:
+        names = {target.name: None for session in self._held for target in session.held_by}
+        return f"{', '.join(names)} full"
 
     # ------------------------------------------------------------------ timers
 
@@ -422,6 +357,44 @@ class ClientConnection:
                 self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
             self.abort()
 
+    # ------------------------------------------------------------------ signs of life
+
+    def watch_silence(self) -> None:
+        """Look for signs of life from now on: replaces the hand-shake timer, and the last look."""
+        seconds = self.seconds_between_looks()
+        idle = self.broker.configuration.limits.idle_timeout
+        self.stop_timer()
+        if seconds:
+            self.restart_timer(seconds, self._silence_due)
+        elif idle:
+            self._bytes_checked = self.bytes_received + self.bytes_sent
+            self.restart_timer(idle, self._idle_due)
+
+    def _silence_due(self) -> None:
+        """Send a sign of life, and give up a peer that was silent for too many of the intervals it has to keep."""
+        if self.engine.received_since_check or self._reading_paused:
+            self._silent_checks = 0
+            self.engine.received_since_check = False
+        else:
+            self._silent_checks += 1
+        promised = self.seconds_promised()
+        if promised and self._silent_checks * self.seconds_between_looks() > HEARTBEAT_MISSES_MAX * promised:
+            self.broker.admission.note_silent(self.name, promised)
+            self.abort()
+            return
+        self.send_sign_of_life()
+        self.mark_dirty()
+        self.watch_silence()
+
+    def _idle_due(self) -> None:
+        """Close who wants no signs of life when nothing has gone either way for the idle time-out."""
+        seconds = self.broker.configuration.limits.idle_timeout
+        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self._reading_paused:
+            self.broker.admission.note_idle(self.name, seconds)
+            self.force_close(f"idle for {seconds:g} seconds{self.idle_remedy}")
+        elif self.running:
+            self.watch_silence()
+
     # ------------------------------------------------------------------ questions of sessions
 
     def require_host(self) -> VirtualHost:
@@ -445,6 +418,16 @@ class ClientConnection:
     # ------------------------------------------------------------------ what a protocol brings
 
     @property
+    def protocol_name(self) -> str:
+        """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
+        raise NotImplementedError
+
+    @property
+    def running(self) -> bool:
+        """Say whether publishers may be left unread: the hand-shake is over, and no answer to a close is awaited."""
+        return self.opened
+
+    @property
     def holding(self) -> bool:
         """Say whether the engine keeps input back until its answers were taken."""
         return False
@@ -452,9 +435,24 @@ class ClientConnection:
     def go_on(self) -> None:
         """Serve the input that the engine kept back."""
 
-    def obeys_credit(self) -> bool:
-        """Say whether publishers are held back by credit, so that they need not be left unread."""
-        return False
+    def tell_blocked(self, reason: str) -> None:
+        """Tell the client why its publishes have to wait, or with an empty reason that they need not any longer."""
+
+    @property
+    def idle_remedy(self) -> str:
+        """What who is closed for being idle is told to do, behind "idle for 30 seconds"."""
+        return ""
+
+    def seconds_between_looks(self) -> float:
+        """Return seconds between two looks for a sign of life, 0 for none: then the idle time-out is what counts."""
+        return 0.0
+
+    def seconds_promised(self) -> float:
+        """Return the seconds within which the peer has to say something, 0 for never."""
+        return 0.0
+
+    def send_sign_of_life(self) -> None:
+        """Queue what tells the peer that we are there, if it wants to know."""
 
     def force_close(self, text: str) -> None:
         """End the connection politely, on the broker's own account."""

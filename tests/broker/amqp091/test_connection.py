@@ -10,17 +10,14 @@ import pytest
 from pamqp import body, commands, frame, header
 
 from annulet import testing
-from annulet.broker.amqp091 import connection as module
 from annulet.broker.broker import Broker
+from annulet.broker.delivery_shares import DELIVERIES_TIMED, SHARE_LEAST, TURN_DELIVERIES, TURN_SECONDS
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_ANSWER_SECONDS,
     CLOSE_GRACE_SECONDS,
-    DELIVERIES_TIMED,
+    HEARTBEAT_MISSES_MAX,
     OUTPUT_BYTES_MAX,
-    SHARE_LEAST,
-    TURN_DELIVERIES,
-    TURN_SECONDS,
 )
 from annulet.core.ledger import LossListener, LossRecord
 from annulet.core.sliced import AT_ONCE_MAX
@@ -159,25 +156,6 @@ async def test_confirms_leave_with_one_flush(broker: Broker, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("how", ["lost", "closed by the peer", "closed by us"])
-async def test_what_a_connection_held_comes_back_once_however_it_ends(broker: Broker, how: str) -> None:
-    peer = await Peer(broker).open(1, 2)
-    await peer.send(1, commands.Queue.Declare(queue="q"), publish(1, "q", b"a"))
-    await peer.send(1, BASIC.Consume(queue="q"))
-    await peer.send(2, BASIC.Consume(queue="q"))
-    if how == "lost":
-        peer.connection.abort()
-    elif how == "closed by the peer":
-        await peer.send(0, CONNECTION.Close(200, "", 0, 0))
-    else:
-        peer.connection.force_close("test")
-    await turns()
-    queue = broker.hosts["/"].queues["q"]
-    entry = queue.browse()[0]
-    assert (queue.order.count, entry.delivery_count, entry.redelivered) == (1, 1, True)
-    assert queue.counters.messages_delivered == 1, "a channel of the dying connection was served"
-
-
-@pytest.mark.parametrize("how", ["lost", "closed by the peer", "closed by us"])
 async def test_the_turn_that_ends_a_connection_looks_at_nothing_of_what_its_channels_held(
     broker: Broker, how: str
 ) -> None:
@@ -222,16 +200,6 @@ async def test_a_stop_puts_everything_back_that_is_on_its_way(tmp_path: Path) ->
         entries = queue_of(running.broker).browse()
         assert [int(entry.message.body) for entry in entries] == list(range(count + 1))
         assert [entry.delivery_count for entry in entries] == [1] * count + [0]
-
-
-async def test_exclusive_and_auto_delete_queues_go_with_their_connection(broker: Broker) -> None:
-    peer, other = await Peer(broker).open(1), await Peer(broker).open(1)
-    await peer.send(1, commands.Queue.Declare(queue="mine", exclusive=True))
-    await peer.send(1, commands.Queue.Declare(queue="shared", auto_delete=True), BASIC.Consume(queue="shared"))
-    assert (await other.ask(1, BASIC.Consume(queue="mine"), CHANNEL.Close)).reply_code == 405
-    peer.connection.abort()
-    await turns()
-    assert broker.hosts["/"].queues == {}
 
 
 async def test_deleting_a_queue_tells_its_consumers(broker: Broker) -> None:
@@ -350,10 +318,10 @@ async def test_blocked_connection_is_read_again_to_close(broker: Broker, monkeyp
 async def test_silent_peer_is_given_up_after_its_heartbeats(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open(heartbeat_seconds=10)
-    for _ in range(2 * module.HEARTBEAT_MISSES_MAX + 1):
-        assert timers.fire(peer.connection._heartbeat_due) == 5
+    for _ in range(2 * HEARTBEAT_MISSES_MAX + 1):
+        assert timers.fire(peer.connection._silence_due) == 5
         assert not peer.transport.closing
-    timers.fire(peer.connection._heartbeat_due)
+    timers.fire(peer.connection._silence_due)
     assert peer.transport.closing
     assert broker.admission.silent_closed == 1
 
@@ -366,7 +334,7 @@ async def test_blocked_publisher_is_not_taken_for_silent(broker: Broker, monkeyp
     broker._on_tick()
     await turns()
     for _ in range(20):
-        timers.fire(peer.connection._heartbeat_due)
+        timers.fire(peer.connection._silence_due)
     assert not peer.transport.closing
 
 

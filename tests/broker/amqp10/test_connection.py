@@ -233,11 +233,11 @@ async def test_sessions_up_to_the_limit(channel: int, accepted: bool) -> None:
 
 async def test_signs_of_life_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
     peer = await Peer(broker).open(idle_time_out=10_000)
-    due = peer.connection._idle_timer_due
+    due = peer.connection._silence_due
     due()
     assert [item.performative for item in await peer.take()] == [None]
     ours = broker.configuration.heartbeat
-    for _ in range(int(2 * ours / peer.connection._interval())):
+    for _ in range(int(2 * ours / peer.connection.seconds_between_looks())):
         due()
         assert not peer.transport.closing
     due()
@@ -249,7 +249,7 @@ async def test_a_peer_that_speaks_is_not_given_up(broker: Broker) -> None:
     peer = await Peer(broker).open()
     for _ in range(50):
         await peer.send(frame(Flow(0, 1, 0, 1)))
-        peer.connection._idle_timer_due()
+        peer.connection._silence_due()
     assert not peer.transport.closing
     assert await peer.take() == []  # it wants no signs of life
 
@@ -281,6 +281,19 @@ async def test_a_close_is_answered_and_a_forced_one_waits_for_its_answer(broker:
     assert error is not None
     assert (error.condition, error.description) == (conditions.CONNECTION_FORCED, "maintenance")
     assert not peer.transport.closing
+    await peer.send(Close())
+    assert peer.transport.closing
+
+
+async def test_a_connection_that_is_not_read_for_memory_is_read_again_to_close(broker: Broker) -> None:
+    peer = await Peer(broker).open()
+    peer.connection.publishes = True
+    broker.memory_blocked = True
+    peer.connection.flush()
+    assert not peer.transport.reading
+    peer.connection.force_close("maintenance")
+    await turns()
+    assert peer.transport.reading, "the peer's close could never be read"
     await peer.send(Close())
     assert peer.transport.closing
 

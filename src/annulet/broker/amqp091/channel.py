@@ -87,7 +87,6 @@ class Channel(PublishingSession):
 
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(number, connection)
-        self.writable = connection.writable
         self.header_room = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
         self.field_types = connection.engine.version.field_types  # of tables sent; b"" = all there are
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
@@ -133,7 +132,7 @@ class Channel(PublishingSession):
             header,
             message.body,
         )
-        self.connection.output_added()
+        self.connection.output_added(self.engine.output_size)
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
@@ -225,7 +224,7 @@ class Channel(PublishingSession):
         if not consumer.queue.deleted:  # a browser's end may be that of its queue, but not in the middle of a dispatch
             broker = self.connection.broker
             broker.loop.call_soon(self.host.consumer_removed, consumer.queue, self.connection.now)
-        if self.connection.capable("consumer_cancel_notify"):
+        if self.client.capable("consumer_cancel_notify"):
             self.engine.send_cancel(self.number, consumer.tag)
             self.connection.mark_dirty()
 
@@ -338,13 +337,9 @@ class Channel(PublishingSession):
         """Close by either side or by a lost connection: everything unsettled goes back to its place."""
         if self.closed:
             return
-        self.forget_holds()
         if self.transaction is not None:
             self.transaction.rollback()
-        queues = [consumer.queue for consumer in self.consumers.values()]
         super().close(now)
-        for queue in queues:
-            self.host.consumer_removed(queue, now)
 
 
 class TransactionWaiter:
@@ -366,6 +361,6 @@ class TransactionWaiter:
         channel = self.channel
         channel.commit_answered()
         if not channel.closed:
-            channel.connection.fail_channel(
+            channel.client.fail_channel(
                 channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
             )

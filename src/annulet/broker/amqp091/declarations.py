@@ -53,8 +53,8 @@ def translate(error: core_errors.CoreError) -> ChannelError:
 class DeclaringHandler(ConnectionHandler):
     """Serves everything that is not per message."""
 
-    def __init__(self) -> None:
-        self.channels: dict[int, Channel] = {}
+    def __init__(self, channels: dict[int, Channel]) -> None:
+        self.channels = channels  # of the connection
         self._topology: Topology | None = None  # from connection.open on
 
     def _declare(self, channel: int) -> tuple[Topology, Channel]:

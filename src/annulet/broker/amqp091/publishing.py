@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.client_session import ClientSession
 from annulet.core.cancelling import cancel_scheduled
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
-from annulet.core.session import Session
 from annulet.core.settings import UNLIMITED
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.annotations import annotate
@@ -96,25 +96,21 @@ def destination_of(origin: Origin) -> bytes:
     return origin.encoded
 
 
-class PublishingSession(Session):
+class PublishingSession(ClientSession):
     """A session that publishes through its connection's engine; :class:`Channel` adds the rest."""
 
     def __init__(self, number: int, connection: AmqpConnection) -> None:
-        super().__init__(f"{connection.name}#{number}")
+        super().__init__(f"{connection.name}#{number}", connection)
         self.number = number
-        self.connection = connection
-        self.connection_identity = connection.identity
+        self.client = connection
         self.engine = connection.engine
-        self.host = connection.require_host()
-        self.blocked = connection.broker.blocked[self.host.name]
         self.confirming = False  # confirm.select was given
-        self.confirm_queued = False  # the connection will call flush_confirms at the end of this turn
+        self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
         self.transaction: Transaction | None = None  # tx.select was given
         self.mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
         self.sent_to: dict[str, None] = {}  # addresses the open transaction sends to
         self.messages_published = 0  # since confirm.select when confirming: the tag of the latest publish
         self.confirmed_to = 0  # publishes up to here were answered or wait for the disk
-        self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
         self.held_since = 0  # when the first of them told it to stop, milliseconds since 1970
         self._pipeline = connection.broker.commit
         self._window = 0  # the newest one that publishes wait for; 0: none waits for the disk
@@ -128,7 +124,7 @@ class PublishingSession(Session):
     def publish(  # noqa: C901, PLR0912 - the hot path: what few messages ask for is tested here and done elsewhere
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
-        """Route one message. Confirms go out once per loop turn; see :meth:`flush_confirms`."""
+        """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
         if immediate:
             raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a queue TTL of 0")
         destination = self._destinations.get((exchange, routing_key))
@@ -173,7 +169,7 @@ class PublishingSession(Session):
                 self._wait_for_disk()
             elif not self.confirm_queued:
                 self.confirm_queued = True
-                connection.mark_confirming(self)
+                connection.answer_later(self)
 
     def _publish_watched(self, message: Message, facts: PublishFacts, route: Route, now: int) -> int:
         """Publish what asks for more than its way, or while something is blocked."""
@@ -211,7 +207,7 @@ class PublishingSession(Session):
             self._wait_for_disk()
         elif not self.confirm_queued:
             self.confirm_queued = True
-            self.connection.mark_confirming(self)
+            self.connection.answer_later(self)
 
     def _collect(
         self, transaction: Transaction, message: Message, facts: PublishFacts, route: Route, mandatory: bool
@@ -230,11 +226,11 @@ class PublishingSession(Session):
             self.mandatory.append(message)
 
     def _resolve(self, exchange: str, routing_key: str) -> Destination:
-        connection = self.connection
-        connection.require("write", exchange)
+        self.client.require("write", exchange)
         route = self.host.route(exchange, routing_key)
         if len(self._destinations) >= DESTINATIONS_MAX:
             self._destinations.clear()
+        connection = self.connection
         origin = Origin(exchange, routing_key, connection.publisher, VIEW, connection.identity)
         queues_max = len(route.queues) if route.static else len(self.host.queues)
         destination = Destination(route, origin, self.host.generation, queues_max)
@@ -319,25 +315,16 @@ class PublishingSession(Session):
             return self.blocked.on_way(route)
         return self.blocked.entered(marks) + self.blocked.at([route.address])
 
-    def hold(self, targets: list[BlockedTarget]) -> None:
-        """Stop publishing until these targets have room again."""
-        for target in targets:
-            if target not in self.held_by:
-                if not self.held_by:
-                    self.held_since = self.connection.now
-                    if self.connection.obeys_flow:
-                        self.engine.send_method(self.number, FLOW_STOP)
-                    self.connection.hold(self)
-                self.held_by[target] = None
-                target.publishers[self] = None
+    def publishing_held(self) -> None:
+        """Tell a client that obeys channel.flow."""
+        self.held_since = self.connection.now
+        if self.connection.obeys_flow:
+            self.engine.send_method(self.number, FLOW_STOP)
 
-    def released(self, target: BlockedTarget) -> None:
-        """A target has room again; when it was the last, publishing may go on."""
-        self.held_by.pop(target, None)
-        if not self.held_by and not self.closed:
-            if self.connection.obeys_flow:
-                self.engine.send_method(self.number, FLOW_GO)
-            self.connection.release(self)
+    def publishing_resumed(self) -> None:
+        """Tell it to go on."""
+        if self.connection.obeys_flow:
+            self.engine.send_method(self.number, FLOW_GO)
 
     def _enforce_hold(self, targets: list[BlockedTarget], now: int) -> None:
         """End a channel that was told to stop long ago and publishes into the same all the same."""
@@ -352,14 +339,6 @@ class PublishingSession(Session):
                     "connection",
                 )
 
-    def forget_holds(self) -> None:
-        """The channel ends: nobody has to tell it to go on."""
-        for target in self.held_by:
-            target.publishers.pop(self, None)
-        if self.held_by:
-            self.held_by.clear()
-            self.connection.release(self)
-
     # ------------------------------------------------------------------ confirms
 
     def _wait_for_disk(self) -> None:
@@ -371,10 +350,11 @@ class PublishingSession(Session):
             self._window = window
         self._waiting_to = self.confirmed_to = self.messages_published
 
-    def flush_confirms(self) -> None:
+    def flush_answers(self) -> None:
         """Confirm what needs no disk, unless earlier publishes still wait for it: confirms keep publish order."""
         self.confirm_queued = False
-        self._confirm_upto(self.messages_published)
+        if not self.closed:
+            self._confirm_upto(self.messages_published)
 
     def _confirm_upto(self, last: int) -> None:
         if last <= self.confirmed_to or not self.confirming:

@@ -331,7 +331,7 @@ class PurgeWaiter:
         """What was purged may come back: the channel ends with an error."""
         channel = self._channel
         if not channel.closed:
-            channel.connection.fail_channel(
+            channel.client.fail_channel(
                 channel.number,
                 constants.RESOURCE_ERROR,
                 "the purge could not be written to disk: what went may come back with a restart; free some space",

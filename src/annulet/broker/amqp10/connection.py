@@ -11,6 +11,7 @@ from annulet import __version__
 from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
+from annulet.broker.amqp10.session import Amqp10Session
 from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER, PLAIN
 from annulet.broker.sasl import Challenge, SaslExchange, Success
 from annulet.broker.tracing import frame_trace
@@ -43,18 +44,19 @@ SASL_AUTHENTICATION_FAILED: Final = 1
 SASL_SYSTEM_ERROR: Final = 2
 
 
-class Amqp10Connection(ClientConnection):
+class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
     """Handles one client: login, virtual host, idle time-out; sessions are the service's."""
 
     protocol_name = "AMQP 1.0"
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
+        self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
         self.service = Amqp10Service(self)
         configuration = broker.configuration
         limits = configuration.limits
-        self.engine: Amqp10Engine = Amqp10Engine(
+        self.engine = Amqp10Engine(
             self.service,
             container_id=CONTAINER_ID,
             max_frame_size=configuration.frame_max,
@@ -72,8 +74,6 @@ class Amqp10Connection(ClientConnection):
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
         self._user = ""  # whom the login proved it to be
-        self._silent_checks = 0
-        self._bytes_checked = 0  # what had gone either way at the last check for idleness
 
     # ------------------------------------------------------------------ login, §5.3
 
@@ -147,8 +147,7 @@ class Amqp10Connection(ClientConnection):
             )
         self.host = self.broker.hosts[name]
         self.opened = True
-        self.stop_timer()
-        self._start_idle_timer()
+        self.watch_silence()
         logger.info("connection opened", peer=self.name, user=self.user_name, vhost=name, protocol=self.protocol_name)
 
     # ------------------------------------------------------------------ outcomes of suspended links, §2.6.13
@@ -166,49 +165,29 @@ class Amqp10Connection(ClientConnection):
 
     # ------------------------------------------------------------------ signs of life, §2.4.5
 
-    def _interval(self) -> float:
-        """Seconds between two looks at the connection: half of what either side wants, 0 for never."""
-        ours = self.broker.configuration.heartbeat * 1.0
+    idle_remedy = "; announce an idle-time-out"
+
+    def seconds_between_looks(self) -> float:
+        """Half of what either side wants."""
         theirs = self.engine.remote_idle_time_out / 1000
-        wanted = [seconds for seconds in (ours, theirs) if seconds]
+        wanted = [seconds for seconds in (self.seconds_promised(), theirs) if seconds]
         return min(wanted) / 2 if wanted else 0.0
 
-    def _start_idle_timer(self) -> None:
-        seconds = self._interval()
-        idle = self.broker.configuration.limits.idle_timeout
-        if seconds:
-            self.restart_timer(seconds, self._idle_timer_due)
-        elif idle:
-            self._bytes_checked = self.bytes_received + self.bytes_sent
-            self.restart_timer(idle, self._idle_due)
+    def seconds_promised(self) -> float:
+        """What our open announced."""
+        return float(self.broker.configuration.heartbeat)
 
-    def _idle_due(self) -> None:
-        """Close who wants no signs of life when nothing has gone either way for the idle time-out."""
-        seconds = self.broker.configuration.limits.idle_timeout
-        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self.reading_paused:
-            self.broker.admission.note_idle(self.name, seconds)
-            self.force_close(f"idle for {seconds:g} seconds; announce an idle-time-out")
-        else:
-            self._start_idle_timer()
-
-    def _idle_timer_due(self) -> None:
-        """Send a sign of life, and give up a peer that was silent for twice what was announced (§2.4.5)."""
-        if self.engine.received_since_check or self.reading_paused:
-            self.engine.received_since_check = False
-            self._silent_checks = 0
-        else:
-            self._silent_checks += 1
-        ours = self.broker.configuration.heartbeat
-        if ours and self._silent_checks * self._interval() > 2 * ours:
-            self.broker.admission.note_silent(self.name, ours)
-            self.abort()
-            return
+    def send_sign_of_life(self) -> None:
+        """Queue an empty frame for who wants one."""
         if self.engine.remote_idle_time_out:
             self.engine.heartbeat()
-            self.mark_dirty()
-        self._start_idle_timer()
 
     # ------------------------------------------------------------------ end
+
+    @property
+    def running(self) -> bool:
+        """Open, and neither side has sent close: a connection that closes is read, as the peer's close has to come."""
+        return self.engine.opened
 
     @property
     def holding(self) -> bool:
@@ -218,10 +197,6 @@ class Amqp10Connection(ClientConnection):
     def go_on(self) -> None:
         """Serve it."""
         self.engine.go_on()
-
-    def obeys_credit(self) -> bool:
-        """Publishers are held back by credit (§2.6.7)."""
-        return True
 
     def force_close(self, text: str) -> None:
         """End the connection politely: ``amqp:connection:forced``."""

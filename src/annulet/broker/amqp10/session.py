@@ -156,7 +156,7 @@ class Amqp10Session(SendingSession):
         """Stop when the peer's window or the connection's buffer is full."""
         if not self.engine_session.writable:
             self.writable = False
-        self.connection.output_added()
+        self.connection.output_added(self.engine.output_size)
 
     def withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot take it; it goes back once the core has done its work."""
@@ -238,8 +238,8 @@ class Amqp10Session(SendingSession):
     def _serve_no_more(self) -> None:
         """What comes back is not for the links of this session, nor of others that end with the connection."""
         if not self.ending:
-            others = [other for other in self.client.channels.values() if isinstance(other, Amqp10Session)]
-            end_together([self, *[other for other in others if other is not self and not other.engine_session.mapped]])
+            others = [other for other in self.client.channels.values() if other is not self]
+            end_together([self, *[other for other in others if not other.engine_session.mapped]])
 
     def end(self, now: int) -> None:
         """End with the session: transactions are rolled back, everything unsettled goes back."""

@@ -14,7 +14,7 @@ from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
 from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import CLOSE_GRACE_SECONDS, ClientConnection
+from annulet.broker.transport import CLOSE_GRACE_SECONDS, HEARTBEAT_MISSES_MAX, ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
 
@@ -29,29 +29,24 @@ logger = structlog.get_logger(__name__)
 PROTOCOL: Final = "stomp"
 DEFAULT_HOST: Final = "/"
 
-HEARTBEAT_MISSES_MAX: Final = 2
-"""Silent intervals after which a peer is given up: "Heart-beating" asks for an error margin."""
-
-
 STRANGER_DRAIN_BYTES_MAX: Final = 1 << 20
 """Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about
 what the system's buffers hold. Then the socket is cut."""
 
 
-class StompConnection(ClientConnection):
+class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     """Handles one client, over a socket or a WebSocket."""
-
-    tls_listener = "stomps"
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
+        self.tls_listener = "stomps"
         self.session_id = secrets.token_hex(8)
         self.session: StompSession | None = None
         self.temporary = TemporaryQueues(self)
         self.commands = StompCommands(self)
         limits = broker.configuration.limits
         self._trace_line = frame_trace(broker.configuration, self)
-        self.engine: ConnectionEngine = ConnectionEngine(
+        self.engine = ConnectionEngine(
             self.commands,
             server=f"Annulet/{__version__}",
             least_heartbeat=LEAST_HEARTBEAT if broker.configuration.heartbeat else 0,
@@ -64,12 +59,11 @@ class StompConnection(ClientConnection):
         self._silent_seconds = 0.0
         self._half_closed = False
         self._drained = 0  # bytes read since
-        self._bytes_checked = 0  # what had gone either way at the last look
         self._heartbeat_bytes = 0  # of that, our heart-beats
         self._expected = False  # the end is the broker's own wish
 
     @property
-    def protocol_name(self) -> str:  # type: ignore[override] # the version is negotiated
+    def protocol_name(self) -> str:
         """``STOMP`` and the version."""
         return f"STOMP {self.engine.version}" if self.opened else "STOMP"
 

@@ -100,7 +100,7 @@ class StompSession(SendingSession):
         line, block = self._destination_line(consumer, message)
         parts.append(line)
         self.engine.send_message(b"".join(parts), block_for(block, self.version), message.body)
-        self.connection.output_added()
+        self.connection.output_added(self.engine.output_size)
 
     def _in_own_form(self, entry: QueueEntry) -> Message | None:
         """Return the message as one of STOMP, ``None`` when it cannot be converted, which has been logged then."""

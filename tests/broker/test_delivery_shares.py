@@ -4,7 +4,7 @@ import pytest
 from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
-from annulet.broker.transport import (
+from annulet.broker.delivery_shares import (
     DELIVERIES_TIMED,
     LEAST_SECONDS,
     NO_SHARE,
@@ -26,11 +26,11 @@ async def test_a_share_of_deliveries_is_enough_for_a_turn_however_small_they_are
     session = EchoSession(connection.open())
     connection.channels[0] = session
     for _ in range(SHARE_LEAST - 1):
-        connection.output_added()
+        connection.delivered()
     assert (session.writable, broker.shares.used_up) == (True, 0)
-    connection.output_added()
+    connection.delivered()
     assert (session.writable, broker.shares.used_up) == (False, 1)
-    connection.output_added()
+    connection.delivered()
     assert broker.shares.used_up == 1, "what is delivered beyond it all the same does not count again"
     await turns()
     assert session.woken == [True]
@@ -50,19 +50,19 @@ async def test_deliveries_that_take_long_are_enough_for_a_turn_however_few_they_
     connection, _ = connected(broker)
     session = EchoSession(connection.open())
     connection.channels[0] = session
-    connection.output_added()
+    connection.delivered()
     now[0] = seconds
     for _ in range(DELIVERIES_TIMED - 2):
-        connection.output_added()
+        connection.delivered()
     assert session.writable, "the time is looked at now and then only"
-    connection.output_added()
+    connection.delivered()
     assert (session.writable, broker.shares.used_up) == (not woken, woken)
     for _ in range(DELIVERIES_TIMED):
-        connection.output_added()
+        connection.delivered()
     assert broker.shares.used_up == woken, "what is delivered beyond it all the same does not count again"
     await turns()
     assert session.woken == [True] * woken
-    connection.output_added()
+    connection.delivered()
     assert session.writable, "the next turn has its own time"
 
 
@@ -81,14 +81,14 @@ async def test_a_turn_whose_time_is_up_leaves_few_deliveries_to_each_connection(
     connection.mark_dirty()
     await turns(1)
     now[0] = part * TURN_SECONDS
-    connection.output_added()
+    connection.delivered()
     now[0] += took * LEAST_SECONDS
     while session.writable:
-        connection.output_added()
+        connection.delivered()
     assert connection._delivered == delivered
     await turns(1)
     while session.writable:
-        connection.output_added()
+        connection.delivered()
     assert connection._delivered == TURN_DELIVERIES, "the next turn has its own time"
 
 
@@ -104,7 +104,7 @@ async def test_who_comes_first_by_priority_has_no_time_either(broker: Broker) ->
     session = First(connection.open())
     connection.channels[0] = session
     for _ in range(2 * SHARE_LEAST):
-        connection.output_added()
+        connection.delivered()
         now[0] += TURN_SECONDS
     assert (session.writable, broker.shares.used_up) == (True, 0)
 
@@ -124,7 +124,7 @@ async def test_connections_whose_turn_would_get_too_long_are_written_to_in_the_n
     for name, connection in zip("abc", connections, strict=True):
         session = Slow(connection)
         session.name = name
-        connection.output_added()
+        connection.delivered()
         connection.answer_later(session)
     await turns(1)
     assert (written, broker.shares.rounds_cut) == (["a", "b"], 1)
@@ -183,11 +183,11 @@ async def test_what_is_delivered_long_after_the_last_turn_of_writing_is_not_cut_
 async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_before(broker: Broker) -> None:
     connections = [connected(broker)[0].open() for _ in range(2)]
     for connection in connections:
-        connection.output_added()
+        connection.delivered()
     broker._flush()
     assert broker.shares.share == TURN_DELIVERIES // 2
     connections[0].mark_dirty()
-    connections[1].output_added()
+    connections[1].delivered()
     broker._flush()
     assert broker.shares.share == TURN_DELIVERIES, "who got nothing does not count"
     broker._flush()

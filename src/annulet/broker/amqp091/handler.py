@@ -1,0 +1,147 @@
+"""What the AMQP 0-9-1 engine calls: each call goes to the channel or the connection it concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.broker.amqp091.channel import Channel
+from annulet.broker.amqp091.declarations import DeclaringHandler, translate
+from annulet.broker.amqp091.topology import Topology
+from annulet.core import errors as core_errors
+from annulet.core.session import end_together
+from annulet.store.errors import StoreError
+from annulet.wire.amqp091 import constants
+from annulet.wire.amqp091.errors import ConnectionFault
+from annulet.wire.amqp091.handler import PENDING
+
+if TYPE_CHECKING:
+    from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.core.message import PropertyValue
+
+
+class AmqpHandler(DeclaringHandler):
+    """Serves one connection, and owns what ends with it: its channels and its exclusive queues."""
+
+    def __init__(self, connection: AmqpConnection) -> None:
+        super().__init__(connection.channels)
+        self.connection = connection
+
+    def end(self, now: int) -> None:
+        """The connection is over, or the socket is gone: channels return what they held, exclusive queues go."""
+        for channel in list(self.channels.values()):
+            channel.close(now)
+        self.channels.clear()
+        if self._topology is not None:
+            self._topology.connection_ended()
+            self._topology = None
+
+    # ------------------------------------------------------------------ connection
+
+    def authenticate(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> str | None:
+        """Check SASL credentials, off the loop. ``guest`` works from loopback only."""
+        self.connection.login.begin(mechanism, response, client_properties)
+        return PENDING
+
+    def respond(self, response: bytes) -> str | None:
+        """Check the answer to a challenge."""
+        self.connection.login.respond(response)
+        return PENDING
+
+    def open_virtual_host(self, name: str) -> None:
+        """Enter the virtual host; 530 when it does not exist or the user may not enter."""
+        self._topology = Topology(self.connection, self.connection.enter(name))
+
+    def connection_opened(self) -> None:
+        """Negotiation is over."""
+        self.connection.note_opened()
+
+    def connection_closed(self, code: int, text: str, by_peer: bool) -> None:
+        """Both sides agreed to end, or the engine gave the peer up."""
+        self.connection.note_closed(code, text, by_peer=by_peer)
+
+    def update_secret(self, new_secret: bytes, reason: str) -> None:
+        """Passwords do not expire here, so a new secret changes nothing (RabbitMQ answers the same way)."""
+
+    # ------------------------------------------------------------------ channels
+
+    def open_channel(self, channel: int) -> None:
+        """Create the session of a channel."""
+        self.channels[channel] = Channel(channel, self.connection)
+
+    def close_channel(self, channel: int) -> None:
+        """Return what the channel held."""
+        session = self.channels.pop(channel, None)
+        if session is not None:
+            if not self.connection.running and not session.ending:  # the whole connection ends
+                end_together([session, *self.channels.values()])
+            session.close(self.connection.now)
+
+    def channel_flow(self, channel: int, active: bool) -> None:  # noqa: ARG002 - the same for every channel
+        """channel.flow: only resuming is honoured, as in RabbitMQ; use basic.qos to hold deliveries."""
+        if not active:
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "channel.flow active=false; use basic.qos instead")
+
+    # ------------------------------------------------------------------ messages
+
+    def publish(
+        self,
+        channel: int,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        immediate: bool,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """basic.publish."""
+        self.connection.publishes = True
+        try:
+            self.channels[channel].publish(exchange, routing_key, mandatory, immediate, header, body)
+        except core_errors.LimitExceeded as error:
+            self.channels[channel].refuse_for_limit(str(error), exchange, routing_key, mandatory, header, body)
+        except core_errors.CoreError as error:
+            raise translate(error) from error
+        except StoreError:  # the disk filled up, or failed, since it was asked
+            self.channels[channel].refuse_publish(len(body))
+
+    def acknowledge(self, channel: int, delivery_tag: int, multiple: bool) -> None:
+        """basic.ack."""
+        self.channels[channel].settle(delivery_tag, multiple)
+
+    def reject(self, channel: int, delivery_tag: int, requeue: bool) -> None:
+        """basic.reject."""
+        self.channels[channel].refuse_delivery(delivery_tag, False, requeue)
+
+    def negative_acknowledge(self, channel: int, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+        """basic.nack."""
+        self.channels[channel].refuse_delivery(delivery_tag, multiple, requeue)
+
+    def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
+        """basic.qos."""
+        self.channels[channel].set_prefetch(prefetch_size, prefetch_count, global_)
+        self.connection.engine.send_qos_ok(channel)
+
+    def recover(self, channel: int, requeue: bool) -> None:
+        """basic.recover."""
+        if not requeue:
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "basic.recover with requeue=false; use requeue=true")
+        self.channels[channel].recover(self.connection.now)
+
+    def confirm_select(self, channel: int, no_wait: bool) -> None:
+        """confirm.select."""
+        self.channels[channel].confirm_select()
+        if not no_wait:
+            self.connection.engine.send_confirm_select_ok(channel)
+
+    def tx_select(self, channel: int) -> None:
+        """tx.select."""
+        self.channels[channel].tx_select()
+        self.connection.engine.send_tx_select_ok(channel)
+
+    def tx_commit(self, channel: int) -> None:
+        """tx.commit; the answer waits for the disk."""
+        self.channels[channel].tx_commit()
+
+    def tx_rollback(self, channel: int) -> None:
+        """tx.rollback."""
+        self.channels[channel].tx_rollback()
