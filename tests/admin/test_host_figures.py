@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.broker.blocked import BlockedTarget
+from annulet.core.errors import LimitExceeded
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW
 from tests.admin.conftest import Site
@@ -71,6 +74,27 @@ def test_duplicate_ids_and_addresses_with_limits(site: Site) -> None:
     for _ in range(3):
         publish(site, "a")
     assert figures(site) == {
-        "addresses_limited": 1, "address_messages_paged": 4, "duplicate_addresses": 2, "duplicate_ids": 4,
-        "duplicates_dropped": 2,
+        "addresses_limited": 1, "address_messages_paged": 4, "address_bytes_paged": 4, "duplicate_addresses": 2,
+        "duplicate_ids": 4, "duplicates_dropped": 2,
     }  # fmt: skip
+
+
+def test_what_is_paged_has_limits_of_its_own(site: Site) -> None:
+    host = site.broker.hosts["/"]
+    site.queue("a")
+    site.queue("b")
+    limits = {"max-size-messages": 1, "page-limit-messages": 2}
+    host.address_settings.set("#", {**limits, "page-full-policy": "DROP"})
+    for name in ("a", "a", "b", "b", "b", "b", "b"):
+        publish(site, name)
+    expected = {
+        "addresses_limited": 2, "address_messages_paged": 3, "address_bytes_paged": 3, "addresses_page_limited": 2,
+        "addresses_page_full": 1, "address_messages_dropped": 2,
+    }  # fmt: skip
+    assert figures(site) == expected
+    host.address_settings.set("#", {**limits, "page-full-policy": "FAIL"})
+    with pytest.raises(LimitExceeded):
+        publish(site, "b")
+    assert figures(site) == {**expected, "address_messages_refused": 1}
+    host.address_settings.remove("#")
+    assert figures(site) == {"address_messages_dropped": 2, "address_messages_refused": 1}, "counters do not go back"

@@ -14,7 +14,7 @@ POLICIES = "/api/v1/policies/%2F"
 
 async def test_address_settings_hold_at_once_and_say_where_they_come_from(site: Site) -> None:
     queue = site.queue("orders.new")
-    body = {"message-ttl": 500, "max-size-messages": 7}
+    body = {"message-ttl": 500, "max-size-messages": 7, "page-limit-messages": 3, "page-full-policy": "drop"}
     assert await site.send("PUT", f"{SETTINGS}/orders.%23", body) == (
         200, {"match": "orders.#", "settings": body, "durable_change": True}
     )  # fmt: skip
@@ -25,6 +25,8 @@ async def test_address_settings_hold_at_once_and_say_where_they_come_from(site: 
     assert (await site.get(f"{SETTINGS}/orders.%23")).json() == {"match": "orders.#", "settings": body}
     explained = (await site.get(f"{SETTINGS}?address=orders.new")).json()
     assert explained["max-size-messages"] == {"value": 7, "from": "orders.#"}
+    assert explained["page-full-policy"] == {"value": "drop", "from": "orders.#"}
+    assert explained["page-limit-bytes"] == {"value": -1, "from": "default"}
     assert explained["auto-create-queues"]["from"] == "default"
     assert (await site.send("DELETE", f"{SETTINGS}/orders.%23"))[1] == {"match": "orders.#", "durable_change": True}
     assert queue.settings.message_ttl == -1

@@ -30,6 +30,7 @@ class NodeEffects(RecordingEffects):
         super().__init__()
         self.created: list[str] = []
         self.blocked: list[tuple[str, bool]] = []
+        self.dropping: list[tuple[str, str]] = []
         self.bound: list[tuple[str, str]] = []
         self.noted: list[tuple[str, str, int]] = []
         self.forgotten: list[str] = []
@@ -46,6 +47,9 @@ class NodeEffects(RecordingEffects):
 
     def address_blocked(self, name: str, *, blocked: bool) -> None:
         self.blocked.append((name, blocked))
+
+    def address_drops(self, name: str, rule: str) -> None:
+        self.dropping.append((name, rule))
 
     def duplicate_noted(self, address: str, duplicate_id: str, cache_size: int = 0) -> None:
         self.noted.append((address, duplicate_id, cache_size))

@@ -36,5 +36,16 @@ def test_legs_add_up_by_queue_account_and_id():
     assert not claims.has_identifier("a", "")
 
 
+def test_what_an_address_will_page_is_claimed_as_such():
+    claims, account = Claims(), AddressAccount("a", AddressLimits(max_messages=2))
+    for body in ("a", "bb", "ccc", "dddd"):
+        leg = Leg(make_message(body), "a", [make_queue()], "")
+        leg.account = account
+        claims.add(leg)
+    amount = claims.of_account(account)
+    assert (amount.messages, amount.bytes, amount.paged, amount.paged_bytes) == (4, 10, 2, 7)
+    assert (account.messages, account.paged_count) == (0, 0)
+
+
 def test_a_leg_says_what_it_is():
     assert repr(Leg(make_message(), "a", [make_queue()], "")) == "<Leg 'a' routed to 1 queues>"

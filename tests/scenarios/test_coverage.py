@@ -20,7 +20,7 @@ ROWS = {"R": 22, "L": 19, "N": 7, "G": 7, "X": 2, "P": 4, "S": 5, "E": 6, "D": 7
 """How many rows each group of the scenario table has."""
 
 DIFFERENT_ROWS = {"R4", "R17", "R18", "R19", "R22", "L12", "L16", "L17", "G5", "E5", "D3", "D7", "A4", "M1"}
-CHOICES = {f"B{number}" for number in range(1, 26)}
+CHOICES = {f"B{number}" for number in range(1, 28)}
 """Rules of ours that are no row: defects and choices of Artemis we did not follow."""
 
 PROVEN_ELSEWHERE = {

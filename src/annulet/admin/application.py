@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
 from annulet.admin import (
+    addresses,
     audit,
     backups,
     health,
@@ -38,6 +39,7 @@ def build_application(broker: Broker) -> Starlette:
             Route("/api/v1/overview", overview.overview),
             Route("/api/v1/queues", queues.list_queues),
             Route("/api/v1/queues/{path:path}", queue_resources.answer, methods=queue_resources.METHODS),
+            Route("/api/v1/addresses", addresses.list_addresses),
             Route(
                 "/api/v1/address-settings/{path:path}", host_settings.address_settings, methods=host_settings.METHODS
             ),

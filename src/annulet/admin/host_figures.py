@@ -14,6 +14,9 @@ HOST_GAUGES: Final = (
     ("publishers_held", "Channels that were told to stop publishing"),
     ("addresses_limited", "Addresses with limits, each with an account"),
     ("address_messages_paged", "Messages beyond the limits of addresses that page"),
+    ("address_bytes_paged", "Body bytes beyond the limits of addresses that page"),
+    ("addresses_page_limited", "Addresses of which what is paged has a limit (page-full-policy)"),
+    ("addresses_page_full", "Addresses whose page limits are reached"),
     ("duplicate_addresses", "Addresses that remember duplicate ids"),
     ("duplicate_ids", "Duplicate ids remembered"),
 )
@@ -25,6 +28,8 @@ HOST_COUNTERS: Final = (
     ("dead_letters_unroutable", "Dead, expired and dropped messages whose target led to no queue"),
     ("dead_letters_failed", "Copies that could not be made or stored"),
     ("duplicates_dropped", "Messages that duplicate detection kept out"),
+    ("address_messages_dropped", "Messages that full addresses dropped (policy DROP)"),
+    ("address_messages_refused", "Messages that full addresses refused (policy FAIL, reject threshold of BLOCK)"),
 )
 """The same; since the broker started."""
 
@@ -41,6 +46,9 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "publishers_held": len({publisher for target in targets for publisher in target.publishers}),
         "addresses_limited": len(accounts),
         "address_messages_paged": sum(account.paged_count for account in accounts),
+        "address_bytes_paged": sum(account.paged_bytes for account in accounts),
+        "addresses_page_limited": sum(account.limits.limits_pages for account in accounts),
+        "addresses_page_full": sum(account.page_full for account in accounts),
         "duplicate_addresses": len(addresses),
         "duplicate_ids": sum(host.duplicates.count(address) for address in addresses),
         "dead_letters_forwarded": letters.messages_forwarded,
@@ -48,4 +56,6 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "dead_letters_unroutable": letters.messages_unroutable,
         "dead_letters_failed": letters.failures,
         "duplicates_dropped": host.duplicates_dropped,
+        "address_messages_dropped": host.accounts.dropped,
+        "address_messages_refused": host.accounts.refused,
     }

@@ -370,6 +370,10 @@ class HostEffects(Effects):
         log = logger.warning if blocked else logger.info
         log("address blocks its publishers" if blocked else "address lets its publishers go on", address=name)
 
+    def address_drops(self, name: str, rule: str) -> None:
+        """Say once that messages are lost here: their senders are told that they were accepted."""
+        logger.warning("address is full and drops what comes", address=name, rule=rule)
+
     # ------------------------------------------------------------------ clients and definitions
 
     def queue_created(self, queue: Queue) -> None:

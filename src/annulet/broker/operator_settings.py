@@ -6,7 +6,7 @@ pattern or a policy holds at every start, as with users: what an operator makes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from annulet.store.catalogue import Catalogue
 
 logger = structlog.get_logger(__name__)
+
+PAGE_LIMITS: Final = frozenset({"page_limit_bytes", "page_limit_messages", "page_full_policy"})
+"""Settings of an address that have no effect without each other."""
 
 
 class OperatorSettings:
@@ -60,6 +63,7 @@ class OperatorSettings:
             if durable:
                 self._catalogue.set_operator_setting(OPERATOR_ADDRESS_SETTINGS, host.name, pattern, settings)
             host.address_settings.set(pattern, settings)
+        _warn_of_idle(host, pattern)
         return durable
 
     def remove_address_settings(self, host: VirtualHost, pattern: str) -> bool:
@@ -89,7 +93,10 @@ class OperatorSettings:
     # ------------------------------------------------------------------ at a start
 
     def restore_host(self, host: VirtualHost) -> None:
-        """Put back address settings and policies, but for those the file has. Before anything is declared."""
+        """Put back address settings and policies, but for those the file has. Before anything is declared.
+
+        Then all address settings are there, and what has no effect among them is named in the log.
+        """
         for pattern, settings in self._catalogue.operator_settings(OPERATOR_ADDRESS_SETTINGS, host.name).items():
             if (host.name, pattern) not in self._patterns:
                 try:
@@ -103,6 +110,8 @@ class OperatorSettings:
                     host.policies.set(name, cast("str", value["pattern"]), definition, cast("int", value["priority"]))
                 except CoreError as error:
                     _not_restored("policy", name, error)
+        for pattern in host.address_settings.patterns():
+            _warn_of_idle(host, pattern)
 
     def restore_queues(self, host: VirtualHost, now: int) -> None:
         """Put back what operators changed of durable queues. After these were declared, before their messages come."""
@@ -140,6 +149,17 @@ def _merged(known: Arguments, changes: Arguments, queue_name: str) -> Arguments:
         if not read_arguments({name: value}, queue_name).values.keys() & changed
     }
     return {**kept, **changes}
+
+
+def _warn_of_idle(host: VirtualHost, pattern: str) -> None:
+    """Name page limits that have no effect, as Artemis does. They are no error: another pattern may complete them.
+
+    A pattern is asked as if it were an address: it matches itself, as do the patterns that are less specific.
+    """
+    settings = host.address_settings.get(pattern)
+    idle = host.address_settings.resolve(pattern).idle_page_limits
+    if idle and settings is not None and not PAGE_LIMITS.isdisjoint(settings.values):
+        logger.warning("address settings without effect", match=pattern, reason=idle)
 
 
 def _not_restored(what: str, name: str, error: CoreError) -> None:

@@ -1,8 +1,9 @@
 """Limits of an address across its queues: how much it holds, one body counted once, and what happens when it is full.
 
-Artemis's address full policies: PAGE lets messages in and keeps those beyond the limit out of memory, DROP takes them
+Artemis's address full policies: PAGE lets messages in and counts those beyond the limit as paged, DROP takes them
 from the sender and discards them, BLOCK lets the message in that crosses the limit and holds the publishers back, FAIL
-refuses. Only addresses with limits keep an account, and only their messages are known to it.
+refuses. What PAGE lets in may have a limit of its own with a policy of its own, DROP or FAIL (Artemis's page limits).
+Only addresses with limits keep an account, and only their messages are known to it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.planning import NOTHING
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from annulet.core.effects import Effects
     from annulet.core.message import Message
+    from annulet.core.planning import Amount
 
 PAGE: Final = "page"
 DROP: Final = "drop"
 BLOCK: Final = "block"
 FAIL: Final = "fail"
 FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
+
+NO_POLICY: Final = "none"
+"""No policy for what is beyond the page limits: these have no effect then, as in Artemis."""
 
 IDLE_MAX: Final = 10_000
 """Accounts kept before those that hold nothing and have nothing to tell are closed, about 3 MB."""
@@ -28,26 +37,53 @@ class AddressLimits:
     """What one address may hold. Sizes are body bytes; -1 is no limit.
 
     ``reject_threshold``: with BLOCK, the bytes above which even a publisher that does not stop is refused.
+    ``page_max_bytes``, ``page_max_messages``, ``page_policy``: with PAGE, how much may be paged and what meets what
+    would be more. Artemis counts whole page files; there are none here, so bytes are exact.
     """
 
-    __slots__ = ("max_bytes", "max_messages", "policy", "reject_threshold")
+    __slots__ = (
+        "max_bytes",
+        "max_messages",
+        "page_max_bytes",
+        "page_max_messages",
+        "page_policy",
+        "policy",
+        "reject_threshold",
+    )
 
     def __init__(
-        self, *, max_bytes: int = -1, max_messages: int = -1, policy: str = PAGE, reject_threshold: int = -1
+        self,
+        *,
+        max_bytes: int = -1,
+        max_messages: int = -1,
+        policy: str = PAGE,
+        reject_threshold: int = -1,
+        page_max_bytes: int = -1,
+        page_max_messages: int = -1,
+        page_policy: str = NO_POLICY,
     ) -> None:
         self.max_bytes = max_bytes
         self.max_messages = max_messages
         self.policy = policy
         self.reject_threshold = reject_threshold
+        self.page_max_bytes = page_max_bytes
+        self.page_max_messages = page_max_messages
+        self.page_policy = page_policy
 
     @property
     def unlimited(self) -> bool:
-        """Say whether nothing is limited, so that no account is needed."""
+        """Say whether nothing is limited, so that no account is needed. Page limits limit what other limits page."""
         return self.max_bytes < 0 and self.max_messages < 0 and not self._rejects
 
     @property
     def _rejects(self) -> bool:
         return self.policy == BLOCK and self.reject_threshold >= 0
+
+    @property
+    def limits_pages(self) -> bool:
+        """Say whether what is paged has a limit that somebody enforces."""
+        limited = self.page_max_bytes >= 0 or self.page_max_messages >= 0
+        return self.policy == PAGE and self.page_policy != NO_POLICY and limited
 
     def exceeded_by(self, messages: int, octets: int) -> bool:
         """Say whether this much is more than the address may hold."""
@@ -61,11 +97,40 @@ class AddressLimits:
         """Say whether this many bytes are above BLOCK's hard limit."""
         return self._rejects and octets > self.reject_threshold
 
+    def page_exceeded_by(self, messages: int, octets: int) -> bool:
+        """Say whether this much is more than may be paged."""
+        return 0 <= self.page_max_messages < messages or 0 <= self.page_max_bytes < octets
+
+    def page_reached_by(self, messages: int, octets: int) -> bool:
+        """Say whether this much that is paged leaves no room for another message, however small."""
+        return 0 <= self.page_max_messages <= messages or 0 <= self.page_max_bytes <= octets
+
+    def pages_as(self, other: AddressLimits) -> bool:
+        """Say whether the same messages are paged under both limits."""
+        if PAGE not in {self.policy, other.policy}:
+            return True
+        return (self.policy, self.max_bytes, self.max_messages) == (other.policy, other.max_bytes, other.max_messages)
+
 
 class AddressAccount:
-    """What one address with limits holds now, and what its policy did so far."""
+    """What one address with limits holds now, and what its policy did so far.
 
-    __slots__ = ("blocked", "bytes", "dropped", "limits", "messages", "name", "paged", "paged_bytes", "refused")
+    What is paged are the messages that came last, from the first one on that found no room: in the order in which they
+    came, the others are as many as the limits allow. So it follows from what is held, after a restart too.
+    """
+
+    __slots__ = (
+        "blocked",
+        "bytes",
+        "dropped",
+        "limits",
+        "messages",
+        "name",
+        "paged",
+        "paged_bytes",
+        "refused",
+        "warned",
+    )
 
     def __init__(self, name: str, limits: AddressLimits) -> None:
         self.name = name
@@ -73,8 +138,9 @@ class AddressAccount:
         self.messages = 0  # in at least one queue, each once
         self.bytes = 0  # their bodies
         self.blocked = False  # BLOCK: publishers are held back
-        self.dropped = 0  # DROP: messages discarded so far
-        self.refused = 0  # FAIL and BLOCK's hard limit: messages refused so far
+        self.dropped = 0  # DROP, of the address or of what is paged: messages discarded so far
+        self.refused = 0  # FAIL, of either, and BLOCK's hard limit: messages refused so far
+        self.warned = False  # it was said that messages are dropped, since the limits are these
         self.paged: OrderedDict[Message, None] = OrderedDict()  # PAGE: those beyond the limit, oldest first
         self.paged_bytes = 0
 
@@ -83,44 +149,71 @@ class AddressAccount:
         """Messages beyond the limit of an address that pages."""
         return len(self.paged)
 
-    def refusal(self, size: int, more: int = 0, more_bytes: int = 0) -> str:
+    @property
+    def page_full(self) -> bool:
+        """Say whether the address pages and its page limits have no room for another message, however small."""
+        limits = self.limits
+        return (
+            limits.limits_pages
+            and limits.reached_by(self.messages, self.bytes)
+            and limits.page_reached_by(len(self.paged), self.paged_bytes)
+        )
+
+    @property
+    def rule(self) -> str:
+        """The setting under which a message that is too much is dropped, as the loss ledger has it."""
+        limits = self.limits
+        if limits.policy == PAGE:
+            return f"page-full-policy {limits.page_policy}"
+        return f"address-full-policy {limits.policy}"
+
+    def refusal(self, size: int, claimed: Amount = NOTHING) -> str:
         """Say why FAIL or BLOCK's hard limit refuses a message of ``size`` body bytes; empty when they do not.
 
-        ``more`` messages of ``more_bytes`` body bytes were let in before it and are not counted yet.
+        ``claimed`` was let in before it and is not counted yet.
         """
         limits = self.limits
-        messages = self.messages + more + 1
-        octets = self.bytes + more_bytes + size
+        octets = self.bytes + claimed.bytes + size
         if limits.refused_by(octets):
             return (
                 f"address '{self.name}' is full: with this message {octets} bytes, but "
                 f"max-size-bytes-reject-threshold is {limits.reject_threshold}; consume from its queues"
             )
-        if limits.policy != FAIL or not limits.exceeded_by(messages, octets):
+        if self._met_by(size, claimed) != FAIL:
             return ""
+        if limits.policy == PAGE:
+            messages, octets = len(self.paged) + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
+            return (
+                f"address '{self.name}' is full: with this message {messages} messages and {octets} bytes are paged, "
+                f"but page-limit-messages is {_spell(limits.page_max_messages)} and page-limit-bytes is "
+                f"{_spell(limits.page_max_bytes)} ({self.rule}); consume from its queues or raise the limit"
+            )
+        messages = self.messages + claimed.messages + 1
         return (
             f"address '{self.name}' is full: with this message {messages} messages and {octets} bytes, but "
             f"max-size-messages is {_spell(limits.max_messages)} and max-size-bytes is {_spell(limits.max_bytes)} "
-            "(address-full-policy fail); consume from its queues or raise the limit"
+            f"({self.rule}); consume from its queues or raise the limit"
         )
 
-    def drops(self, size: int, more: int = 0, more_bytes: int = 0) -> bool:
-        """Say whether DROP discards a message of ``size`` body bytes; ``more`` as for :meth:`refusal`."""
-        limits = self.limits
-        return limits.policy == DROP and limits.exceeded_by(self.messages + more + 1, self.bytes + more_bytes + size)
+    def drops(self, size: int, claimed: Amount = NOTHING) -> bool:
+        """Say whether DROP discards a message of ``size`` body bytes; ``claimed`` as for :meth:`refusal`."""
+        return self._met_by(size, claimed) == DROP
+
+    def pages(self, size: int, claimed: Amount = NOTHING) -> bool:
+        """Say whether a message of ``size`` body bytes would be paged.
+
+        What is held is too much while anything is paged, so an address that pages goes on until all of it has moved up:
+        order is kept.
+        """
+        return self.limits.policy == PAGE and self._exceeded_with(size, claimed)
 
     def add(self, message: Message) -> None:
-        """Count a message that goes into the address's queues; PAGE pages it when the rest leaves it no room.
-
-        Once an address pages it goes on until all that is paged has moved up: order is kept.
-        """
-        self.messages += 1
-        self.bytes += message.size
-        if self.limits.policy == PAGE and (
-            self.paged or self.limits.exceeded_by(self.messages - len(self.paged), self.bytes - self.paged_bytes)
-        ):
+        """Count a message that goes into the address's queues."""
+        if self.pages(message.size):
             self.paged[message] = None
             self.paged_bytes += message.size
+        self.messages += 1
+        self.bytes += message.size
 
     def subtract(self, message: Message) -> None:
         """Stop counting a message no queue holds any more; paged ones move up into the room it leaves."""
@@ -130,11 +223,14 @@ class AddressAccount:
             self._move_up(message)
         while self.paged:
             first = next(iter(self.paged))
-            if self.limits.policy == PAGE and self.limits.exceeded_by(
-                self.messages - len(self.paged) + 1, self.bytes - self.paged_bytes + first.size
-            ):
+            if self.limits.exceeded_by(self.messages - len(self.paged) + 1, self.bytes - self.paged_bytes + first.size):
                 return
             self._move_up(first)
+
+    def clear(self) -> None:
+        """Count nothing: what is held is about to be added anew."""
+        self.messages = self.bytes = self.paged_bytes = 0
+        self.paged.clear()
 
     def settle_blocked(self) -> bool:
         """Bring ``blocked`` up to date; say whether it changed. Blocked at the limit, open again below it."""
@@ -142,6 +238,20 @@ class AddressAccount:
         changed = blocked is not self.blocked
         self.blocked = blocked
         return changed
+
+    def _exceeded_with(self, size: int, claimed: Amount) -> bool:
+        return self.limits.exceeded_by(self.messages + claimed.messages + 1, self.bytes + claimed.bytes + size)
+
+    def _met_by(self, size: int, claimed: Amount) -> str:
+        """Return the policy that meets one more message: DROP and FAIL keep it out, the others let it in."""
+        limits = self.limits
+        if not self._exceeded_with(size, claimed):
+            return NO_POLICY
+        if limits.limits_pages and limits.page_exceeded_by(
+            len(self.paged) + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
+        ):
+            return limits.page_policy
+        return limits.policy
 
     def _move_up(self, message: Message) -> None:
         del self.paged[message]
@@ -159,35 +269,69 @@ class Charge:
 
 
 class AddressAccounts:
-    """The accounts of a virtual host, and which message is counted where."""
+    """The accounts of a virtual host, and which message is counted where.
 
-    __slots__ = ("_charges", "_effects", "_swept_at", "by_address")
+    ``dropped`` and ``refused`` are messages since the broker started, of accounts that were closed too.
+    """
+
+    __slots__ = ("_charges", "_effects", "_swept_at", "by_address", "dropped", "refused")
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
         self._swept_at = IDLE_MAX  # so many accounts there may be before idle ones are looked for
         self.by_address: dict[str, AddressAccount] = {}
+        self.dropped = 0
+        self.refused = 0
 
     def account_for(self, name: str, limits: AddressLimits) -> AddressAccount | None:
-        """Return the account of an address, opened if need be, with these limits; ``None`` when it needs none.
-
-        An account whose limits went is closed: what it holds is not counted any more.
-        """
+        """Return the account of an address, opened with these limits if need be; ``None`` when it needs none."""
         account = self.by_address.get(name)
-        if limits.unlimited:
-            if account is not None:
-                self._close(account)
-            return None
-        if account is None:
+        if account is None and not limits.unlimited:
             if len(self.by_address) >= self._swept_at:
                 self._sweep()
             account = AddressAccount(name, limits)
             self.by_address[name] = account
-        elif account.limits is not limits:
-            account.limits = limits
-            self._report(account)
         return account
+
+    def limit(self, changed: Mapping[str, AddressLimits]) -> None:
+        """Give open accounts other limits, by name. What is held stays, whatever they are.
+
+        An account whose limits went is closed: what it holds is not counted any more. Where others would be paged it is
+        counted anew which are. O(messages that are counted) then, however many accounts change.
+        """
+        closed: set[AddressAccount] = set()
+        anew: set[AddressAccount] = set()
+        for name, limits in changed.items():
+            account = self.by_address[name]
+            if limits.unlimited:
+                closed.add(account)
+            elif not limits.pages_as(account.limits):
+                anew.add(account)
+                account.clear()
+            account.limits = limits
+            account.warned = False
+        if closed or anew:
+            self._count_anew(closed, anew)
+        for name in changed:
+            account = self.by_address[name]
+            if account in closed:
+                self._close(account)
+            else:
+                self._report(account)
+
+    def note_dropped(self, account: AddressAccount) -> None:
+        """Count a message that DROP discarded; the first one under these limits is reported."""
+        self.dropped += 1
+        account.dropped += 1
+        if not account.warned:
+            account.warned = True
+            self._effects.address_drops(account.name, account.rule)
+
+    def note_refused(self, account: AddressAccount) -> None:
+        """Count a message that FAIL or BLOCK's hard limit refused."""
+        self.refused += 1
+        account.refused += 1
 
     def charge(self, account: AddressAccount, message: Message, queues: int) -> None:
         """Count a message before it enters ``queues`` queues: one may be done with it before the next has it."""
@@ -224,10 +368,18 @@ class AddressAccounts:
                 del self.by_address[account.name]
         self._swept_at = max(IDLE_MAX, 2 * len(self.by_address))
 
+    def _count_anew(self, closed: set[AddressAccount], anew: set[AddressAccount]) -> None:
+        gone: list[Message] = []
+        for message, charge in self._charges.items():  # in the order in which they came
+            if charge.account in anew:
+                charge.account.add(message)
+            elif charge.account in closed:
+                gone.append(message)
+        for message in gone:
+            del self._charges[message]
+
     def _close(self, account: AddressAccount) -> None:
         del self.by_address[account.name]
-        for message in [held for held, charge in self._charges.items() if charge.account is account]:
-            del self._charges[message]
         if account.blocked:
             account.blocked = False
             self._effects.address_blocked(account.name, blocked=False)

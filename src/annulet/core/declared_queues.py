@@ -258,9 +258,7 @@ class DeclaredQueues(Publishing):
         for address in list(self.duplicates.addresses()):
             if pattern.matches(address):
                 self.duplicates.resize(address, self.settings_of(address).id_cache_size)
-        for address in list(self.accounts.by_address):
-            if pattern.matches(address):
-                self.limit_address(address)
+        self.limit_addresses([address for address in self.accounts.by_address if pattern.matches(address)])
         self.uncounted = True
         self.graph_changed()
 

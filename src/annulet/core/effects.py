@@ -126,6 +126,9 @@ class Effects:
     def address_blocked(self, name: str, *, blocked: bool) -> None:
         """An address with the full policy BLOCK filled up, or has room again: hold its publishers back meanwhile."""
 
+    def address_drops(self, name: str, rule: str) -> None:
+        """An address dropped a message because it is full, the first one under its limits; ``rule`` is the setting."""
+
     def exchange_deleted(self, name: str) -> None:
         """An exchange is gone, by command or auto-delete."""
 

@@ -37,18 +37,23 @@ class Leg:
 
 
 class Amount:
-    """Messages and their body bytes that were let in but are not there yet."""
+    """Messages and their body bytes that were let in but are not there yet, and how much of it an address will page."""
 
-    __slots__ = ("bytes", "messages")
+    __slots__ = ("bytes", "messages", "paged", "paged_bytes")
 
     def __init__(self) -> None:
         self.messages = 0
         self.bytes = 0
+        self.paged = 0
+        self.paged_bytes = 0
 
-    def add(self, size: int) -> None:
+    def add(self, size: int, *, paged: bool = False) -> None:
         """Count one more message."""
         self.messages += 1
         self.bytes += size
+        if paged:
+            self.paged += 1
+            self.paged_bytes += size
 
 
 class Claims:
@@ -79,8 +84,10 @@ class Claims:
         for queue in leg.queues:
             if queue.may_refuse:
                 self._queues.setdefault(queue, Amount()).add(size)
-        if leg.account is not None:
-            self._accounts.setdefault(leg.account, Amount()).add(size)
+        account = leg.account
+        if account is not None:
+            amount = self._accounts.setdefault(account, Amount())
+            amount.add(size, paged=account.pages(size, amount))
         if leg.duplicate_id and leg.queues:  # an address remembers what a queue took
             self._identifiers.add((leg.address, leg.duplicate_id))
 

@@ -231,14 +231,14 @@ class Publishing(RoutingGraph):
         size = leg.message.size
         account = self.account_of(leg.address) if _counting(leg.queues) else None
         if account is not None:
-            more = claims.of_account(account)
-            if account.drops(size, more.messages, more.bytes):
+            claimed = claims.of_account(account)
+            if account.drops(size, claimed):
                 leg.account = account
                 leg.fate = DROPPED
                 return
-            refusal = "" if forwarded else account.refusal(size, more.messages, more.bytes)
+            refusal = "" if forwarded else account.refusal(size, claimed)
             if refusal:
-                account.refused += 1
+                self.accounts.note_refused(account)
                 raise LimitExceeded(refusal)
             leg.account = account
         if not forwarded:
@@ -267,7 +267,7 @@ class Publishing(RoutingGraph):
     def _drop(self, leg: Leg, now: int) -> None:
         message = leg.message
         assert leg.account is not None
-        leg.account.dropped += 1
+        self.accounts.note_dropped(leg.account)
         self.ledger.add(
             LossRecord(
                 queue=leg.address,
@@ -281,7 +281,7 @@ class Publishing(RoutingGraph):
                 publisher=message.origin.publisher,
                 replaced_by=0,
                 durable=message.durable,
-                rule="address-full-policy drop",
+                rule=leg.account.rule,
             )
         )
 
@@ -341,9 +341,9 @@ class Publishing(RoutingGraph):
         if not is_ring(queue):
             queue.accounts = self.accounts
 
-    def limit_address(self, address: str) -> None:
-        """Change or close the account of an address after its settings."""
-        self.accounts.account_for(address, limits_of(self.settings_of(address)))
+    def limit_addresses(self, addresses: list[str]) -> None:
+        """Change or close the accounts of addresses after their settings."""
+        self.accounts.limit({address: limits_of(self.settings_of(address)) for address in addresses})
 
     def _count_held(self) -> None:
         """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
@@ -367,8 +367,8 @@ class Publishing(RoutingGraph):
             limits = limits_of(self.settings_of(address))
             account = None if limits.unlimited else self.accounts.account_for(address, limits)
             if account is not None:
-                for message, queues in counts.items():
-                    self.accounts.charge(account, message, queues)
+                for message in _by_arrival(list(counts)):
+                    self.accounts.charge(account, message, counts[message])
 
     def _may_count_rows(self, queue: Queue) -> bool:
         """Say whether messages that are on disk only may be of an address with limits: these have to be read."""
@@ -409,6 +409,17 @@ def _counting(queues: list[Queue]) -> int:
     return sum(not is_ring(queue) for queue in queues)
 
 
+def _by_arrival(messages: list[Message]) -> list[Message]:
+    """Return messages in the order in which they came, as an account counts them: queues may have another one.
+
+    The log has numbered those that are stored, so after a restart the order is what it was. Of others the millisecond
+    is known.
+    """
+    if all(message.record for message in messages):
+        return sorted(messages, key=lambda message: message.record)
+    return sorted(messages, key=lambda message: message.accepted_at)
+
+
 def _address_of(origin: Origin) -> str:
     return origin.exchange or address_of_key(origin.routing_key)
 
@@ -420,4 +431,7 @@ def limits_of(settings: ResolvedSettings) -> AddressLimits:
         max_messages=settings.max_size_messages,
         policy=settings.address_full_policy,
         reject_threshold=settings.max_size_bytes_reject_threshold,
+        page_max_bytes=settings.page_limit_bytes,
+        page_max_messages=settings.page_limit_messages,
+        page_policy=settings.page_full_policy,
     )

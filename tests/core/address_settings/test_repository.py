@@ -131,3 +131,27 @@ def test_an_address_is_merged_once_and_few_are_remembered(monkeypatch):
     repository.resolve("c")
     assert repository.resolve("a") is not first
     assert repository.resolve("a") == first
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, ""),
+        ({"max-size-messages": 1}, ""),
+        ({"max-size-messages": 1, "page-limit-bytes": 0, "page-full-policy": "DROP"}, ""),
+        ({"max-size-bytes": 0, "page-limit-messages": 5, "page-full-policy": "FAIL"}, ""),
+        ({"max-size-messages": 1, "page-limit-bytes": 0}, "no effect without 'page-full-policy'"),
+        ({"max-size-messages": 1, "page-limit-bytes": 0, "page-full-policy": "none"}, "without 'page-full-policy'"),
+        ({"max-size-messages": 1, "page-full-policy": "FAIL"}, "without 'page-limit-bytes' or 'page-limit-messages'"),
+        ({"page-limit-bytes": 0, "page-full-policy": "FAIL"}, "without 'max-size-bytes' or 'max-size-messages'"),
+        (
+            {"max-size-bytes": 1, "address-full-policy": "DROP", "page-limit-bytes": 0, "page-full-policy": "FAIL"},
+            "with 'address-full-policy' drop: nothing is paged",
+        ),
+    ],
+    ids=str,
+)
+def test_page_limits_without_effect_say_what_is_missing(given, reason):
+    idle = repository_of({"#": given}).resolve("a").idle_page_limits
+    assert reason in idle
+    assert bool(idle) is bool(reason)

@@ -129,6 +129,26 @@ def test_publishers_of_a_blocked_queue_are_not_overtaken():
 
 
 @pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ("FAIL", "page-limit-messages is 1"),
+        ("DROP", "address 'other' is full and drops what comes (page-full-policy drop)"),
+    ],
+)
+def test_an_address_that_may_page_no_more_refuses_too(policy, reason):
+    bench = Bench()
+    bench.host.address_settings.set(
+        "other", {"max-size-messages": 1, "page-limit-messages": 1, "page-full-policy": policy}
+    )
+    queue, _ = bench.queue(), bench.queue("other")
+    bench.host.route("", "other")
+    bench.send(queue, *"abcd")
+    operation = move(bench)
+    assert reason in operation.reason
+    assert (operation.done, bodies(queue)) == (2, "cd")
+
+
+@pytest.mark.parametrize(
     ("policy", "reason", "moved"),
     [
         ("FAIL", "address 'other' is full", 2),

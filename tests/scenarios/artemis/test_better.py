@@ -1,4 +1,4 @@
-"""Rules of ours where Artemis's specification lists a defect or a choice we did not follow: B1 to B25 of the table in
+"""Rules of ours where Artemis's specification lists a defect or a choice we did not follow: B1 to B27 of the table in
 ``docs/differences/artemis.md``. B2 is proven in ``tests/durability``."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
+from annulet.core.errors import InvalidArgument, LimitExceeded
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import UNLIMITED
 from annulet.core.transaction import Transaction
@@ -294,3 +294,29 @@ def test_b25_without_a_setting_attempts_are_unlimited(scene):
     client.pull(queue, settle=False)
     client.roll_back_all()
     assert scene.held() == []
+
+
+# ---------------------------------------------------------------------- limits of addresses
+
+
+def test_b26_the_bytes_that_may_be_paged_are_counted_exactly():
+    scene = Scene({"q": {"max-size-messages": 1, "page-limit-bytes": 3, "page-full-policy": "FAIL"}})
+    scene.queue()
+    scene.send("first", "22", "3")
+    with pytest.raises(LimitExceeded, match=r"4 bytes are paged, but .* page-limit-bytes is 3"):
+        scene.send("4")
+    assert scene.held() == ["first", "22", "3"]
+
+
+def test_b27_there_is_room_again_as_soon_as_a_paged_message_moved_up():
+    scene = Scene({"q": {"max-size-messages": 1, "page-limit-messages": 2, "page-full-policy": "DROP"}})
+    queue, client = scene.queue(), Client(scene)
+    scene.send("a", "b", "c", "dropped")
+    assert client.pull(queue) == "a"
+    scene.send("d", "dropped too")
+    assert scene.held() == ["b", "c", "d"]
+    losses = scene.host.ledger.query(queue="q", reason=RemovalReason.OVERFLOW)
+    assert [(record.size, record.rule) for record in losses] == [
+        (7, "page-full-policy drop"),
+        (11, "page-full-policy drop"),
+    ]

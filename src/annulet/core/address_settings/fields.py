@@ -27,6 +27,9 @@ BLOCK: Final = "block"
 FAIL: Final = "fail"
 FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
 
+NO_POLICY: Final = "none"
+PAGE_FULL_POLICIES: Final = (NO_POLICY, DROP, FAIL)
+
 ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
 ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
@@ -58,6 +61,14 @@ ADDRESS_SETTINGS: Final = (
     Setting("max_size_messages", Kind.MESSAGES, "messages the address holds, each counted once", off=True),
     Setting("address_full_policy", Kind.CHOICE, "what happens to messages beyond that", choices=FULL_POLICIES),
     Setting("max_size_bytes_reject_threshold", Kind.BYTES, "with `block`: refused from here on", off=True),
+    Setting("page_limit_bytes", Kind.BYTES, "with `page`: bodies beyond `max-size-*`", off=True),
+    Setting("page_limit_messages", Kind.MESSAGES, "with `page`: messages beyond `max-size-*`", off=True),
+    Setting(
+        "page_full_policy",
+        Kind.CHOICE,
+        "what happens to messages beyond the page limits; `none`: they have no effect",
+        choices=PAGE_FULL_POLICIES,
+    ),
     Setting("auto_create_queues", Kind.SWITCH, "a queue is created for who asks for it"),
     Setting("auto_create_addresses", Kind.SWITCH, "an address is created for who asks for it"),
     Setting("auto_delete_queues", Kind.SWITCH, "automatically created queues go when unused"),
@@ -110,8 +121,6 @@ WITHOUT_EFFECT: Final = frozenset(
 ONLY_DEFAULT: Final = {
     "redistribution-delay": ("-1", "there is no cluster to redistribute in"),
     "slow-consumer-threshold": ("-1", "slow consumers are not cut; limit what they may hold by their prefetch"),
-    "page-limit-bytes": ("-1", "paged messages have no limit of their own; choose another 'address-full-policy'"),
-    "page-limit-messages": ("-1", "paged messages have no limit of their own; choose another 'address-full-policy'"),
     "config-delete-queues": ("off", "a queue is deleted by who declared it or by an operator"),
     "config-delete-addresses": ("off", "an address is deleted by who declared it or by an operator"),
     "config-delete-diverts": ("off", "a divert is deleted by who declared it or by an operator"),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from annulet.core.address_settings.fields import (
     ADDRESS_SETTINGS,
     MULTICAST,
+    NO_POLICY,
     PAGE,
     AddressSettings,
     parse_address_settings,
@@ -42,6 +43,9 @@ class ResolvedSettings:
     max_size_messages: int = UNLIMITED
     address_full_policy: str = PAGE
     max_size_bytes_reject_threshold: int = UNLIMITED
+    page_limit_bytes: int = UNLIMITED
+    page_limit_messages: int = UNLIMITED
+    page_full_policy: str = NO_POLICY
     auto_create_queues: bool = True
     auto_create_addresses: bool = True
     auto_delete_queues: bool = True
@@ -67,6 +71,24 @@ class ResolvedSettings:
     no_expiry: bool = False
     queue: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def idle_page_limits(self) -> str:
+        """Say why page limits or their policy have no effect; empty where they have one, and where there are none."""
+        limited = self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
+        if not limited and self.page_full_policy == NO_POLICY:
+            return ""
+        if self.page_full_policy == NO_POLICY:
+            return "page limits have no effect without 'page-full-policy'; set it to 'drop' or 'fail'"
+        if not limited:
+            return (
+                "'page-full-policy' has no effect without 'page-limit-bytes' or 'page-limit-messages'; set one of them"
+            )
+        if self.address_full_policy != PAGE:
+            return f"page limits have no effect with 'address-full-policy' {self.address_full_policy}: nothing is paged"
+        if self.max_size_bytes < 0 and self.max_size_messages < 0:
+            return "page limits have no effect without 'max-size-bytes' or 'max-size-messages': nothing is paged"
+        return ""
 
     @property
     def dead_letter_address(self) -> str:

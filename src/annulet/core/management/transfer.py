@@ -66,7 +66,8 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
     except LimitExceeded as error:
         return str(error)
     if leg.fate == DROPPED:
-        return f"address '{name}' is full and drops what comes (address-full-policy drop)"
+        assert leg.account is not None
+        return f"address '{name}' is full and drops what comes ({leg.account.rule})"
     return ""
 
 
