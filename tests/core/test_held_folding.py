@@ -334,8 +334,9 @@ def test_a_consumer_that_closes_leaves_those_of_another_folded():
     held.check()
 
 
-def test_deletion_unfolds_what_the_ledger_records_and_no_more():
-    count, recorded = AT_ONCE_MAX + 500, 70
+@pytest.mark.parametrize("recorded", [0, 70])
+def test_deletion_unfolds_what_the_ledger_records_and_no_more(recorded: int):
+    count = AT_ONCE_MAX + 500
     held = Held(count, sessions=2)
     held.queue.ledger = LossLedger(recorded)
     held.effects.knows = True
