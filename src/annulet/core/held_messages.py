@@ -227,6 +227,14 @@ def consumer_of(slot: Slot) -> Consumer | None:
     return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
 
 
+def origin_of(slot: Slot) -> Origin:
+    """Return where a message that stands in a table was published, without making an entry of it."""
+    if isinstance(slot, QueueEntry):
+        return slot.message.origin
+    kind = slot.link
+    return kind.message.origin if isinstance(kind, QueueEntry) else kind.origin
+
+
 def entry_in(slot: Slot) -> QueueEntry:
     """Return the entry that stands in a table, or is made of what does."""
     return entry_of(slot) if isinstance(slot, HeldMessage) else slot
