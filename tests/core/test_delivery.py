@@ -177,3 +177,18 @@ def test_what_is_his_own_goes_to_others_before_rows_and_his_turn_waits() -> None
     assert numbers(session) == [*range(1, 101, 2), *range(401, 601, 2)]
     assert numbers(other) == [*range(2, 101, 2), *range(101, 401), *range(402, 601, 2)]
     check_invariants(deep.queue)
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_what_the_stock_gives_counts_before_the_lanes_give_more(behind: int) -> None:
+    deep, choosy, session = Deep(3 + behind, keep=0, in_flight_max=2), RecordingSession("choosy"), RecordingSession()
+    choosy.consume(deep.queue, selector="seven IN (1, 3)", messages=1)
+    deep.take_turns()
+    assert numbers(choosy) == [1]
+    session.consume(deep.queue)
+    deep.take_turns()
+    assert numbers(session) == [2], "two are out"
+    session.acknowledge(1, NOW)
+    deep.take_turns()
+    assert numbers(session) == [2, 3]
+    check_invariants(deep.queue)

@@ -175,6 +175,8 @@ def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     """Hand out the stock's first, and return who may have something of the lanes, in turn: it may have moved on."""
     delivered = queue.counters.messages_delivered
     consumers = _serve_stock(queue, lanes, consumers, now)
+    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+        return []  # what it handed out was all that may be out
     if len(consumers) < 2 or queue.counters.messages_delivered == delivered:
         return consumers
     left = set(consumers)
