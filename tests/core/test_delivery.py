@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.invariants import check_invariants
-from tests.core.deep_doubles import Deep, numbers
+from annulet.core.message import Origin
+from tests.core.deep_doubles import Deep, check_parts_behind_lanes, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, send
 
 
@@ -141,3 +142,53 @@ def test_what_the_stock_gives_one_moves_the_turn_on_to_the_next() -> None:
     deep.queue.resume(NOW)
     assert numbers(session) == [1, 3, 4, 6]
     assert numbers(choosy) == [2, 5, 7]
+
+
+def test_who_wants_nothing_of_his_own_connection_keeps_his_turn_before_rows() -> None:
+    deep, session = Deep(1000), RecordingSession()
+    session.connection_identity = object()
+    session.set_window(2, -1, NOW)
+    session.consume(deep.queue, "choosy", no_local=True)
+    deep.take_turns()
+    session.consume(deep.queue, "plain")
+    assert numbers(session) == [1, 2]
+    for last in range(2, 600, 2):
+        session.acknowledge(last, NOW, multiple=True)  # both have room again
+        assert len(session.received) == last + 2, "nobody waits for another turn of the loop"
+    assert session.by_consumer["plain"] == [f"{number:10}" for number in range(4, 601, 2)]
+    assert session.by_consumer["choosy"] == [f"{number:10}" for number in (1, 2, *range(3, 601, 2))]
+    check_invariants(deep.queue)
+    check_parts_behind_lanes(deep.queue)
+
+
+def test_what_is_his_own_goes_to_others_before_rows_and_his_turn_waits() -> None:
+    deep, session, other = Deep(), RecordingSession(), RecordingSession("other")
+    session.connection_identity = object()
+    foreign, own = deep.origin, Origin("", "q", "guest@test", deep.view, session.connection_identity)
+    for origin in (foreign, own, own, own, foreign, foreign):
+        deep.origin = origin
+        deep.publish(100)
+    deep.page_out(1 << 60)
+    deep.queue.pause(NOW)
+    session.consume(deep.queue, no_local=True)
+    other.consume(deep.queue)
+    deep.queue.resume(NOW)
+    deep.take_turns()
+    assert numbers(session) == [*range(1, 101, 2), *range(401, 601, 2)]
+    assert numbers(other) == [*range(2, 101, 2), *range(101, 401), *range(402, 601, 2)]
+    check_invariants(deep.queue)
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_what_the_stock_gives_counts_before_the_lanes_give_more(behind: int) -> None:
+    deep, choosy, session = Deep(3 + behind, keep=0, in_flight_max=2), RecordingSession("choosy"), RecordingSession()
+    choosy.consume(deep.queue, selector="seven IN (1, 3)", messages=1)
+    deep.take_turns()
+    assert numbers(choosy) == [1]
+    session.consume(deep.queue)
+    deep.take_turns()
+    assert numbers(session) == [2], "two are out"
+    session.acknowledge(1, NOW)
+    deep.take_turns()
+    assert numbers(session) == [2, 3]
+    check_invariants(deep.queue)

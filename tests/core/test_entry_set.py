@@ -28,7 +28,7 @@ class Pair:
         self.model: dict[int, QueueEntry] = {}
 
     def step(self) -> None:
-        self.chance.choice([self.add, self.discard, self.discard_all])()
+        self.chance.choice([self.add, self.discard, self.discard_all, self.clear])()
         entries, model = self.entries, self.model
         assert (len(entries), bool(entries)) == (len(model), bool(model))
         assert list(entries) == entries.entries() == [model[sequence] for sequence in sorted(model)]
@@ -54,6 +54,10 @@ class Pair:
 
     def discard_all(self) -> None:
         self.entries.discard_all(self.some())
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.model.clear()
 
 
 @given(st.randoms(use_true_random=False))

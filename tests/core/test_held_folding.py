@@ -29,6 +29,7 @@ from annulet.core.transaction import Transaction
 from annulet.residency.budget import drift_of
 from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
+from tests.core.node_helpers import address, make_host, note, send
 from tests.core.test_browsing import deep_queue
 from tests.residency.doubles import Disk, bodies_of, filled
 
@@ -334,8 +335,9 @@ def test_a_consumer_that_closes_leaves_those_of_another_folded():
     held.check()
 
 
-def test_deletion_unfolds_what_the_ledger_records_and_no_more():
-    count, recorded = AT_ONCE_MAX + 500, 70
+@pytest.mark.parametrize("recorded", [0, 70])
+def test_deletion_unfolds_what_the_ledger_records_and_no_more(recorded: int):
+    count = AT_ONCE_MAX + 500
     held = Held(count, sessions=2)
     held.queue.ledger = LossLedger(recorded)
     held.effects.knows = True
@@ -399,18 +401,58 @@ def settled_in_a_transaction(held: Held) -> None:
     assert [tag for tag in range(12) if tag in held.sessions[0].unacknowledged] == list(range(1, 12))
 
 
+def another_address_is_limited(held: Held) -> None:
+    host = make_host({"news": {"max-size-messages": 500}})
+    host.queues["q"] = held.queue
+    address(host, "news", "read")
+    send(host, "news", "abc")
+    assert (held.queue.accounts is host.accounts, host.accounts.by_address["news"].messages) == (True, 1)
+
+
 def accounted_anew(held: Held) -> None:
     held.bodies.adopt()
 
 
 @pytest.mark.parametrize(
-    "look", [listed, looked_for, reached, read_by_a_stream, settled_in_a_transaction, accounted_anew]
+    "look",
+    [
+        listed,
+        looked_for,
+        reached,
+        read_by_a_stream,
+        settled_in_a_transaction,
+        another_address_is_limited,
+        accounted_anew,
+    ],
 )
 def test_who_looks_at_few_unfolds_few(look: Callable[[Held], None]):
     held = Held(3000)
     held.fold()
     look(held)
     assert held.queue.delivering.folded >= 3000 - 12
+    held.check()
+
+
+def test_what_is_held_of_an_address_that_gets_limits_is_counted():
+    held = Held(300)
+    origins = {to: note(to=to).origin for to in ("news", "free")}
+    for entry in held.queue.delivering:
+        entry.message.origin = origins["free" if entry.sequence % 3 else "news"]
+    del entry
+    held.fold()
+    session = held.sessions[0]
+    host = make_host({"news": {"max-size-messages": 500}})
+    host.queues["q"] = held.queue
+    address(host, "news", "read")
+    send(host, "news", "abc")
+    account = host.accounts.by_address["news"]
+    assert (account.messages, account.bytes, held.queue.delivering.folded) == (101, 1003, 200)
+    session.acknowledge(6, NOW, multiple=True)
+    assert (account.messages, account.bytes) == (99, 983)
+    session.reject(12, NOW, requeue=True, multiple=True)
+    assert account.messages == 99
+    session.acknowledge(0, NOW, multiple=True)
+    assert (account.messages, account.bytes) == (1, 3)
     held.check()
 
 

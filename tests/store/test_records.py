@@ -15,12 +15,15 @@ from tests.store.log_tools import View, message
 
 TEXT = st.text(max_size=30)
 NUMBER = st.integers(0, 2**64 - 1)
+HIGHEST = 2**63 - 1
+COUNTED = st.integers(0, HIGHEST)
+"""Ids and sequences, which are counted up from 1: a message record is written from signed numbers."""
 
 
 @given(
     header=st.binary(max_size=50), body=st.binary(max_size=700), names=st.tuples(TEXT, TEXT, TEXT),
-    targets=st.lists(st.tuples(NUMBER, NUMBER), min_size=1, max_size=5),
-    priority=st.integers(0, 255), ordinal=st.integers(0, 2**24 - 2), transaction=NUMBER,
+    targets=st.lists(st.tuples(COUNTED, COUNTED), min_size=1, max_size=5),
+    priority=st.integers(0, 255), ordinal=st.integers(0, 2**24 - 2), transaction=COUNTED,
 )  # fmt: skip
 def test_a_message_record_gives_back_what_was_put_in(
     header: bytes, body: bytes, names: tuple[str, str, str], targets: list[tuple[int, int]],
@@ -39,6 +42,20 @@ def test_a_message_record_gives_back_what_was_put_in(
     assert (content.header, content.body, content.accepted_at, content.expires_at) == (header, body, 5, 6)
     assert records.decode_origin(content.origin) == (*names, "amqp-0-9-1")
     assert read_record(data, 0, 78) is None
+
+
+@pytest.mark.parametrize(("queue_id", "sequence", "transaction"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_numbers_beyond_those_that_are_counted_are_refused(queue_id: int, sequence: int, transaction: int) -> None:
+    target = HIGHEST + queue_id, HIGHEST + sequence
+    with pytest.raises(ValueError, match="too large"):
+        records.encode_message(message(b"abc"), b"\0" * 16, [target], 4, 3, HIGHEST + transaction, 77)
+
+
+def test_the_highest_numbers_that_are_counted_come_back() -> None:
+    data = records.encode_message(message(b"abc"), b"\0" * 16, [(HIGHEST, HIGHEST)], 4, 3, HIGHEST, 77) + b"abc"
+    record = read_record(data, 0, 77)
+    assert record is not None
+    assert (records.decode_targets(data, record), record.transaction) == ([(HIGHEST, HIGHEST)], HIGHEST)
 
 
 def test_a_resealed_message_has_no_transaction() -> None:

@@ -12,7 +12,7 @@ from annulet.core import match_classes
 from annulet.core.bodies import claim
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.dispatch import PASSED_ROUNDS
-from annulet.core.entry import DELIVERING, PENDING, position_of
+from annulet.core.entry import DELIVERING, PENDING, level_of, position_of
 from annulet.core.expiry import expire_later, expire_some, has_expired
 from annulet.core.hidden import shown
 from annulet.core.holdings import ACKNOWLEDGED
@@ -175,6 +175,8 @@ def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     """Hand out the stock's first, and return who may have something of the lanes, in turn: it may have moved on."""
     delivered = queue.counters.messages_delivered
     consumers = _serve_stock(queue, lanes, consumers, now)
+    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+        return []  # what it handed out was all that may be out
     if len(consumers) < 2 or queue.counters.messages_delivered == delivered:
         return consumers
     left = set(consumers)
@@ -184,14 +186,17 @@ def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
 def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
     """Hand out the stock's first to those who take everything, as long as nothing in the lanes stands before it.
 
-    Returns who may have something of the lanes.
+    And to those who do not want what some connection published: it is no work to ask them on the way, and while they
+    wait for the turn of their walk others would get what is theirs by turn. Returns who may have something of the
+    lanes.
     """
     stock = lanes.stock
     taking = [consumer for consumer in consumers if not consumer.required]
     if stock is None or not stock.count or not taking:
         return consumers
-    in_lanes = _candidate(lanes, taking)
-    able = queue.consumers.able(taking)
+    asked = [consumer for consumer in consumers if _is_asked_at_once(queue, consumer)]
+    in_lanes = _candidate(lanes, [*taking, *asked])
+    able = queue.consumers.able([*taking, *asked])
     in_flight_max = queue.settings.in_flight_max
     while stock.count:
         if in_lanes is not None and position_of(in_lanes) < lanes.first_position():
@@ -207,7 +212,8 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
             continue
         if entry.sequence >= queue.hidden_from or 0 <= in_flight_max <= len(queue.delivering):
             return []
-        consumer = queue.consumers.choose_able(able, entry.message.size)
+        barred = _barred(queue, asked, entry) if asked else None
+        consumer = queue.consumers.choose_able(able, entry.message.size, barred)
         if consumer is None:
             return [consumer for consumer in consumers if consumer.required]
         if entry.away:
@@ -218,6 +224,24 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
         queue.take_first(entry)
         hand_over(queue, consumer, entry, now)
     return [consumer for consumer in consumers if consumer.ready]
+
+
+def _is_asked_at_once(queue: Queue, consumer: Consumer) -> bool:
+    """Say whether a consumer has a condition that no property of a message has to be read for."""
+    match_class = queue.matchers.class_of(consumer)
+    return match_class is not None and match_class.selector is None
+
+
+def _barred(queue: Queue, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
+    """Return for which of these the stock's first is not: their class says so, or its frontier has passed it."""
+    level = level_of(entry)
+    barred: set[Consumer] = set()
+    for consumer in consumers:
+        match_class = queue.matchers.class_of(consumer)
+        assert match_class is not None
+        if match_class.frontier_on(level) > entry.sequence or not match_class.admits(entry):
+            barred.add(consumer)
+    return barred
 
 
 def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:

@@ -114,16 +114,20 @@ class CompetingDispatch:
             found.append(places)
         return found
 
-    def choose_able(self, able: list[deque[int]], size: int) -> Consumer | None:
+    def choose_able(self, able: list[deque[int]], size: int, barred: set[Consumer] | None = None) -> Consumer | None:
         """Do what :meth:`choose` does, and ask only who was ``able``, as long as nobody comes, goes or gets room back.
 
-        So a dispatch looks at each of very many that have no room once, and not for each message.
+        So a dispatch looks at each of very many that have no room once, and not for each message. ``barred``: the
+        message is not for these, who keep their turn.
         """
         for index, places in enumerate(able):
             level = self._levels[index]
             for _ in range(len(places)):
                 place = places.popleft()
                 consumer = level[place]
+                if barred is not None and consumer in barred:
+                    places.append(place)
+                    continue
                 if consumer.allows(size):
                     places.append(place)
                     self._next[index] = place + 1 if place + 1 < len(level) else 0

@@ -63,16 +63,21 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     """
     size = queue.delivering_bytes
     slots = queue.delivering.slots()
-    newest = [entry_in(slot) for slot in slots[-queue.ledger.records_max :]]
-    del slots[-queue.ledger.records_max :]
+    recorded_from = max(0, len(slots) - queue.ledger.records_max)  # the ledger of an event log records none
+    newest = [entry_in(slot) for slot in slots[recorded_from:]]
+    del slots[recorded_from:]
     gone = Gone(None)
-    gone.folded = [slot for slot in slots if isinstance(slot, HeldMessage)]
-    entries = [slot for slot in slots if isinstance(slot, QueueEntry)]
+    entries: list[QueueEntry] = []
+    for slot in slots:
+        if isinstance(slot, HeldMessage):
+            gone.folded.append(slot)
+        else:
+            entries.append(slot)
     entries += newest
     for entry in entries:
         queue.unmark_delivering(entry)
     if gone.folded:
-        kinds, folded_bytes = leave_delivery(queue, gone.folded)
+        kinds, folded_bytes = leave_delivery(queue, gone.folded, everything=True)
         for kind in kinds:
             kind.consumer = None
             kind.removed = True

@@ -63,8 +63,14 @@ class EntrySet:
 
     def holders(self) -> list[Consumer]:
         """Return who holds some, each once."""
-        consumers = {consumer_of(slot): None for slot in self.slots()}
-        return [consumer for consumer in consumers if consumer is not None]
+        consumers: dict[Consumer, None] = {}
+        former: Consumer | None = None  # of a million deliveries neighbours have the same one, as a rule
+        for slot in self.slots():
+            consumer = consumer_of(slot)
+            if consumer is not former and consumer is not None:
+                consumers[consumer] = None
+                former = consumer
+        return list(consumers)
 
     def get(self, sequence: int) -> QueueEntry | None:
         """Return the entry of a sequence, ``None`` when it is not there."""
@@ -116,6 +122,13 @@ class EntrySet:
         self._count -= 1
         if not block.held:
             self._spare = self._blocks.pop(number)
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._blocks = {}
+        self._spare = None
+        self.folded = 0
+        self._count = 0
 
     def discard_all(self, entries: list[Slot]) -> None:
         """Take out those of these that are there. A block is looked up once for neighbours."""

@@ -183,8 +183,11 @@ def entry_of(held: HeldMessage) -> QueueEntry:
     return entry
 
 
-def leave_delivery(queue: Queue, folded: list[HeldMessage]) -> tuple[list[HeldKind], int]:
-    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are."""
+def leave_delivery(queue: Queue, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
+    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
+
+    ``everything``: nothing else is in delivery.
+    """
     kinds: list[HeldKind] = []
     total = 0
     for held in folded:
@@ -203,7 +206,10 @@ def leave_delivery(queue: Queue, folded: list[HeldMessage]) -> tuple[list[HeldKi
         holder.back_bytes += kind.leaving_bytes
         kind.leaving = kind.leaving_bytes = 0
         holder.give_back_slice()
-    queue.delivering.discard_all(cast("list[Slot]", folded))
+    if everything:
+        queue.delivering.clear()
+    else:
+        queue.delivering.discard_all(cast("list[Slot]", folded))
     queue.delivering_bytes -= total
     assert queue.bodies is not None
     queue.bodies.in_delivery -= len(folded)
@@ -219,6 +225,14 @@ def queue_of(slot: Slot) -> Queue:
 def consumer_of(slot: Slot) -> Consumer | None:
     """Return who holds what stands in a table, without making an entry of it."""
     return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
+
+
+def origin_of(slot: Slot) -> Origin:
+    """Return where a message that stands in a table was published, without making an entry of it."""
+    if isinstance(slot, QueueEntry):
+        return slot.message.origin
+    kind = slot.link
+    return kind.message.origin if isinstance(kind, QueueEntry) else kind.origin
 
 
 def entry_in(slot: Slot) -> QueueEntry:

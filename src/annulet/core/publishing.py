@@ -15,6 +15,7 @@ from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED
 from annulet.core.errors import LimitExceeded
+from annulet.core.held_messages import entry_in, origin_of
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.planning import DROPPED, DUPLICATE, ROUTED, Claims, Leg
 from annulet.core.reasons import RemovalReason
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from annulet.core.bindings import Binding
     from annulet.core.effects import Effects
     from annulet.core.exchanges import Exchange
+    from annulet.core.held_messages import Slot
     from annulet.core.message import Message, Origin
     from annulet.core.queue import Queue
 
@@ -348,27 +350,35 @@ class Publishing(RoutingGraph):
     def _count_held(self) -> None:
         """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
 
-        Address by address it would be O(messages) for each name somebody sends to.
+        Address by address it would be O(messages) for each name somebody sends to. Deliveries that are folded stay so
+        where their address has no limits.
         """
         self.uncounted = False
+        limits: dict[str, AddressLimits] = {}  # of all addresses of messages that are held
         held: dict[str, dict[Message, int]] = {}
         for queue in self.queues.values():
             if is_ring(queue):
                 continue
             pending = queue.order.entries() if self._may_count_rows(queue) else queue.order.in_memory()
-            held_here = [*pending, *queue.schedule.entries(), *queue.delivering]
-            here = {entry.message for entry in held_here if entry.state != REMOVED}
-            for message in here:
-                address = _address_of(message.origin)
-                if address not in self.accounts.by_address:
-                    counts = held.setdefault(address, {})
-                    counts[message] = counts.get(message, 0) + 1
+            held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
+            here: dict[Message, str] = {}
+            for slot in held_here:
+                address = _address_of(origin_of(slot))
+                if address not in limits:
+                    limits[address] = limits_of(self.settings_of(address))
+                if limits[address].unlimited or address in self.accounts.by_address:
+                    continue
+                entry = entry_in(slot)
+                if entry.state != REMOVED:
+                    here[entry.message] = address
+            for message, address in here.items():
+                counts = held.setdefault(address, {})
+                counts[message] = counts.get(message, 0) + 1
         for address, counts in held.items():
-            limits = limits_of(self.settings_of(address))
-            account = None if limits.unlimited else self.accounts.account_for(address, limits)
-            if account is not None:
-                for message in _by_arrival(list(counts)):
-                    self.accounts.charge(account, message, counts[message])
+            account = self.accounts.account_for(address, limits[address])
+            assert account is not None
+            for message in _by_arrival(list(counts)):
+                self.accounts.charge(account, message, counts[message])
 
     def _may_count_rows(self, queue: Queue) -> bool:
         """Say whether messages that are on disk only may be of an address with limits: these have to be read."""

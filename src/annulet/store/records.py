@@ -161,7 +161,10 @@ def encode_message(
     transaction: int,
     seed: int,
 ) -> bytes:
-    """Return everything of a message record before its body. The body follows as it is, uncopied."""
+    """Return everything of a message record before its body. The body follows as it is, uncopied.
+
+    Raises ``ValueError`` for an id or sequence of 2**63 or more of a single target: all of them are counted up from 1.
+    """
     header = message.header
     body = message.body
     if len(targets) == 1:

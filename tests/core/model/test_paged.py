@@ -24,7 +24,7 @@ from tests.core.grouped_doubles import check_grouped
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions, refusal_of
 from tests.core.model.drawing import run_programs
-from tests.core.model.policies import AXES, COLOUR, EXAMPLES, LOCAL, SELECTORS
+from tests.core.model.policies import AXES, COLOUR, EXAMPLES, SELECTORS
 from tests.core.model.programs import BROWSERS, Interpreter
 from tests.core.model.runner import ACKNOWLEDGE, DROP, REQUEUE, MessageShape, Runner, SessionPair
 from tests.residency.doubles import made_of, pages_of
@@ -202,11 +202,11 @@ PAGING += [SORTED, with_policy(SORTED, "TTL bounds"), with_policy(SORTED, "expir
 def missing(base: Composition) -> list[Composition]:
     """Return this composition with each policy that no paging one has beside its order.
 
-    Not consumers with conditions where what they ask for is found in later turns: one without takes what the oracle,
+    Not consumers with selectors where what they ask for is found in later turns: one without takes what the oracle,
     which knows no turns, would give to one with. ``test_match_classes`` has them.
     """
     order = base.policies[0]
-    later = {SELECTORS, LOCAL} if order.name != "sorted" else set()
+    later = {SELECTORS} if order.name != "sorted" else set()
     there = {policy for one in PAGING if order in one.policies for policy in one.policies}
     each = [with_policy(base, policy.name) for axis in AXES.values() for policy in axis if policy not in there]
     legal = [one for one in each if order in one.policies and not refusal_of(one.policies) and not one.traits & later]
