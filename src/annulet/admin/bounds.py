@@ -10,13 +10,13 @@ from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CON
 from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     BROWSER_PART,
-    INPUT_BYTES_MAX,
     LEAST_SECONDS,
     SHARE_LEAST,
     TURN_DELIVERIES,
@@ -78,6 +78,9 @@ def bounds(broker: Broker) -> dict[str, float]:
         LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
         LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
         "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
+        "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
+        "input_turn_seconds": INPUT_SECONDS,
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,

@@ -71,13 +71,11 @@ class AmqpConnection(DeclaringHandler):
         self.login = ConnectionLogin(self)
         self._transport: asyncio.Transport | None = None
         self._confirming: list[PublishingSession] = []
-        self._dirty = self._transport_paused = False
+        self._dirty = self._transport_paused = self._reading_paused = self._blocked_told = False
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._reading_paused = False
-        self._blocked_told = False
         self._held: dict[PublishingSession, None] = {}  # channels that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._silent_checks = 0
@@ -103,7 +101,9 @@ class AmqpConnection(DeclaringHandler):
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
+        began = self.broker.inputs.computed()
         self._serve(data)
+        self.broker.inputs.handled(self._transport, len(data), began)
 
     def _serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
