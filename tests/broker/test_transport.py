@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker.blocked import BlockedTarget
 from annulet.broker.broker import Broker
+from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.limits import Limits
 from annulet.broker.scanning import Scanning
 from annulet.broker.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_GRACE_SECONDS,
-    INPUT_BYTES_MAX,
     OUTPUT_BYTES_MAX,
     UNREAD_LIMIT,
     bound_transport,
@@ -270,15 +270,15 @@ class Reader(asyncio.Protocol):
 
 async def test_no_more_is_read_at_once_than_one_turn_may_handle() -> None:
     ours, theirs = socket.socketpair()
-    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10 * INPUT_BYTES_MAX)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10 * INPUT_BYTES_FIRST)
     theirs.setblocking(False)
-    size = theirs.send(bytes(10 * INPUT_BYTES_MAX))  # all there before the first read, as much as the system takes
-    assert size > INPUT_BYTES_MAX
+    size = theirs.send(bytes(10 * INPUT_BYTES_FIRST))  # all there before the first read, as much as the system takes
+    assert size > INPUT_BYTES_FIRST
     theirs.close()
     _, reader = await asyncio.get_running_loop().connect_accepted_socket(Reader, ours)
     await reader.ended
     assert sum(reader.reads) == size
-    assert max(reader.reads) == INPUT_BYTES_MAX
+    assert max(reader.reads) == INPUT_BYTES_FIRST
     assert reader.limits[1] == OUTPUT_BYTES_MAX
 
 

@@ -15,6 +15,7 @@ from annulet.store.errors import StoreError
 from annulet.store.log import MessageLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import segment_name
+from annulet.store.window import PREPARED_BEHIND, PREPARED_TOGETHER
 from tests.store.log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
@@ -83,6 +84,30 @@ def test_a_live_record_costs_about_six_bytes(tmp_path: Path) -> None:
     log.close()
 
 
+def test_very_many_of_one_window_come_back(tmp_path: Path) -> None:
+    """The heads of the oldest are made before it is sealed: what is settled then is not written all the same."""
+    log = MessageLog.open(tmp_path)
+    count = PREPARED_BEHIND + 4 * PREPARED_TOGETHER - 1
+    transaction = log.begin()
+    records = []
+    for number in range(count):
+        targets = [(1, number + 1), (2, number + 1)] if number % 3 else [(1, number + 1)]
+        records.append(log.append(message(b"%d" % number), targets, transaction if number % 5 == 0 else 0))
+    assert [len(part.heads) for part in log._parts] == [3 * PREPARED_TOGETHER]
+    expected = {b"%d" % number: [(1, number + 1), (2, number + 1)][: 2 if number % 3 else 1] for number in range(count)}
+    for number in (1, 2, 3, 3 * PREPARED_TOGETHER + 1, count - 1):
+        for queue_id, _ in expected.pop(b"%d" % number):
+            log.settle(records[number], queue_id)
+    log.settle(records[4], 2)
+    del expected[b"4"][1]
+    log.commit(transaction)
+    flush(log)
+    log.close()
+    again = MessageLog.open(tmp_path)
+    assert live(again) == expected
+    again.close()
+
+
 def test_sequences_survive_the_messages_that_had_them() -> None:
     files = SimulatedFiles()
     log = opened(files)
@@ -119,6 +144,7 @@ import sys
 from annulet.store.log import MessageLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.segment import segment_name
+from annulet.store.window import PREPARED_BEHIND, PREPARED_TOGETHER
 from tests.store.log_tools import message, flush, upkeep
 log = MessageLog.open(sys.argv[1], segment_bytes=1 << 16)
 first = int(sys.argv[2])

@@ -11,6 +11,8 @@ from annulet.store.window import (
     HEADS_SHARE,
     JOIN_BELOW,
     ORIGINS_MAX,
+    PREPARED_BEHIND,
+    PREPARED_TOGETHER,
     RUN_BYTES,
     HeadRun,
     LogTransaction,
@@ -83,6 +85,48 @@ def test_heads_are_kept_where_bodies_are_long_enough() -> None:
     assert [len(run.heads) for run in runs] == [160]
     end_run(segment, 64, 64, heads, runs)
     assert len(runs) == 1, "none, no run"
+
+
+def test_heads_of_the_oldest_of_very_many_are_made_as_others_come() -> None:
+    """All at once held the event loop for 12 ms, of what had come while the disk was slow."""
+    codes = OriginCodes()
+    part = filled([b""] * (PREPARED_BEHIND + PREPARED_TOGETHER - 1))
+    part.prepare(7, codes)
+    assert part.heads == []
+    part.messages.append(message(b"one more"))
+    part.targets.append([(1, 1)])
+    part.sizes.append(1000)
+    for _ in range(2):  # once is enough until as many more came
+        part.prepare(7, codes)
+        assert len(part.heads) == PREPARED_TOGETHER
+        assert all(part.heads)
+
+
+def test_what_is_made_in_advance_is_what_sealing_makes() -> None:
+    """Also of what is cancelled before that, behind it and at the end, and of transactions."""
+    count = PREPARED_BEHIND + PREPARED_TOGETHER
+    codes = OriginCodes()
+    at_once, ahead = [filled([b"%d" % number * (number % 300) for number in range(count)]) for _ in range(2)]
+    for part in (at_once, ahead):
+        part.transactions[5] = 9
+        part.drop(1)
+        part.drop(count - 1)
+    ahead.prepare(7, codes)
+    assert ahead.heads[1] == b""
+    for part in (at_once, ahead):
+        part.drop(2)
+        part.drop(count - 2)
+    assert ahead.heads[2] == b"", "nobody needs it any more"
+    assert ahead.encode(7, codes, {}, None) == at_once.encode(7, codes, {}, None)
+    assert list(ahead.segment.live_ordinals()) == list(at_once.segment.live_ordinals())
+
+
+def test_all_that_was_made_in_advance_may_be_cancelled() -> None:
+    part = filled([b""] * (PREPARED_BEHIND + PREPARED_TOGETHER))
+    part.prepare(7, OriginCodes())
+    for entry in range(len(part.messages)):
+        part.drop(entry)
+    assert part.encode(7, OriginCodes(), {}, None) == ([], 0)
 
 
 def test_encoded_origins_are_kept_within_a_bound() -> None:

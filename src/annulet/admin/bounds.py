@@ -12,10 +12,11 @@ from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
-from annulet.broker.transport import ANSWER_BYTES_MAX, INPUT_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -71,6 +72,9 @@ def bounds(broker: Broker) -> dict[str, float]:
         LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
         LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
         "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
+        "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
+        "input_turn_seconds": INPUT_SECONDS,
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,

@@ -250,13 +250,17 @@ def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
 
 
 def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
-    shares = broker.shares
+    shares, inputs = broker.shares, broker.inputs
     turns, cut, put_off = (0, 0, 0) if broker.pager is None else broker.pager.scanning.figures()
     searching = None if broker.pager is None else broker.pager.searching
     started, failed = (0, 0) if searching is None else (searching.started, searching.failed)
     return {
         "delivery_shares_used": ("Times a connection waited for the next turn as it had its share", shares.used_up),
         "delivery_shares_used_by_browsers": ("Of these, connections that only browse", shares.used_up_by_browsers),
+        "input_reads_cut": (
+            "Times less is read of a connection from then on, as what it sends takes long",
+            inputs.reads_cut,
+        ),
         "delivery_rounds_cut": ("Turns whose time was up before all connections were written to", shares.rounds_cut),
         "paging_search_process_starts": ("Times a process was started that looks ahead of selectors", started),
         "paging_search_process_failures": (

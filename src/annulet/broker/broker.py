@@ -25,6 +25,7 @@ from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
+from annulet.broker.input_shares import InputShares
 from annulet.broker.leased import NoLeases
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.loop_watch import LoopWatch
@@ -158,7 +159,7 @@ class Broker:
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self.shares = DeliveryShares()
+        self.shares, self.inputs = DeliveryShares(), InputShares()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
@@ -377,6 +378,7 @@ class Broker:
         dirty, shares = self._dirty, self.shares
         if not self._round:
             self._round = len(dirty)
+        self.inputs.turn_ended()
         shares.turn_began()
         try:
             while self._round:

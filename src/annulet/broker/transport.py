@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
+from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.listening import PeerFacts
 from annulet.broker.tls import peer_facts
 
@@ -29,10 +30,6 @@ logger = structlog.get_logger(__name__)
 
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
-
-INPUT_BYTES_MAX: Final = 64 << 10
-"""Bytes that are read from a socket at once, and handled in one turn: 3,000 acknowledgements are 14 ms of it, asyncio's
-256 KiB of them were 60 ms. Publishes of 1 KiB take as much processor time as with larger reads."""
 
 ANSWER_BYTES_MAX: Final = 2 << 20
 """Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
@@ -84,13 +81,13 @@ def note_unread(limit_hits: dict[str, int]) -> None:
 
 
 def bound_transport(transport: asyncio.Transport) -> None:
-    """Set how much a connection may have waiting to be written, and how much is read of it in one turn.
+    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
 
     The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
     """
     transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
     if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
-        transport.max_size = INPUT_BYTES_MAX
+        transport.max_size = INPUT_BYTES_FIRST
 
 
 AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
@@ -130,6 +127,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._shares = broker.shares
+        self._inputs = broker.inputs
         self._delivered = 0  # deliveries that wait to be written
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
@@ -177,7 +175,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
+        began = self._inputs.computed()
         self.serve(data)
+        self._inputs.handled(self.transport, len(data), began)
 
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""

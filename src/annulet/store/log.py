@@ -49,7 +49,7 @@ from annulet.store.records import (
 from annulet.store.recovery import Recovery, note_outcome
 from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
 from annulet.store.space import ROOM_OVERHEAD, SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
-from annulet.store.window import LogBatch, LogTransaction, OriginCodes, WindowPart
+from annulet.store.window import PREPARED_BEHIND, LogBatch, LogTransaction, OriginCodes, WindowPart
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class MessageLog(Log):
         self._reader.ahead.submit = submit
 
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
-        """Put the message into the window; it is encoded when the window is sealed, if it is still there."""
+        """Put the message into the window; it is encoded when that is sealed, or so many came since, if still there."""
         opened = self._transaction(transaction) if transaction else None
         size = message_size(message, self._origins.of(message.origin), len(targets))
         if size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
@@ -216,6 +216,8 @@ class MessageLog(Log):
         messages.append(message)
         part.targets.append(targets)
         part.sizes.append(size)
+        if entry >= PREPARED_BEHIND:
+            part.prepare(self._sealer.batch, self._origins)
         return record
 
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:

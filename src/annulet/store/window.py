@@ -1,6 +1,8 @@
 """The open window: what was appended since the last batch, and how it becomes bytes.
 
-Nothing is encoded before the window is sealed, so a message that is settled first costs neither CPU nor disk.
+Nothing is encoded before the window is sealed, so a message that is settled first costs neither CPU nor disk. But for
+the oldest of very many, which come together where the disk is slow: their heads are made as others come, as the loop
+would be held by all at once.
 """
 
 from __future__ import annotations
@@ -33,6 +35,14 @@ RUN_BYTES: Final = 32 << 10
 HEADS_SHARE: Final = 5
 """Records have to be so many times as long as their heads (bodies four times) for these to be kept beside them. Of less
 it is as quick to read all, and the log would grow by more than a fifth."""
+
+PREPARED_BEHIND: Final = 2048
+"""Messages that came after one into a window before its record's head is made in advance: what consumers that keep up
+settle is gone by then. Of so many the heads are left to the sealing, 3 to 4 ms of the loop; of all that came in 40 ms
+of a slow disk it was 12."""
+
+PREPARED_TOGETHER: Final = 256
+"""Heads that are made in advance at once: 0.3 ms of the loop."""
 
 NO_TARGETS: Final[tuple[tuple[int, int], ...]] = ()
 
@@ -82,13 +92,25 @@ class OriginCodes:
 class WindowPart:
     """The window's records of one segment. Entry ``i`` has ordinal ``first + i``; ``None`` = cancelled."""
 
-    __slots__ = ("base", "controls", "first", "messages", "segment", "settled", "sizes", "targets", "transactions")
+    __slots__ = (
+        "base",
+        "controls",
+        "first",
+        "heads",
+        "messages",
+        "segment",
+        "settled",
+        "sizes",
+        "targets",
+        "transactions",
+    )
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.first = len(segment.offsets)
         self.base = segment.number << ORDINAL_BITS | self.first  # record id of the first entry
         self.messages: list[Message | None] = []
+        self.heads: list[bytes] = []  # of the first entries, made in advance; empty where nobody needs it
         self.targets: list[Sequence[tuple[int, int]]] = []
         self.sizes: list[int] = []
         self.transactions: dict[int, int] = {}  # entry -> transaction
@@ -98,6 +120,8 @@ class WindowPart:
     def drop(self, entry: int) -> int:
         """Cancel an entry; return its size in bytes."""
         self.messages[entry] = None
+        if entry < len(self.heads):
+            self.heads[entry] = b""
         self.targets[entry] = NO_TARGETS
         self.settled.pop(entry, None)
         self.transactions.pop(entry, None)
@@ -107,6 +131,23 @@ class WindowPart:
         """Return how many entries some queue still needs."""
         left = sum(1 for message in self.messages if message is not None)
         return left - sum(len(queues) == len(self.targets[entry]) for entry, queues in self.settled.items())
+
+    def prepare(self, batch: int, origins: OriginCodes) -> None:
+        """Make the heads of entries ``PREPARED_BEHIND`` the last in advance, when there are ``PREPARED_TOGETHER``."""
+        heads, messages = self.heads, self.messages
+        if len(messages) < len(heads) + PREPARED_BEHIND + PREPARED_TOGETHER:
+            return
+        for entry in range(len(heads), len(heads) + PREPARED_TOGETHER):
+            message = messages[entry]
+            heads.append(b"" if message is None else self._head(entry, message, batch, origins))
+
+    def _head(self, entry: int, message: Message, batch: int, origins: OriginCodes) -> bytes:
+        """Return all of an entry's record but the body."""
+        transaction = self.transactions.get(entry, 0) if self.transactions else 0
+        targets, seed = self.targets[entry], self.segment.seed
+        return encode_message(
+            message, origins.of(message.origin), targets, self.first + entry, batch, transaction, seed
+        )
 
     def encode(
         self, batch: int, origins: OriginCodes, sequences: dict[int, int], runs: list[HeadRun] | None
@@ -119,22 +160,20 @@ class WindowPart:
         heads = BytesWriter()  # each is copied at once, while the processor has it in its caches
         begun = self.segment.size  # where the first of the heads stands
         segment = self.segment
-        seed = segment.seed
+        prepared = self.heads
+        ready = len(prepared)
         offset = segment.size
         buffers: list[bytes] = []
         messages = self.messages
         while messages and messages[-1] is None:
             messages.pop()
         count = 0
-        ordinal = self.first
-        transactions = self.transactions
         for entry, message in enumerate(messages):
             if message is None:
                 segment.add_hole()
             else:
                 targets = self.targets[entry]
-                transaction = transactions.get(entry, 0) if transactions else 0
-                head = encode_message(message, origins.of(message.origin), targets, ordinal, batch, transaction, seed)
+                head = prepared[entry] if entry < ready else self._head(entry, message, batch, origins)
                 body = message.body
                 if len(body) < JOIN_BELOW:
                     buffers.append(head + body)
@@ -152,7 +191,6 @@ class WindowPart:
                 for queue_id, sequence in targets:
                     if sequence > sequences.get(queue_id, 0):
                         sequences[queue_id] = sequence
-            ordinal += 1
         segment.size = offset
         if runs is not None:
             end_run(segment, begun, offset, heads, runs)
