@@ -7,13 +7,13 @@ import time
 import pytest
 
 from annulet.core.message import Message, Origin
-from annulet.store.index_filling import PAUSE_SECONDS, Filling, OriginNumbers
+from annulet.store.index_filling import DENSE_PIECES, DENSE_RECORDS, LOOKS, PAUSE_SECONDS, Filling, OriginNumbers
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import encode_message, encode_origin
 from annulet.store.segment import SHARED
 from annulet.store.segment_index import UNREAD, SegmentIndex
-from tests.store.log_tools import DIRECTORY, ORIGIN, asks_for, message
-from tests.store.simulated_files import SimulatedFiles
+from tests.store.log_tools import DIRECTORY, ORIGIN, asks_for, counting, message
+from tests.store.simulated_files import SimulatedFile, SimulatedFiles
 
 SEED = 5
 LONG = Origin("exchange", "a longer key", "guest@127.0.0.1:1", ORIGIN.view)
@@ -67,13 +67,38 @@ def test_of_several_queues_each_is_kept_and_a_damaged_record_is_nowhere() -> Non
 def test_the_event_loop_may_pass_after_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    data, offsets = b"", []
-    for ordinal in range(10):
-        offsets.append(1 + len(data))
-        data += record(ordinal, [(3, 8 + ordinal)])
-    index = filled(b"-" + data, offsets, piece=2 * len(data) // 10)
+    data, offsets = neighbours(10)
+    index = filled(data, offsets, piece=2 * len(data) // 10)
     assert list(index.sequences) == list(range(8, 18))
     assert pauses == [PAUSE_SECONDS] * 5
+
+
+def neighbours(count: int) -> tuple[bytes, list[int]]:
+    data, offsets = bytearray(b"-"), []
+    for ordinal in range(count):
+        offsets.append(len(data))
+        data += record(ordinal, [(3, 8 + ordinal)])
+    return bytes(data), offsets
+
+
+@pytest.mark.parametrize(("in_a_piece", "dense"), [(DENSE_RECORDS - 1, False), (DENSE_RECORDS, True)])
+def test_of_records_that_lie_dense_more_is_read_at_once_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch, in_a_piece: int, dense: bool
+) -> None:
+    pauses: list[float] = []
+    read: list[int] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(SimulatedFile, "read", counting(SimulatedFile.read, read))
+    data, offsets = neighbours(5 * DENSE_RECORDS)
+    size = offsets[1] - offsets[0]
+    index = filled(data, offsets, piece=size * in_a_piece)
+    assert list(index.sequences) == list(range(8, 8 + 5 * DENSE_RECORDS))
+    if dense:
+        assert read == [DENSE_PIECES * size * in_a_piece, size * DENSE_RECORDS]
+        assert len(pauses) == 1, "after the last"
+    else:
+        assert max(read) == size * in_a_piece
+        assert len(pauses) == len(read) == 6
 
 
 def headed(ordinal: int, header: bytes, origin: Origin = ORIGIN, **facts: int) -> bytes:
@@ -104,6 +129,21 @@ def test_neighbours_are_told_apart_by_any_octet_of_origin_and_header(piece: int)
     assert list(index.priorities) == [none, none, none, 4, 9, 9, 0, none, 0]
     assert list(index.sequences) == [8, 9, 10, 11, 12, 13, 0, 15, 0]
     assert index.origins == [encode_origin(ORIGIN), encode_origin(LONG)]
+
+
+@pytest.mark.parametrize(("differ", "paused"), [(LOOKS - 1, 0), (LOOKS, 1), (2 * LOOKS - 1, 1), (2 * LOOKS, 2)])
+def test_the_event_loop_may_pass_after_so_many_headers_that_differ(
+    monkeypatch: pytest.MonkeyPatch, differ: int, paused: int
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    data, offsets = bytearray(b"-"), []
+    for ordinal in range(2 * differ):  # pairs of neighbours are alike
+        offsets.append(len(data))
+        data += headed(ordinal, b"header" if ordinal & 2 else b"important")
+    index = filled(bytes(data), offsets, piece=len(data))
+    assert list(index.origin_numbers) == [0] * len(offsets)
+    assert pauses == [PAUSE_SECONDS] * paused, "none after the piece, which is a long one"
 
 
 @pytest.mark.parametrize("damaged", range(4))
