@@ -163,6 +163,16 @@ def test_annotations_and_headers_of_one_protocol_only_may_do_so() -> None:
         assert may_ask_for(STOMP.name, header) == SETS_TIME
 
 
+def test_what_looks_like_a_fragment_is_no_reason_to_read() -> None:
+    """Every name that counts has one of the common fragments, which others may have as well."""
+    for fragment in (*sum(views._TIME_FRAGMENTS.values(), ()), b"AMQ_DUPL", b"x-duplicate"):
+        assert any(common in fragment for common in views._COMMON_FRAGMENTS), fragment
+    for view in VIEWS.values():
+        content = MessageContent()
+        content.application = {"x-request": "AMQ_"}
+        assert may_ask_for(view.name, views._WRITERS[view](content)[0]) == 0
+
+
 def test_a_view_nobody_knows_may() -> None:
     assert may_ask_for("mqtt", b"") == SETS_TIME | HAS_DUPLICATE_ID
 

@@ -10,7 +10,7 @@ from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_T
 from annulet.store.interface import Log, RecoveredMessage, RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.segment_index import index_number
-from tests.store.simulated_files import SimulatedFiles
+from tests.store.simulated_files import SimulatedFile, SimulatedFiles
 
 DIRECTORY = Path("/simulated")
 SEGMENT = 16 << 10
@@ -121,3 +121,16 @@ def without_indexes(files: SimulatedFiles) -> SimulatedFiles:
             copy.remove(DIRECTORY / name)
     copy.names_durable = dict(copy.names_now)
     return copy
+
+
+def counting(
+    read: Callable[[SimulatedFile, int, int], bytes], sizes: list[int]
+) -> Callable[[SimulatedFile, int, int], bytes]:
+    """Return a read that notes how many bytes it found."""
+
+    def counted(file: SimulatedFile, offset: int, length: int) -> bytes:
+        data = read(file, offset, length)
+        sizes.append(len(data))
+        return data
+
+    return counted

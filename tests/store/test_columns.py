@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.store.columns import (
-    Column,
     extremes,
     grows,
     grows_by_one,
     is_uniform,
     is_zero,
+    little_endian,
     narrowed,
     picked,
     places_by_number,
@@ -25,10 +25,7 @@ from annulet.store.records import unpack_numbers
 
 
 def column_of(numbers: list[int]) -> bytes:
-    column = Column()
-    for number in numbers:
-        column.append(number)
-    return column.content()
+    return little_endian(array("Q", numbers))
 
 
 @given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.store.log_tools import (
     DIRECTORY,
     ORIGIN,
     asks_for,
+    counting,
     flush,
     message,
     one_by_one,
@@ -141,17 +141,6 @@ def test_a_large_body_is_not_read() -> None:
     assert task.error is None
     assert sum(read) <= 3 * index_building.PIECE_BYTES
     assert [item[3] for item in known(index_in(files))] == [3 << 20] * 3
-
-
-def counting(
-    read: Callable[[SimulatedFile, int, int], bytes], sizes: list[int]
-) -> Callable[[SimulatedFile, int, int], bytes]:
-    def counted(file: SimulatedFile, offset: int, length: int) -> bytes:
-        data = read(file, offset, length)
-        sizes.append(len(data))
-        return data
-
-    return counted
 
 
 def test_whether_somebody_may_have_a_duplicate_id_is_told() -> None:

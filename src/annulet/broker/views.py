@@ -43,6 +43,9 @@ _TIME_FRAGMENTS: Final[dict[str, tuple[bytes, ...]]] = {
 }
 """Every property that sets a time has one of these in its name: fewer to look for than there are names."""
 
+_COMMON_FRAGMENTS: Final = (b"x-", b"AMQ_")
+"""Every fragment has one of these, of those of duplicate ids as well: most headers have neither, so two looks do."""
+
 CONVERTED_MAX: Final = 1024
 """Conversions remembered, so that fan-out and redelivery do not repeat them; the oldest is forgotten first."""
 
@@ -62,10 +65,12 @@ def may_ask_for(view_name: str, header: bytes) -> int:
     fragments = _TIME_FRAGMENTS.get(view_name)
     if fragments is None:
         return SETS_TIME | HAS_DUPLICATE_ID
-    asked = HAS_DUPLICATE_ID if b"AMQ_DUPL" in header or b"x-duplicate" in header else 0
-    for fragment in fragments:
-        if fragment in header:
-            return asked | SETS_TIME
+    asked = 0
+    if _COMMON_FRAGMENTS[0] in header or _COMMON_FRAGMENTS[1] in header:
+        asked = HAS_DUPLICATE_ID if b"AMQ_DUPL" in header or b"x-duplicate" in header else 0
+        for fragment in fragments:
+            if fragment in header:
+                return asked | SETS_TIME
     if VIEWS[view_name].given_priority(Message(header, b"", _NOWHERE)) >= 0:
         asked |= GIVES_PRIORITY
     return asked

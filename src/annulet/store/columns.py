@@ -6,6 +6,7 @@ interpreter: compiled, nothing here makes an object of a number.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Sequence
 from typing import Final
@@ -16,23 +17,6 @@ from mypy_extensions import i32, i64
 from annulet.store.records import swapped_where_big
 
 NUMBER_BYTES: Final = 8
-
-
-class Column:
-    """A column that grows. Numbers are from 0 to 2**63 - 1."""
-
-    __slots__ = ("_writer",)
-
-    def __init__(self) -> None:
-        self._writer = BytesWriter()
-
-    def append(self, number: i64) -> None:
-        """Add a number."""
-        write_i64_le(self._writer, number)
-
-    def content(self) -> bytes:
-        """Return all there are."""
-        return self._writer.getvalue()
 
 
 def grows_by_one(column: bytes) -> bool:
@@ -115,6 +99,11 @@ def grows(column: Sequence[int]) -> bool:
             return False
         last = value
     return True
+
+
+def little_endian(column: array[int]) -> bytes:
+    """Return the numbers of a column, as many bytes each as it has of them."""
+    return (column if sys.byteorder == "little" else swapped_where_big(column[:])).tobytes()
 
 
 def short_numbers(data: bytes) -> array[int]:

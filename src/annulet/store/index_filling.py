@@ -12,22 +12,30 @@ from collections.abc import Callable
 from struct import error as struct_error
 from typing import Final, TypeAlias
 
-from librt.strings import read_i64_le
-from mypy_extensions import i64
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_le,
+    write_i16_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i16, i32, i64
 
 from annulet.core.message import DEFAULT_PRIORITY
-from annulet.store.columns import Column, narrowed, short_numbers
+from annulet.store.columns import little_endian, short_numbers
+from annulet.store.decoding import FIXED_BYTES, HEADER_BYTES, TARGET_BYTES, UNTARGETED_BYTES
 from annulet.store.files import File
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import (
-    HEADER,
     MAGIC,
-    MESSAGE_FIXED,
     RECORD_BYTES_MAX,
-    TARGET,
     TYPE_MESSAGE,
     decode_origin,
     decode_targets,
+    pack_numbers,
+    swapped_where_big,
     unpack_numbers,
 )
 from annulet.store.scanning import read_record
@@ -45,15 +53,27 @@ HAS_DUPLICATE_ID: Final = 2
 GIVES_PRIORITY: Final = 4
 """It says how important it is, though that be what counts for those that do not. Neither yes nor no in doubt: exact."""
 
-BEFORE_TARGETS: Final = HEADER.size + MESSAGE_FIXED.size
-HEAD_BYTES: Final = BEFORE_TARGETS + TARGET.size  # up to behind the first target
+DENSE_RECORDS: Final = 128
+"""Where as many lie in one piece, at most 2 KiB each with the usual piece, longer pieces are read."""
+
+DENSE_PIECES: Final = 4
+"""As long as so many: the heads of some thousand messages of 1 KiB, looked at in 0.1 ms. Whenever this thread takes the
+interpreter lock the event loop waits for more than is done meanwhile, as long as it takes to wake up: the fewer times
+the better. Of large bodies little is to be read."""
+
+LOOKS: Final = 256
+"""Records that are not as the one before, or of several queues: after so many there is a pause as well. Each takes 1 to
+3 µs, others 0.07."""
 
 PAUSE_SECONDS: Final = 50e-6
-"""Between two pieces. Compiled code keeps the interpreter lock; a read that finds its bytes in memory is over before
-another thread that waits for the lock has woken up. So each call of the event loop that gives the lock away, of which
-a read of a connection has two or three, got it back 5 ms later: passes of up to 44 ms while messages came."""
+"""After each piece but the longer ones. Compiled code keeps the interpreter lock; a read that finds its bytes in memory
+is over before another thread that waits for the lock has woken up. So each call of the event loop that gives the lock
+away, of which a read of a connection has two or three, got it back 5 ms later: passes of up to 44 ms while messages
+came. A longer piece takes as long to read: 100 to 150 µs for 1 MiB."""
 
 _LOW: Final = 0xFFFFFFFF
+_KIND: Final = 0xFFFF00FF  # type and number of targets, without the priority between them
+_SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE
 
 
 class OriginNumbers:
@@ -64,17 +84,22 @@ class OriginNumbers:
         self._asks_for = asks_for
         self._most = most
         self._known: dict[bytes, tuple[int, str]] = {}  # encoded origin -> number and name of its view
+        self._former = b""  # the origin asked for last, its number and its view
+        self._former_number = UNREAD
+        self._former_view = ""
 
-    def of(self, head: bytes, origin_length: int) -> tuple[int, bool]:
-        """Return the number of the origin that ``head`` begins with, UNREAD when such a message has to be read.
+    def of(self, origin: bytes, header: bytes) -> tuple[int, bool]:
+        """Return the number of an encoded ``origin``, UNREAD when a message of this header has to be read.
 
-        And whether the header that follows gives a priority.
+        And whether the header gives a priority.
         """
-        encoded = head[:origin_length]
-        number, view = self._known.get(encoded) or self._note(encoded)
+        if origin != self._former:
+            self._former_number, self._former_view = self._known.get(origin) or self._note(origin)
+            self._former = origin
+        number = self._former_number
         if number == UNREAD or self._asks_for is None:
             return UNREAD, False
-        asked = self._asks_for(view, head[origin_length:])
+        asked = self._asks_for(self._former_view, header)
         if asked & HAS_DUPLICATE_ID:
             self._index.duplicate_ids = True
         return UNREAD if asked & SETS_TIME else number, bool(asked & GIVES_PRIORITY)
@@ -95,116 +120,218 @@ class OriginNumbers:
 class Filling:
     """Fills an index from its segment's ``file``, of which ``piece_bytes`` are read at once.
 
-    That is the heads of some hundred messages of 1 KiB, and little of a large body.
+    Records of one queue of which a piece has all before the body are taken in one loop (:meth:`_take_plain`); each that
+    it stops at is looked at by itself (:meth:`_take`).
     """
 
     def __init__(self, index: SegmentIndex, file: File, seed: int, origins: OriginNumbers, piece_bytes: int) -> None:
-        ordinals = len(index.offsets)
         self._index = index
         self._file = file
         self._seed = seed
         self._origins = origins
         self._piece_bytes = piece_bytes
         self._piece = b""
-        self._base = 0  # of the piece, in the file
-        self._sequences = Column()
-        self._sizes = Column()
-        self._times = Column()
-        self._ends = Column()
-        self._priorities = [0] * ordinals
-        self._numbers = [UNREAD] * ordinals
+        self._base: i64 = 0  # of the piece, in the file
+        self._places = little_endian(index.offsets)
+        self._queues = little_endian(index.queues)
+        self._queue_ids = pack_numbers(index.queue_ids)
+        self._sequences = BytesWriter()
+        self._sizes = BytesWriter()
+        self._times = BytesWriter()
+        self._ends = BytesWriter()
+        self._priorities = BytesWriter()
+        self._numbers = BytesWriter()
         self._head = b""  # origin and header of the record before
-        self._head_origin = -1  # bytes of it that are the origin
-        self._number = UNREAD  # of the origin
-        self._given = False  # the header gives a priority
+        self._head_origin: i64 = -1  # bytes of it that are the origin
+        self._number: i64 = UNREAD  # of the origin
+        self._looks: i64 = 0  # since the last pause for them
+        self._usual: i64 = NO_PRIORITY  # what is entered for the usual priority: that one if the header gives it
 
     def run(self) -> None:
         """Fill all columns. Raises ``OSError`` when the file cannot be read."""
         index = self._index
-        numbers = self._numbers
-        queues = index.queues.tolist()
-        for ordinal, offset in enumerate(index.offsets.tolist()):
-            queue = queues[ordinal]
-            if offset and not self._note(ordinal, offset, queue) and queue == SHARED:
-                index.offsets[ordinal] = 0  # nothing else names its queues
-            if numbers[ordinal] == UNREAD:
-                self._enter(0, 0, 0, 0)
-        index.sequences = unpack_numbers(self._sequences.content())
-        index.sizes = short_numbers(narrowed(self._sizes.content(), 0))
-        index.accepted_at = unpack_numbers(self._times.content())
-        index.expires_at = unpack_numbers(self._ends.content())
-        index.priorities = array("H", self._priorities)
-        index.origin_numbers = array("H", numbers)
+        count: i64 = len(index.offsets)
+        ordinal: i64 = 0
+        while ordinal < count:
+            ordinal = self._take_plain(ordinal)
+            if ordinal < count:
+                self._take(ordinal)
+                ordinal += 1
+        index.sequences = unpack_numbers(self._sequences.getvalue())
+        index.sizes = short_numbers(self._sizes.getvalue())
+        index.accepted_at = unpack_numbers(self._times.getvalue())
+        index.expires_at = unpack_numbers(self._ends.getvalue())
+        index.priorities = swapped_where_big(array("H", self._priorities.getvalue()))
+        index.origin_numbers = swapped_where_big(array("H", self._numbers.getvalue()))
 
-    def _enter(self, sequence: i64, size: i64, accepted_at: i64, expires_at: i64) -> None:
-        self._sequences.append(sequence)
-        self._sizes.append(size)
-        self._times.append(accepted_at)
-        self._ends.append(expires_at)
+    def _take_plain(self, ordinal: i64) -> i64:
+        """Enter records from ``ordinal`` on; return the first to be looked at by itself, or how many there are.
 
-    def _note(self, ordinal: int, offset: int, queue: int) -> bool:
+        No object is made of a number, nor of a record whose origin and header are those of the one before.
+        """
+        piece, places, queues, queue_ids = self._piece, self._places, self._queues, self._queue_ids
+        base: i64 = self._base
+        size: i64 = len(piece)
+        count: i64 = len(queues) >> 1
+        fixed: i64 = FIXED_BYTES
+        in_payload: i64 = fixed - HEADER_BYTES  # of those
+        message: i64 = MAGIC
+        while ordinal < count:
+            at: i64 = (i64(read_i32_le(places, ordinal << 2)) & _LOW) - base
+            queue: i64 = i64(read_i16_le(queues, ordinal << 1)) & SHARED
+            if at < 0 or at + fixed > size or queue == SHARED:
+                break
+            magic: i64 = read_i64_le(piece, at)  # and the checksum
+            length: i64 = read_i64_le(piece, at + 8)  # and the ordinal
+            kind: i64 = read_i64_le(piece, at + 32)  # and priority, number of targets, half of the time
+            if magic & _LOW != message or length >> 32 & _LOW != ordinal or kind & _KIND != _SINGLE_MESSAGE:
+                break
+            if read_i64_le(queue_ids, queue << 3) != read_i64_le(piece, at + 60):
+                break
+            origin: i64 = read_i64_le(piece, at + 52)  # and bytes of the header
+            head: i64 = (origin & _LOW) + (origin >> 32 & _LOW)
+            body: i64 = (length & _LOW) - in_payload - head
+            if at + fixed + head > size or not is_sound(piece, at, body):
+                break
+            if not self._is_former(at + fixed, origin & _LOW, head):
+                self._follow(at + fixed, origin & _LOW, head)
+            if self._number == UNREAD:
+                break
+            self._enter(at, body)
+            ordinal += 1
+        return ordinal
+
+    def _is_former(self, at: i64, origin: i64, length: i64) -> bool:
+        """Say whether origin and header, ``length`` bytes ``at`` a place of the piece, are the former record's."""
+        former = self._head
+        piece = self._piece
+        if origin != self._head_origin or length != len(former) or at + length > len(piece):
+            return False
+        last: i64 = length - 8
+        if last < 0:
+            return piece[at : at + length] == former
+        place: i64 = 0
+        while place < last:
+            if read_i64_le(piece, at + place) != read_i64_le(former, place):
+                return False
+            place += 8
+        return read_i64_le(piece, at + last) == read_i64_le(former, last)
+
+    def _follow(self, at: i64, origin: i64, length: i64) -> None:
+        """Find out what origin and header at a place of the piece ask for; those that follow may have the same."""
+        self._looked()
+        self._head = self._piece[at : at + length]
+        self._head_origin = origin
+        number, given = self._origins.of(self._head[:origin], self._head[origin:])
+        self._number = number
+        self._usual = DEFAULT_PRIORITY if given else NO_PRIORITY
+
+    def _enter(self, at: i64, body: i64) -> None:
+        """Enter the record ``at`` a place of the piece, whose body has so many bytes."""
+        piece = self._piece
+        kind: i64 = read_i64_le(piece, at + 32)
+        priority: i64 = kind >> 8 & 0xFF
+        write_i64_le(self._sequences, read_i64_le(piece, at + 68))
+        write_i32_le(self._sizes, i32(body))
+        write_i64_le(self._times, read_i64_le(piece, at + 36))
+        write_i64_le(self._ends, read_i64_le(piece, at + 44))
+        write_i16_le(self._priorities, i16(self._usual if priority == DEFAULT_PRIORITY else priority))
+        write_i16_le(self._numbers, i16(self._number if self._number < 0x8000 else self._number - 0x10000))
+
+    def _take(self, ordinal: i64) -> None:
+        """Enter any record, or that it has to be read."""
+        offset: i64 = i64(read_i32_le(self._places, ordinal << 2)) & _LOW
+        is_shared: bool = i64(read_i16_le(self._queues, ordinal << 1)) & SHARED == SHARED
+        if offset and not self._note(ordinal, offset) and is_shared:
+            self._index.offsets[ordinal] = 0  # nothing else names its queues
+        if len(self._numbers) == ordinal << 1:
+            write_i64_le(self._sequences, 0)
+            write_i32_le(self._sizes, 0)
+            write_i64_le(self._times, 0)
+            write_i64_le(self._ends, 0)
+            write_i16_le(self._priorities, 0)
+            write_i16_le(self._numbers, -1)  # UNREAD
+
+    def _note(self, ordinal: i64, offset: i64) -> bool:
         """Note what the record at ``offset`` says; False when it is damaged: it is left to whoever reads it."""
-        if not self._base <= offset <= self._base + len(self._piece) - HEAD_BYTES:
-            self._read(offset, self._piece_bytes)
-            if len(self._piece) < HEAD_BYTES:  # cut off
+        if not self._base <= offset <= self._base + len(self._piece) - FIXED_BYTES:
+            self._read(offset, self._bytes_from(ordinal, offset))
+            if len(self._piece) < FIXED_BYTES:  # cut off
                 return False
         piece = self._piece
-        place = offset - self._base
-        at: i64 = place
+        at: i64 = offset - self._base
         magic: i64 = read_i64_le(piece, at) & _LOW
         length: i64 = read_i64_le(piece, at + 8) & _LOW
         own: i64 = read_i64_le(piece, at + 8) >> 32 & _LOW
         kind: i64 = read_i64_le(piece, at + 32)
         if magic != MAGIC or own != ordinal or kind & 0xFF != TYPE_MESSAGE:
             return False
-        priority: i64 = kind >> 8 & 0xFF
         targets: i64 = kind >> 16 & 0xFFFF
-        accepted_at: i64 = read_i64_le(piece, at + 36)
-        expires_at: i64 = read_i64_le(piece, at + 44)
         origin: i64 = read_i64_le(piece, at + 52) & _LOW
-        header: i64 = read_i64_le(piece, at + 52) >> 32 & _LOW
-        index = self._index
+        head: i64 = origin + (read_i64_le(piece, at + 52) >> 32 & _LOW)
+        queue: i64 = i64(read_i16_le(self._queues, ordinal << 1)) & SHARED
         if queue == SHARED:
-            if not self._note_shared(ordinal, self._file.read(offset, HEADER.size + length)):
+            whole: i64 = HEADER_BYTES + length
+            inside = at + whole <= len(piece)
+            if not self._note_shared(ordinal, piece[at : at + whole] if inside else self._file.read(offset, whole)):
                 return False
-        elif targets != 1 or index.queue_ids[queue] != read_i64_le(piece, at + 60):
+        elif targets != 1 or read_i64_le(self._queue_ids, queue << 3) != read_i64_le(piece, at + 60):
             return True
-        sequence: i64 = read_i64_le(piece, at + 68)
-        size: i64 = length - MESSAGE_FIXED.size - TARGET.size * targets - origin - header
-        if not 0 <= size <= RECORD_BYTES_MAX or accepted_at < 0 or sequence < 0:
+        start: i64 = UNTARGETED_BYTES + TARGET_BYTES * targets  # of origin and header
+        body: i64 = HEADER_BYTES + length - start - head
+        if not is_sound(piece, at, body):
             return True
-        if expires_at != 0 and expires_at < accepted_at:
-            return True
-        head = self._bytes_of(offset + BEFORE_TARGETS + TARGET.size * targets, origin + header, offset)
-        if head != self._head or origin != self._head_origin:
-            self._head, self._head_origin = head, origin
-            self._number, self._given = self._origins.of(head, origin)
+        if at + start + head > len(piece):
+            self._read(offset, max(self._piece_bytes, start + head))
+            at = 0
+        if not self._is_former(at + start, origin, head):
+            self._follow(at + start, origin, head)
         if self._number != UNREAD:
-            self._numbers[ordinal] = self._number
-            self._enter(sequence, size, accepted_at, expires_at)
-            self._priorities[ordinal] = priority if self._given or priority != DEFAULT_PRIORITY else NO_PRIORITY
+            self._enter(at, body)
         return True
 
-    def _bytes_of(self, start: int, length: int, offset: int) -> bytes:
-        """Return what stands at ``start`` in the file, behind the head of the record at ``offset``."""
-        if start + length > self._base + len(self._piece):
-            self._read(offset, max(self._piece_bytes, start + length - offset))
-        return self._piece[start - self._base : start - self._base + length]
+    def _bytes_from(self, ordinal: i64, offset: i64) -> i64:
+        """Return how much to read at once from a record on."""
+        piece: i64 = self._piece_bytes
+        ahead: i64 = (ordinal + DENSE_RECORDS) << 2
+        if ahead >= len(self._places):
+            return piece
+        distance: i64 = (i64(read_i32_le(self._places, ahead)) & _LOW) - offset  # below 0 where there is no record
+        return piece * DENSE_PIECES if 0 < distance <= piece else piece
 
-    def _read(self, offset: int, length: int) -> None:
+    def _read(self, offset: i64, length: i64) -> None:
         """Take another piece of the file, and let the event loop pass first."""
+        self._piece = b""  # so that the next has its memory
         self._piece = self._file.read(offset, length)
         self._base = offset
-        time.sleep(PAUSE_SECONDS)
+        if length < DENSE_PIECES * self._piece_bytes:
+            time.sleep(PAUSE_SECONDS)
+
+    def _looked(self) -> None:
+        """Count a look that takes long, and let the event loop pass when they were many."""
+        self._looks += 1
+        if self._looks == LOOKS:
+            self._looks = 0
+            time.sleep(PAUSE_SECONDS)
 
     def _note_shared(self, ordinal: int, data: bytes) -> bool:
         """Keep all targets of a record with several; False for a damaged one, as in a segment that is read.
 
         Here the checksum is computed: nothing else would notice a wrong queue.
         """
+        self._looked()
         record = read_record(data, 0, self._seed)
         if record is None:
             return False
         targets = decode_targets(data, record)
         self._index.shared[ordinal] = tuple([number for target in targets for number in target])
         return True
+
+
+def is_sound(piece: bytes, at: i64, body: i64) -> bool:
+    """Say whether sequence, times and the length of the ``body`` are such that a row can have them."""
+    accepted_at: i64 = read_i64_le(piece, at + 36)
+    expires_at: i64 = read_i64_le(piece, at + 44)
+    if body < 0 or body > RECORD_BYTES_MAX or accepted_at < 0 or read_i64_le(piece, at + 68) < 0:
+        return False
+    return expires_at == 0 or expires_at >= accepted_at

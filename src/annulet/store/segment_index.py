@@ -11,7 +11,6 @@ the checkpoint's. A segment without a sound index is read record by record and g
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,16 @@ from typing import Final, overload
 from isal.isal_zlib import crc32
 
 from annulet.store.checkpoint import pack_shared, unpack_shared
-from annulet.store.columns import extremes, grows_by_one, is_uniform, is_zero, narrowed, shifted, short_numbers
+from annulet.store.columns import (
+    extremes,
+    grows_by_one,
+    is_uniform,
+    is_zero,
+    little_endian,
+    narrowed,
+    shifted,
+    short_numbers,
+)
 from annulet.store.files import FileSystem
 from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
 
@@ -237,18 +245,18 @@ def _column_block(column: array[int]) -> bytes:
     if len(column) > 1:
         first = column[:1]
         if is_uniform(column):
-            return _block(_CONSTANT + _little_endian(first))
+            return _block(_CONSTANT + little_endian(first))
         wide = column.typecode == "Q"
         if column[-1] == first[0] + len(column) - 1 and (
-            grows_by_one(_little_endian(column)) if wide else column == _growing(column)
+            grows_by_one(little_endian(column)) if wide else column == _growing(column)
         ):
-            return _block(_GROWING + _little_endian(first))
+            return _block(_GROWING + little_endian(first))
         if wide:
-            content = _little_endian(column)
+            content = little_endian(column)
             lowest, highest = extremes(content)
             if lowest >= 0 and highest - lowest <= _NEAR_MAX:
-                return _block(_NEAR + _little_endian(array("Q", [lowest])) + narrowed(content, lowest))
-    return _block(_PLAIN + _little_endian(column))
+                return _block(_NEAR + little_endian(array("Q", [lowest])) + narrowed(content, lowest))
+    return _block(_PLAIN + little_endian(column))
 
 
 def _fill_column(column: array[int], block: bytes, length: int) -> None:
@@ -349,10 +357,6 @@ class _Blocks:
 
 def _block(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
-
-
-def _little_endian(column: array[int]) -> bytes:
-    return (column if sys.byteorder == "little" else swapped_where_big(column[:])).tobytes()
 
 
 def stray(names: Sequence[str], numbers: set[int]) -> list[str]:

@@ -34,6 +34,7 @@ from annulet.wire.amqp091.publish_headers import NOTHING, SCHEDULE_NAMES, Publis
 from annulet.wire.amqp091.values import encode_short_string, encode_table, find_in_table
 
 _MILLISECONDS: Final = 1000
+_PRIORITY_BIT: Final = FLAG_PRIORITY >> 8  # in the first octet of the flags
 _GROUP_NAMES: Final = ("group-id", "JMSXGroupID", "x-group-id")
 _FIRST_DEATH_REASON: Final = f"{FIRST_DEATH}reason".encode()
 
@@ -264,8 +265,11 @@ class Amqp091View(ContentView):
 
     def given_priority(self, message: Message) -> int:
         """Return the priority property, -1 when it is absent."""
+        header = message.header
+        if len(header) > 1 and not header[0] & _PRIORITY_BIT:  # most have none: nothing else has to be read
+            return -1
         try:
-            return read_publish_facts(message.header).priority
+            return read_publish_facts(header).priority
         except RemoteProtocolError:
             return -1
 
