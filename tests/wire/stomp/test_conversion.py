@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import BODY_DATA, BODY_MAP, BODY_TEXT, MessageContent
+from annulet.core.content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_TEXT, MessageContent
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.typed_values import UnsignedLong, Uuid
 from annulet.wire.amqp091.conversion import from_content as to_amqp_0_9_1
@@ -144,7 +144,7 @@ def test_maps_lists_and_values_are_json() -> None:
 @pytest.mark.parametrize(
     "body",
     [b'{"a": NaN}', b'{"a": 1e999}',
-     b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b'{"a": 9223372036854775808}',
+     b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b'{"a": 18446744073709551616}',
      b'{"a": [-9223372036854775809]}', b'{"a": ' + b"[" * 20 + b"]" * 20 + b"}"],
 )  # fmt: skip
 def test_a_body_that_is_not_what_it_says_is_octets(body: bytes) -> None:
@@ -191,13 +191,30 @@ def test_forever_is_not_at_once() -> None:
 
 @pytest.mark.parametrize("view", [AMQP_0_9_1, AMQP_1_0], ids=lambda view: view.name)
 @pytest.mark.parametrize(
-    "body", [b'{"a": -9223372036854775808}', b'{"a": "\\ud83d\\ude00"}', b'{"a": ' + b"[" * 19 + b"]" * 19 + b"}"]
+    "body",
+    [
+        b'{"a": -9223372036854775808}',
+        b'{"a": 18446744073709551615}',
+        b'{"a": "\\ud83d\\ude00"}',
+        b'{"a": ' + b"[" * 19 + b"]" * 19 + b"}",
+    ],
 )
 def test_what_other_protocols_carry_is_the_map_it_says(view: ContentView, body: bytes) -> None:
     message = stored({"amq-msg-type": "map"}, body)
     assert VIEW.content(message).body_kind == BODY_MAP
     made = Message(*WRITERS[view](VIEW.content(message)), Origin("", "q", "", view))
     assert view.content(made).body == VIEW.content(message).body
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 - 1])
+def test_numbers_only_ulong_has_come_back_in_what_they_are_in(number: int) -> None:
+    content = MessageContent()
+    content.body_kind, content.body = BODY_LIST, [[UnsignedLong(number)]]
+    first = Message(*from_content(content), ORIGIN)
+    back = to_content(first)
+    assert (back.body_kind, back.body) == (BODY_LIST, [[number]])
+    assert isinstance(back.body[0][0], UnsignedLong) is (number >= 2**63)
+    assert decode_block(trip(first).header) == decode_block(first.header)
 
 
 def test_values_with_blanks_around_them_are_what_send_took_them_for() -> None:

@@ -23,7 +23,7 @@ from annulet.core.content import (
 from annulet.core.identifier_texts import identifier_of, identifier_text
 from annulet.core.message import Message, PropertyValue
 from annulet.core.settings import UNLIMITED
-from annulet.core.typed_values import MapPairs
+from annulet.core.typed_values import MapPairs, UnsignedLong
 from annulet.wire.stomp import names
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths
 from annulet.wire.stomp.header_block import decode_block, encode_block
@@ -164,7 +164,7 @@ def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, Pro
 def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
     """Return a body that says it is a map, list, sequence or value; ``None`` when it is none."""
     try:
-        value: Any = json.loads(body)
+        value: Any = json.loads(body, parse_int=_whole_number)
     except (ValueError, RecursionError):  # no JSON, whatever its sender says
         return None
     if not _is_carried(value, 0):
@@ -176,6 +176,12 @@ def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
     if kind == BODY_SEQUENCE:
         return (kind, value) if isinstance(value, list) and all(isinstance(item, list) for item in value) else None
     return None if isinstance(value, dict | list | str) else (kind, value)
+
+
+def _whole_number(digits: str) -> int:
+    """Return a number of JSON. Only ``ulong`` has those from 2**63 to 2**64."""
+    number = int(digits)
+    return UnsignedLong(number) if 2**63 <= number < 2**64 else number
 
 
 def _is_unicode(text: str) -> bool:
@@ -195,7 +201,7 @@ def _is_carried(value: Any, depth: int) -> bool:
     if isinstance(value, str):
         return value.isascii() or _is_unicode(value)
     if isinstance(value, int):
-        return -(2**63) <= value < 2**63
+        return -(2**63) <= value < 2**64
     if isinstance(value, float):  # 1e999, and NaN which JSON has not
         return math.isfinite(value)
     if depth >= JSON_DEPTH_MAX:
