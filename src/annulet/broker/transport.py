@@ -44,7 +44,6 @@ CLOSE_GRACE_SECONDS: Final = 5.0
 CLOSE_ANSWER_SECONDS: Final = 30.0
 """How long a peer may take to answer a close before the socket is cut."""
 
-
 HEARTBEAT_MISSES_MAX: Final = 2
 """Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
 §4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""

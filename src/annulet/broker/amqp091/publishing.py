@@ -102,7 +102,7 @@ class PublishingSession(ClientSession):
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(f"{connection.name}#{number}", connection)
         self.number = number
-        self.client = connection
+        self.client = connection  # the same, by its own type: what only AMQP 0-9-1 has
         self.engine = connection.engine
         self.confirming = False  # confirm.select was given
         self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
