@@ -132,6 +132,19 @@ async def test_nothing_is_written_to_a_lost_socket(broker: Broker) -> None:
     assert connection.engine.output_size == 0
 
 
+async def test_what_a_lost_connection_held_is_given_back_whatever_its_engine_does(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    connection, _ = connected(broker)
+    monkeypatch.setattr(connection.engine, "connection_lost", defect)
+    with pytest.raises(ZeroDivisionError):
+        connection.connection_lost(None)
+    assert (connection.endings, broker.connections) == (1, set())
+
+
 async def test_an_end_of_input_closes_soon_even_when_the_peer_reads_nothing(broker: Broker) -> None:
     connection, transport = connected(broker)
     assert connection.eof_received() is False

@@ -205,8 +205,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._counted = False
             self.broker.admission.closed(self.peer, self._counted_user)
         self.broker.connection_ended(self)
-        self.engine.connection_lost()
-        self.ended()
+        try:
+            self.engine.connection_lost()
+        finally:  # else a defect would keep what is held, and exclusive queues, until a restart
+            self.ended()
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
