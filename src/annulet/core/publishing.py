@@ -254,8 +254,9 @@ class Publishing(RoutingGraph):
         message, queues = leg.message, leg.queues
         if message.expires_at and self.settings_of(leg.address).no_expiry:
             message.expires_at = 0
-        if leg.account is not None and queues:
-            self.accounts.charge(leg.account, message, _counting(queues))
+        counting = 0 if leg.account is None else _counting(queues)
+        if leg.account is not None and counting:  # those of a dead letter may have been left out as a cycle
+            self.accounts.charge(leg.account, message, counting)
         self.enqueue_all(message, queues, now)
         if leg.duplicate_id and queues:
             settings = self.settings_of(leg.address)
