@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.address_limits import AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.address_limits import AddressAccount, AddressAccounts
 from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED
@@ -308,7 +308,7 @@ class Publishing(RoutingGraph):
         if route.queues:
             self.account_of(route.address)  # an address that is full already says so before the next send
         if (
-            not limits_of(settings).unlimited
+            not settings.limits.unlimited
             or settings.no_expiry
             or (not route.queues and settings.send_to_dla_on_no_route)
         ):
@@ -324,7 +324,7 @@ class Publishing(RoutingGraph):
         account = self.accounts.by_address.get(address)
         if account is not None:
             return account
-        limits = limits_of(self.settings_of(address))
+        limits = self.settings_of(address).limits
         if limits.unlimited:
             return None
         if not self.accounts.by_address:
@@ -344,7 +344,7 @@ class Publishing(RoutingGraph):
 
     def limit_addresses(self, addresses: list[str]) -> None:
         """Change or close the accounts of addresses after their settings."""
-        self.accounts.limit({address: limits_of(self.settings_of(address)) for address in addresses})
+        self.accounts.limit({address: self.settings_of(address).limits for address in addresses})
 
     def _count_held(self) -> None:
         """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
@@ -365,7 +365,7 @@ class Publishing(RoutingGraph):
                     counts = held.setdefault(address, {})
                     counts[message] = counts.get(message, 0) + 1
         for address, counts in held.items():
-            limits = limits_of(self.settings_of(address))
+            limits = self.settings_of(address).limits
             account = None if limits.unlimited else self.accounts.account_for(address, limits)
             if account is not None:
                 for message in _by_arrival(list(counts)):
@@ -378,7 +378,7 @@ class Publishing(RoutingGraph):
             if origins is None:
                 return True
             for address in {_address_of(origin) for origin in origins}:
-                if not limits_of(self.settings_of(address)).unlimited:
+                if not self.settings_of(address).limits.unlimited:
                     return True
         return False
 
@@ -423,16 +423,3 @@ def _by_arrival(messages: list[Message]) -> list[Message]:
 
 def _address_of(origin: Origin) -> str:
     return origin.exchange or address_of_key(origin.routing_key)
-
-
-def limits_of(settings: ResolvedSettings) -> AddressLimits:
-    """Return the limits that address settings give an address."""
-    return AddressLimits(
-        max_bytes=settings.max_size_bytes,
-        max_messages=settings.max_size_messages,
-        policy=settings.address_full_policy,
-        reject_threshold=settings.max_size_bytes_reject_threshold,
-        page_max_bytes=settings.page_limit_bytes,
-        page_max_messages=settings.page_limit_messages,
-        page_policy=settings.page_full_policy,
-    )

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from annulet.core.address_limits import NO_POLICY, PAGE, AddressLimits
 from annulet.core.address_settings.fields import (
     ADDRESS_SETTINGS,
     MULTICAST,
-    NO_POLICY,
-    PAGE,
     AddressSettings,
     parse_address_settings,
     setting_name,
@@ -36,7 +35,8 @@ class ResolvedSettings:
 
     The defaults are Artemis's, but for two: nothing limits delivery attempts, and no address is full, until somebody
     says so. ``queue`` has what was said about queues, by field of ``QueueSettings``; ``origins`` the pattern that each
-    value came from, by field, nothing for defaults.
+    value came from, by field, nothing for defaults. ``limits`` is what the settings of limits make together: every send
+    that is planned asks for it.
     """
 
     max_size_bytes: int = UNLIMITED
@@ -71,6 +71,19 @@ class ResolvedSettings:
     no_expiry: bool = False
     queue: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    limits: AddressLimits = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        limits = AddressLimits(
+            max_bytes=self.max_size_bytes,
+            max_messages=self.max_size_messages,
+            policy=self.address_full_policy,
+            reject_threshold=self.max_size_bytes_reject_threshold,
+            page_max_bytes=self.page_limit_bytes,
+            page_max_messages=self.page_limit_messages,
+            page_policy=self.page_full_policy,
+        )
+        object.__setattr__(self, "limits", limits)
 
     @property
     def idle_page_limits(self) -> str:
