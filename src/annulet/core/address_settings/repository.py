@@ -169,11 +169,20 @@ class AddressSettingsRepository:
         """Return what holds for an address. Costs one look-up when it was asked since the last change."""
         resolved = self._resolved.get(address)
         if resolved is None:
-            resolved = self._merge(address)
+            resolved = _merged([entry for entry in self._ordered if entry[0].matches(address)])
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
             self._resolved[address] = resolved
         return resolved
+
+    def resolve_pattern(self, pattern: str) -> ResolvedSettings:
+        """Return what holds for an address that matches this pattern, one of :meth:`patterns`, and no narrower one.
+
+        As if the pattern were an address, but that of ``a.#`` the narrower ``a.*`` says nothing. O(patterns).
+        """
+        first = self.patterns().index(pattern)
+        wider = [entry for entry in self._ordered[first + 1 :] if entry[0].matches(pattern)]
+        return _merged([self._ordered[first], *wider])
 
     def explain(self, address: str) -> dict[str, tuple[Any, str]]:
         """Return each setting of an address by its canonical name: the value, and its pattern or "default".
@@ -196,15 +205,15 @@ class AddressSettingsRepository:
         for listener in self.listeners:
             listener(pattern)
 
-    def _merge(self, address: str) -> ResolvedSettings:
-        values: dict[str, Any] = {}
-        queue: dict[str, Any] = {}
-        origins: dict[str, str] = {}
-        for pattern, settings in self._ordered:
-            if not pattern.matches(address):
-                continue
-            for name, value in settings.values.items():
-                if name not in origins:
-                    origins[name] = pattern.text
-                    (queue if hasattr(QUEUE_DEFAULTS, name) else values)[name] = value
-        return ResolvedSettings(queue=queue, origins=origins, **values)
+
+def _merged(entries: list[tuple[AddressPattern, AddressSettings]]) -> ResolvedSettings:
+    """Merge settings, the most specific first."""
+    values: dict[str, Any] = {}
+    queue: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for pattern, settings in entries:
+        for name, value in settings.values.items():
+            if name not in origins:
+                origins[name] = pattern.text
+                (queue if hasattr(QUEUE_DEFAULTS, name) else values)[name] = value
+    return ResolvedSettings(queue=queue, origins=origins, **values)
