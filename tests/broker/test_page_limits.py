@@ -205,6 +205,18 @@ async def test_limits_without_effect_are_named_at_the_start(
     assert all(name == match and reason in text for name, text in found)
 
 
+async def test_who_is_exempt_is_not_named_nor_who_others_are_exempt_from(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    file.write_text(
+        f'[[address_settings]]\nmatch = "orders.#"\n{COMPLETE}\n'
+        '[[address_settings]]\nmatch = "orders.*"\npage-full-policy = "none"\n'
+    )
+    with structlog.testing.capture_logs() as logs:
+        async with testing.broker(http=False, definitions=load(file).definitions):
+            pass
+    assert [log["match"] for log in logs if log["event"] == "address settings without effect"] == []
+
+
 async def test_what_another_pattern_completes_is_not_named(tmp_path: Path) -> None:
     file = tmp_path / "annulet.toml"
     file.write_text(

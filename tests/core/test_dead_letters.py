@@ -369,6 +369,19 @@ def test_a_rejecting_consumer_may_send_a_message_round_for_ever() -> None:
     assert bench.letters.dead_letter_cycles == 0
 
 
+def test_an_address_does_not_count_what_a_cycle_keeps_from_its_queues() -> None:
+    """Only the ring of a retroactive address has it then, which counts nothing: the address would be full for ever."""
+    bench = Bench()
+    bench.host.address_settings.set("dead", {"max-size-messages": 1, "retroactive-message-count": 3})
+    bench.host.declare_address("dead")
+    bench.host.attach_queue(bench.target("q"), "dead")
+    bench.drop(bench.source("q", expiry_address="dead"), letter(), reason=EXPIRED)
+    assert (bench.letters.dead_letter_cycles, bench.letters.messages_forwarded) == (1, 1)
+    account = bench.host.account_of("dead")
+    assert account is not None
+    assert account.messages == 0
+
+
 def test_only_the_queue_of_the_cycle_is_left_out() -> None:
     bench = Bench()
     q, other = bench.target("q"), bench.target("other")

@@ -88,6 +88,9 @@ def test_what_is_dropped_is_in_the_ledger_and_reported_once():
     for _ in range(2):
         send(host, "news")
     assert host.effects.dropping[1:] == [("news", "address-full-policy drop")], "other limits, another report"
+    host.address_settings.set("#", {"id-cache-size": 5})
+    send(host, "news")
+    assert len(host.effects.dropping) == 2, "another setting, the same limits"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from annulet.broker.static_definitions import DEFAULT_HOST, MATCH, VIRTUAL_HOST
+from annulet.core.address_limits import NO_POLICY
 from annulet.core.address_settings import describe_address_settings
 from annulet.core.arguments.reading import read_arguments
 from annulet.core.errors import CoreError
@@ -154,11 +155,14 @@ def _merged(known: Arguments, changes: Arguments, queue_name: str) -> Arguments:
 def _warn_of_idle(host: VirtualHost, pattern: str) -> None:
     """Name page limits that have no effect, as Artemis does. They are no error: another pattern may complete them.
 
-    A pattern is asked as if it were an address: it matches itself, as do the patterns that are less specific.
+    A pattern that says 'none' and no more exempts its addresses from what a wider one says.
     """
     settings = host.address_settings.get(pattern)
-    idle = host.address_settings.resolve(pattern).idle_page_limits
-    if idle and settings is not None and not PAGE_LIMITS.isdisjoint(settings.values):
+    said = {} if settings is None else {name: settings.values[name] for name in PAGE_LIMITS & settings.values.keys()}
+    if not said or said == {"page_full_policy": NO_POLICY}:
+        return
+    idle = host.address_settings.resolve_pattern(pattern).idle_page_limits
+    if idle:
         logger.warning("address settings without effect", match=pattern, reason=idle)
 
 

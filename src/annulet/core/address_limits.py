@@ -90,7 +90,7 @@ class AddressLimits:
         return 0 <= self.max_messages < messages or 0 <= self.max_bytes < octets
 
     def reached_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much leaves no room for another message, however small."""
+        """Say whether this much leaves no room for another message of at least one byte."""
         return 0 <= self.max_messages <= messages or 0 <= self.max_bytes <= octets
 
     def refused_by(self, octets: int) -> bool:
@@ -102,14 +102,24 @@ class AddressLimits:
         return 0 <= self.page_max_messages < messages or 0 <= self.page_max_bytes < octets
 
     def page_reached_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much that is paged leaves no room for another message, however small."""
+        """Say whether this much that is paged leaves no room for another message of at least one byte."""
         return 0 <= self.page_max_messages <= messages or 0 <= self.page_max_bytes <= octets
+
+    def same_as(self, other: AddressLimits) -> bool:
+        """Say whether both limit the same."""
+        return self._held() == other._held() and self._paged() == other._paged()
 
     def pages_as(self, other: AddressLimits) -> bool:
         """Say whether the same messages are paged under both limits."""
         if PAGE not in {self.policy, other.policy}:
             return True
         return (self.policy, self.max_bytes, self.max_messages) == (other.policy, other.max_bytes, other.max_messages)
+
+    def _held(self) -> tuple[int, int, str, int]:
+        return (self.max_bytes, self.max_messages, self.policy, self.reject_threshold)
+
+    def _paged(self) -> tuple[int, int, str]:
+        return (self.page_max_bytes, self.page_max_messages, self.page_policy)
 
 
 class AddressAccount:
@@ -151,7 +161,7 @@ class AddressAccount:
 
     @property
     def page_full(self) -> bool:
-        """Say whether the address pages and its page limits have no room for another message, however small."""
+        """Say whether the address pages and its page limits have no room for another message of at least one byte."""
         limits = self.limits
         return (
             limits.limits_pages
@@ -297,6 +307,8 @@ class AddressAccounts:
     def limit(self, changed: Mapping[str, AddressLimits]) -> None:
         """Give open accounts other limits, by name. What is held stays, whatever they are.
 
+        Limits may be the same as before, where another setting of the address changed: then nothing does here.
+
         An account whose limits went is closed: what it holds is not counted any more. Where others would be paged it is
         counted anew which are. O(messages that are counted) then, however many accounts change.
         """
@@ -304,6 +316,8 @@ class AddressAccounts:
         anew: set[AddressAccount] = set()
         for name, limits in changed.items():
             account = self.by_address[name]
+            if limits.same_as(account.limits):
+                continue
             if limits.unlimited:
                 closed.add(account)
             elif not limits.pages_as(account.limits):

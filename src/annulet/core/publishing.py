@@ -256,8 +256,9 @@ class Publishing(RoutingGraph):
         message, queues = leg.message, leg.queues
         if message.expires_at and self.settings_of(leg.address).no_expiry:
             message.expires_at = 0
-        if leg.account is not None and queues:
-            self.accounts.charge(leg.account, message, _counting(queues))
+        counting = 0 if leg.account is None else _counting(queues)
+        if leg.account is not None and counting:  # those of a dead letter may have been left out as a cycle
+            self.accounts.charge(leg.account, message, counting)
         self.enqueue_all(message, queues, now)
         if leg.duplicate_id and queues:
             settings = self.settings_of(leg.address)
@@ -309,7 +310,7 @@ class Publishing(RoutingGraph):
         if route.queues:
             self.account_of(route.address)  # an address that is full already says so before the next send
         if (
-            not limits_of(settings).unlimited
+            not settings.limits.unlimited
             or settings.no_expiry
             or (not route.queues and settings.send_to_dla_on_no_route)
         ):
@@ -325,7 +326,7 @@ class Publishing(RoutingGraph):
         account = self.accounts.by_address.get(address)
         if account is not None:
             return account
-        limits = limits_of(self.settings_of(address))
+        limits = self.settings_of(address).limits
         if limits.unlimited:
             return None
         if not self.accounts.by_address:
@@ -345,7 +346,7 @@ class Publishing(RoutingGraph):
 
     def limit_addresses(self, addresses: list[str]) -> None:
         """Change or close the accounts of addresses after their settings."""
-        self.accounts.limit({address: limits_of(self.settings_of(address)) for address in addresses})
+        self.accounts.limit({address: self.settings_of(address).limits for address in addresses})
 
     def _count_held(self) -> None:
         """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
@@ -365,7 +366,7 @@ class Publishing(RoutingGraph):
             for slot in held_here:
                 address = _address_of(origin_of(slot))
                 if address not in limits:
-                    limits[address] = limits_of(self.settings_of(address))
+                    limits[address] = self.settings_of(address).limits
                 if limits[address].unlimited or address in self.accounts.by_address:
                     continue
                 entry = entry_in(slot)
@@ -387,7 +388,7 @@ class Publishing(RoutingGraph):
             if origins is None:
                 return True
             for address in {_address_of(origin) for origin in origins}:
-                if not limits_of(self.settings_of(address)).unlimited:
+                if not self.settings_of(address).limits.unlimited:
                     return True
         return False
 
@@ -432,16 +433,3 @@ def _by_arrival(messages: list[Message]) -> list[Message]:
 
 def _address_of(origin: Origin) -> str:
     return origin.exchange or address_of_key(origin.routing_key)
-
-
-def limits_of(settings: ResolvedSettings) -> AddressLimits:
-    """Return the limits that address settings give an address."""
-    return AddressLimits(
-        max_bytes=settings.max_size_bytes,
-        max_messages=settings.max_size_messages,
-        policy=settings.address_full_policy,
-        reject_threshold=settings.max_size_bytes_reject_threshold,
-        page_max_bytes=settings.page_limit_bytes,
-        page_max_messages=settings.page_limit_messages,
-        page_policy=settings.page_full_policy,
-    )

@@ -155,3 +155,20 @@ def test_page_limits_without_effect_say_what_is_missing(given, reason):
     idle = repository_of({"#": given}).resolve("a").idle_page_limits
     assert reason in idle
     assert bool(idle) is bool(reason)
+
+
+def test_of_a_pattern_holds_what_it_and_wider_ones_say():
+    """``*`` matches the text of ``#``, and is another pattern all the same."""
+    repository = repository_of(
+        {
+            "#": {"max-size-messages": 1, "max-size-bytes": 1},
+            "a.#": {"max-size-bytes": 2, "page-limit-messages": 2, "page-full-policy": "DROP"},
+            "a.*": {"page-full-policy": "none", "id-cache-size": 3},
+            "b.#": {"page-limit-bytes": 4},
+        }
+    )
+    resolved = repository.resolve_pattern("a.#")
+    assert (resolved.max_size_messages, resolved.max_size_bytes, resolved.page_limit_messages) == (1, 2, 2)
+    assert (resolved.page_full_policy, resolved.id_cache_size, resolved.page_limit_bytes) == ("drop", 20_000, -1)
+    assert resolved.idle_page_limits == ""
+    assert "without 'page-full-policy'" in repository.resolve_pattern("a.*").idle_page_limits

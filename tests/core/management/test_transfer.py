@@ -320,6 +320,22 @@ def test_a_full_original_queue_keeps_back_its_own_and_no_others():
     assert (bodies(dead), bodies(full), bodies(bench.host.queues["q"])) == ("2", "1", "3")
 
 
+def test_to_ask_a_full_address_is_not_a_refusal_of_it():
+    """These count what was sent; a retry asks once for each dead letter, as often as an operator tries."""
+    bench = Bench()
+    queue, dead = dead_letters(bench)
+    bench.send(queue, "3")
+    bench.host.address_settings.set("full", {"max-size-messages": 0, "address-full-policy": "FAIL"})
+    full = bench.queue("full")
+    bench.host.route("", "full")
+    for body in "12":
+        dead.enqueue(letter(body, headers={"_AMQ_ORIG_QUEUE": "full"}), NOW)
+    assert retry(bench).skipped == {"its original queue refuses it": 2}
+    assert "max-size-messages is 0" in move(bench, destination="full").reason
+    account = bench.host.account_of("full")
+    assert (account.refused, bench.host.accounts.refused, bodies(full)) == (0, 0, "")
+
+
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [

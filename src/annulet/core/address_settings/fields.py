@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from annulet.core.address_limits import DROP, FAIL, FULL_POLICIES, NO_POLICY
 from annulet.core.arguments.combinations import ARTEMIS_LAST_VALUE_KEY
 from annulet.core.arguments.reading import refuse_contradiction_within
 from annulet.core.arguments.table import BY_FIELD, BY_NAME, TRIM_NOW, Kind, Setting
@@ -21,13 +22,6 @@ from annulet.core.settings import UNLIMITED
 
 DEFAULT_PREFIX: Final = "default-"
 
-PAGE: Final = "page"
-DROP: Final = "drop"
-BLOCK: Final = "block"
-FAIL: Final = "fail"
-FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
-
-NO_POLICY: Final = "none"
 PAGE_FULL_POLICIES: Final = (NO_POLICY, DROP, FAIL)
 
 ANYCAST: Final = "anycast"

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from annulet.core.address_limits import NO_POLICY, PAGE, AddressLimits
 from annulet.core.address_settings.fields import (
     ADDRESS_SETTINGS,
     MULTICAST,
-    NO_POLICY,
-    PAGE,
     AddressSettings,
     parse_address_settings,
     setting_name,
@@ -36,7 +35,8 @@ class ResolvedSettings:
 
     The defaults are Artemis's, but for two: nothing limits delivery attempts, and no address is full, until somebody
     says so. ``queue`` has what was said about queues, by field of ``QueueSettings``; ``origins`` the pattern that each
-    value came from, by field, nothing for defaults.
+    value came from, by field, nothing for defaults. ``limits`` is what the settings of limits make together: every send
+    that is planned asks for it.
     """
 
     max_size_bytes: int = UNLIMITED
@@ -71,6 +71,19 @@ class ResolvedSettings:
     no_expiry: bool = False
     queue: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    limits: AddressLimits = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        limits = AddressLimits(
+            max_bytes=self.max_size_bytes,
+            max_messages=self.max_size_messages,
+            policy=self.address_full_policy,
+            reject_threshold=self.max_size_bytes_reject_threshold,
+            page_max_bytes=self.page_limit_bytes,
+            page_max_messages=self.page_limit_messages,
+            page_policy=self.page_full_policy,
+        )
+        object.__setattr__(self, "limits", limits)
 
     @property
     def idle_page_limits(self) -> str:
@@ -156,11 +169,20 @@ class AddressSettingsRepository:
         """Return what holds for an address. Costs one look-up when it was asked since the last change."""
         resolved = self._resolved.get(address)
         if resolved is None:
-            resolved = self._merge(address)
+            resolved = _merged([entry for entry in self._ordered if entry[0].matches(address)])
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
             self._resolved[address] = resolved
         return resolved
+
+    def resolve_pattern(self, pattern: str) -> ResolvedSettings:
+        """Return what holds for an address that matches this pattern, one of :meth:`patterns`, and no narrower one.
+
+        As if the pattern were an address, but that of ``a.#`` the narrower ``a.*`` says nothing. O(patterns).
+        """
+        first = self.patterns().index(pattern)
+        wider = [entry for entry in self._ordered[first + 1 :] if entry[0].matches(pattern)]
+        return _merged([self._ordered[first], *wider])
 
     def explain(self, address: str) -> dict[str, tuple[Any, str]]:
         """Return each setting of an address by its canonical name: the value, and its pattern or "default".
@@ -183,15 +205,15 @@ class AddressSettingsRepository:
         for listener in self.listeners:
             listener(pattern)
 
-    def _merge(self, address: str) -> ResolvedSettings:
-        values: dict[str, Any] = {}
-        queue: dict[str, Any] = {}
-        origins: dict[str, str] = {}
-        for pattern, settings in self._ordered:
-            if not pattern.matches(address):
-                continue
-            for name, value in settings.values.items():
-                if name not in origins:
-                    origins[name] = pattern.text
-                    (queue if hasattr(QUEUE_DEFAULTS, name) else values)[name] = value
-        return ResolvedSettings(queue=queue, origins=origins, **values)
+
+def _merged(entries: list[tuple[AddressPattern, AddressSettings]]) -> ResolvedSettings:
+    """Merge settings, the most specific first."""
+    values: dict[str, Any] = {}
+    queue: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for pattern, settings in entries:
+        for name, value in settings.values.items():
+            if name not in origins:
+                origins[name] = pattern.text
+                (queue if hasattr(QUEUE_DEFAULTS, name) else values)[name] = value
+    return ResolvedSettings(queue=queue, origins=origins, **values)

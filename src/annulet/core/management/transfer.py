@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from annulet.core.death_records import DeathRecord
-from annulet.core.errors import LimitExceeded
 from annulet.core.identifiers import lookup_for
 from annulet.core.management.actions import (
     FILTERED,
@@ -23,7 +22,7 @@ from annulet.core.management.actions import (
     Action,
 )
 from annulet.core.message import Message, Origin
-from annulet.core.planning import DROPPED, Claims
+from annulet.core.planning import Claims
 from annulet.core.reasons import RemovalReason
 from annulet.core.routing import Route
 
@@ -59,16 +58,15 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         if refusal:
             return refusal
     account = host.account_of(name)
-    if account is not None and account.blocked:
-        return f"address '{name}' is full and holds publishers back (address-full-policy block)"
-    try:
-        (leg,) = host.plan(message, _route(host, destination), Claims())
-    except LimitExceeded as error:
-        return str(error)
-    if leg.fate == DROPPED:
-        assert leg.account is not None
-        return f"address '{name}' is full and drops what comes ({leg.account.rule})"
-    return ""
+    if account is not None:
+        if account.blocked:
+            return f"address '{name}' is full and holds publishers back (address-full-policy block)"
+        if account.drops(message.size):
+            return f"address '{name}' is full and drops what comes ({account.rule})"
+        refusal = account.refusal(message.size)
+        if refusal:
+            return refusal
+    return destination.refusal(message) if destination.may_refuse else ""
 
 
 def accepted_at(message: Message, now: int) -> int:
