@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_limits import IDLE_MAX, AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.address_limits import DROP, IDLE_MAX, TOLD_MAX, AddressAccount, AddressAccounts, AddressLimits
 from annulet.core.diverts import Divert
 from annulet.core.errors import TransactionRefused
 from annulet.core.paged_levels import paged_order_of
@@ -338,3 +338,14 @@ def test_idle_accounts_are_closed_when_there_are_many():
     assert sorted(accounts.by_address) == ["busy", f"once.{IDLE_MAX - 3}", "told"]
     accounts.charge(idle, make_message("m"), 1)  # planned before, carried out now
     assert accounts.by_address["idle"] is idle
+
+
+def test_of_idle_accounts_that_dropped_something_those_opened_last_are_kept():
+    accounts = AddressAccounts(NodeEffects())
+    limits = AddressLimits(max_messages=0, policy=DROP)
+    for number in range(3 * IDLE_MAX):
+        accounts.account_for(f"once.{number}", limits).dropped = 1
+        assert len(accounts.by_address) <= IDLE_MAX
+    kept = [int(name.removeprefix("once.")) for name in accounts.by_address]
+    assert kept == list(range(kept[0], 3 * IDLE_MAX))
+    assert len(kept) > TOLD_MAX
