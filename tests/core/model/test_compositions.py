@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.settings import QueueSettings
 from tests.core.model.compositions import Composition, all_pairs, compositions, compositions_of, refusal_of
 from tests.core.model.drawing import run_programs
 from tests.core.model.policies import EXAMPLES
 from tests.core.model.programs import Interpreter
+from tests.core.model.runner import ACKNOWLEDGE, ConsumerShape, MessageShape, Runner
 
 
 @pytest.mark.hypothesis
@@ -17,6 +19,21 @@ def test_core_agrees_with_the_oracle(composition: Composition) -> None:
         Interpreter(composition, program).run()
 
     run_programs(run, composition.identifier, EXAMPLES)
+
+
+def test_a_cap_on_what_is_in_delivery_holds_when_there_is_room_for_one() -> None:
+    """The most important message stands behind the lanes, and in them what was found for a consumer with no-local."""
+    runner = Runner(QueueSettings(priorities=3, in_flight_max=2))
+    runner.open_session(-1)
+    pair = runner.sessions[0]
+    runner.attach(pair, ConsumerShape(messages_max=3))
+    runner.attach(pair, ConsumerShape(messages_max=1, no_local=True))
+    for priority in (None, None, None, None, None, 9):
+        runner.publish(MessageShape(priority=priority))
+        runner.compare()
+    runner.settle(pair, 1, ACKNOWLEDGE, multiple=False, transacted=False)
+    runner.compare()
+    assert len(runner.queue.delivering) == 2
 
 
 def test_every_legal_pair_is_in_a_composition() -> None:

@@ -215,10 +215,18 @@ class History:
             assert sum(entry.message.size for entry in front) <= KEEP_BYTES + max(LOAD_BYTES, largest) + largest
         assert late == sorted(late), self.where
 
-    def check_caches(self) -> None:
-        """V2 to V4: while somebody is over his share nothing of him is late that could be a row."""
+    async def check_caches(self) -> None:
+        """V2 to V4: while somebody is over his share nothing of him is late that could be a row.
+
+        That is once the tick has had him looked at, which does not come here while the disk refuses. A front is late
+        until then when bodies on disk came back before it: it stays where it is, and takes no more memory than before.
+        """
         pager = self.deep.broker.pager
         assert pager is not None
+        if self.refusing:
+            for queue in pager.budget.to_page():
+                pager.note(queue)
+            await self.deep.written()
         for queue in pager.budget.to_page():
             assert residence_of(queue).late <= max(LOAD_BYTES, self.deep.largest), self.where
 
@@ -237,7 +245,7 @@ class History:
             await event(model)
             await self.settle()
             self.check_floors(fronts if event != self.refuse else [])
-            self.check_caches()
+            await self.check_caches()
         if self.refusing:
             await self.refuse(self.models[0])
             await self.settle()
@@ -275,6 +283,37 @@ async def run_history(directory: Path, seed: int, events: int, patch: pytest.Mon
         history = History(deep, seed, patch)
         await history.run(events)
         await history.end()
+
+
+@pytest.mark.parametrize("refusing", [False, True])
+async def test_a_front_before_which_bodies_on_disk_came_back_pages_when_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, refusing: bool
+) -> None:
+    async with deep_broker(tmp_path / "data", budget=MIB, clock=VirtualClock()) as deep:
+        await deep.declare("one")
+        queue = deep.queue("one")
+        history = History(deep, 0, monkeypatch)
+        held, count = KEEP_MESSAGES + 76, 0
+        consumer = await deep.consumer("one", held)
+        for more, size in ((held, 700), (17, 60_000), (19, 700), (5, 60_000)):
+            await deep.publish(range(count, count + more), "one", size=size)
+            count += more
+        assert len(await consumer.all(held)) == held
+        front = 18 * 60_000 + 19 * 700  # 1 MiB and most of a message: as much as a front may have
+        assert residence_of(queue).as_dict() == {"in_delivery": 0, "direct": front, "late": 0, "head": 0}
+        if refusing:
+            await history.refuse(Model("one"))
+        await consumer.leave()
+        await deep.written()
+        late = residence_of(queue)
+        assert late.late == late.total == front > MIB, "it is late now, and takes no more memory"
+        if not refusing:
+            await deep.settled()  # with the tick
+        await history.check_caches()
+        assert residence_of(queue).late == 0
+        if refusing:
+            await history.refuse(Model("one"))
+        assert await deep.drained("one") == list(range(count)), "in order"
 
 
 @pytest.mark.parametrize("seed", range(4))
