@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from annulet.core.browsing import BrowseOrder
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.message import Message, Origin
@@ -16,7 +17,7 @@ from annulet.core.paged_order import TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.residency import pages as pages_module
 from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
@@ -26,7 +27,7 @@ from tests.core.model.compositions import Composition, compositions, refusal_of
 from tests.core.model.drawing import run_programs
 from tests.core.model.policies import AXES, COLOUR, EXAMPLES, SELECTORS
 from tests.core.model.programs import BROWSERS, Interpreter
-from tests.core.model.runner import ACKNOWLEDGE, DROP, REQUEUE, MessageShape, Runner, SessionPair
+from tests.core.model.runner import ACKNOWLEDGE, DROP, REQUEUE, ConsumerShape, MessageShape, Runner, SessionPair
 from tests.residency.doubles import made_of, pages_of
 
 ALL = 1 << 60
@@ -111,6 +112,14 @@ class PagedRunner(Runner):
         real.record = FIRST_RECORD + len(self.disk.by_record)
         self.disk.by_record[real.record] = real
         return real, model
+
+    def attach(self, pair: SessionPair, shape: ConsumerShape) -> None:
+        """Attach, and tell the oracle who reads the rows of levels: it does not know what is on disk."""
+        super().attach(pair, shape)
+        tag = f"c{self.names}"
+        reads_rows = isinstance(pair.real.consumers[tag].unseen, BrowseOrder)
+        if shape.browse == BROWSE_FOLLOW and reads_rows and self.queue.ranker.ranks:
+            self.oracle.dispatching.read_rows(pair.consumers[tag])
 
     def commit(self, pair: SessionPair) -> None:
         """Commit step by step where what a selector looks for is on disk.
@@ -234,6 +243,28 @@ def test_core_agrees_with_the_oracle_when_it_pages(composition: Composition, tin
 
     run_programs(run, composition.identifier, EXAMPLES)
     assert sum(loaded) > 0
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_one_who_follows_levels_on_disk_sees_an_important_arrival_behind_what_was_there(deep: bool, tiny: None) -> None:
+    """Whoever attached while all was in memory sees it first; nobody is said to see anything else."""
+    runner = runner_of(with_policy(LEVELS, "browsers"))
+    runner.open_session(-1)
+    (pair,) = runner.sessions
+    browsing = ConsumerShape(messages_max=1, browse=BROWSE_FOLLOW)
+    for number in range(4):
+        runner.publish(MessageShape(priority=5 if number == 2 else None))
+        if deep:
+            runner.compare()
+    runner.attach(pair, browsing)
+    runner.compare()
+    runner.publish(MessageShape(priority=9))
+    for tag in range(1, 5):
+        runner.compare()
+        runner.settle(pair, tag, ACKNOWLEDGE, multiple=False, transacted=False)
+    runner.compare()
+    assert (runner.paged > 0) is deep
+    assert [number for _, _, number in pair.real.received] == ([4, 2, 3, 5, 7] if deep else [4, 7, 2, 3, 5])
 
 
 def test_there_are_compositions_that_page() -> None:
