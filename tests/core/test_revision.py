@@ -48,6 +48,20 @@ def test_what_was_delivered_early_goes_on_ageing_with_its_new_priority(later):
     check_invariants(queue)
 
 
+@pytest.mark.parametrize("settings", [{}, {"group_mode": "sticky"}, {"priorities": 3}])
+def test_a_ring_that_is_lowered_keeps_what_a_consumer_has_room_for_once_the_first_is_gone(settings):
+    queue, session = queue_of(ring_size=5, **settings), RecordingSession()
+    consumer = session.consume(queue)
+    consumer.window.bytes_max = 6
+    for body in ("held", "large", "s", "last"):
+        queue.enqueue(make_message(body), NOW)
+    assert session.received == ["held"], "the next one is larger than what is left of the window"
+    queue.update(dataclasses.replace(queue.settings, ring_size=1, ring_trim_now=True), NOW)
+    assert (session.received, pending(queue)) == (["held", "s"], ["last"])
+    assert queue.counters.removed[RemovalReason.REPLACED_RING] == 1
+    check_invariants(queue)
+
+
 def test_it_is_stored_anew_before_the_old_record_is_settled():
     effects = RecordingEffects()
     queue = filled(effects)
