@@ -10,7 +10,7 @@ from annulet.core.errors import InvalidArgument, PreconditionFailed
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
-from annulet.core.settings import QueueSettings
+from annulet.core.settings import AGEING, QueueSettings
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, send
 from tests.core.management.test_deep_scan import Site, deep_site
 
@@ -29,6 +29,36 @@ def test_a_new_priority_puts_a_message_at_the_tail_of_its_new_level():
     moved = queue.reprioritise(queue.order.entries()[2], 6, NOW)
     assert pending(queue) == ["b6", "c1", "a5"]
     assert moved.message.priority == 6
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize("later", [1, 2, 50])
+def test_what_was_delivered_early_goes_on_ageing_with_its_new_priority(later):
+    queue = queue_of(priorities=10, priority_discipline=AGEING, priority_age=100)
+    early = queue.enqueue(make_message("early", priority=0, deliver_at=NOW + 40), NOW)
+    assert queue.deliver_now(early, NOW)
+    queue.enqueue(make_message("beside", priority=5, accepted_at=NOW + 1), NOW + 1)
+    moved = queue.reprioritise(early, 5, NOW + later)
+    assert pending(queue) == ["early", "beside"], "it has waited since NOW, whenever its priority was changed"
+    assert queue.reprioritise(moved, 4, NOW + later) is not None
+    assert pending(queue) == ["beside", "early"]
+    queue.enqueue(make_message("before", priority=4, accepted_at=NOW), NOW + later)
+    queue.enqueue(make_message("behind", priority=4, accepted_at=NOW + 1), NOW + later)
+    assert pending(queue) == ["beside", "early", "before", "behind"]
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize("settings", [{}, {"group_mode": "sticky"}, {"priorities": 3}])
+def test_a_ring_that_is_lowered_keeps_what_a_consumer_has_room_for_once_the_first_is_gone(settings):
+    queue, session = queue_of(ring_size=5, **settings), RecordingSession()
+    consumer = session.consume(queue)
+    consumer.window.bytes_max = 6
+    for body in ("held", "large", "s", "last"):
+        queue.enqueue(make_message(body), NOW)
+    assert session.received == ["held"], "the next one is larger than what is left of the window"
+    queue.update(dataclasses.replace(queue.settings, ring_size=1, ring_trim_now=True), NOW)
+    assert (session.received, pending(queue)) == (["held", "s"], ["last"])
+    assert queue.counters.removed[RemovalReason.REPLACED_RING] == 1
     check_invariants(queue)
 
 

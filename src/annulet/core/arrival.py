@@ -134,6 +134,16 @@ def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
         queue.dispatch(now)  # who waited for room for the victim may take the next one, which then need not go
 
 
+def trim_ring(queue: Queue, now: int) -> None:
+    """Evict what is beyond a ring that was lowered."""
+    while 0 <= queue.settings.ring_size < queue.order.count:
+        victim = queue.victim()
+        if victim is None:
+            return  # the disk does not give it now
+        queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
+        queue.dispatch(now)  # as for limits: who has room for the next one takes it, and it need not go
+
+
 def enforce_limits(queue: Queue, now: int) -> None:
     """Evict what is beyond limits that were lowered."""
     _enforce_limits(queue, now, 0)

@@ -279,7 +279,7 @@ class BrowseOrder(Order):
             found = [entry for entry in found if entry.sequence not in waiting]
         if self._stored_anew:
             found = [entry for entry in found if entry.sequence not in self._stored_anew]
-        self._read.extend(found)
+        self._read.extend([entry for entry in found if not self._leaves(entry)])
         self._source = walk
         if not walk.sequence:
             self._walk = None
@@ -288,8 +288,13 @@ class BrowseOrder(Order):
     def _drop_settled(self) -> None:
         """Forget what left the queue since it was read: a browser without credit may have had it for long."""
         read, source = self._read, self._source
-        while read and source is not None and not source.holds(read[0]):
+        while read and source is not None and (self._leaves(read[0]) or not source.holds(read[0])):
             read.popleft()
+
+    def _leaves(self, entry: QueueEntry) -> bool:
+        """Say whether a message that was read has left the queue and only waits to be sent on."""
+        copies = self._queue.copies
+        return copies is not None and entry.message.record in copies.leaving
 
     def _look_again(self) -> None:
         """Note what arrived since arrivals were not noted, when all before was seen."""

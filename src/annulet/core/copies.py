@@ -33,7 +33,7 @@ PRUNE_MINIMUM: Final = 64
 class Copies:
     """The copies of one queue that are out, and the lists of those that read."""
 
-    __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "out")
+    __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "leaving", "out")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
@@ -42,6 +42,9 @@ class Copies:
         self._turn = 0  # counts the reads of browsers
         self._waiting = False  # all browsers had to wait for a turn when they were looked at last
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
+        # records of what left and is to be sent on, or could not be: the log still says that the queue has them.
+        # No more than the forwarder and ``unsent`` keep.
+        self.leaving: set[int] = {record for record in [*queue.forwarder.records_of(queue), *queue.unsent] if record}
 
     def attach(self, consumer: Consumer) -> None:
         """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""

@@ -304,6 +304,8 @@ class Holdings:
                 loss = self.note_loss(entry, reason, now, replaced_by, forwarded=forwarded)
             self.effects.removed(entry.queue, entry, reason)
             if forwarded:
+                if self.copies is not None and message.record:
+                    self.copies.leaving.add(message.record)
                 self.forwarder.add(entry.queue, entry, reason, now, loss)
                 return
         if message.record:
@@ -353,6 +355,8 @@ class Holdings:
     def settle_record(self, entry: QueueEntry) -> None:
         """Let go of what the log holds for a removed entry: its copy is on its way (the forwarder calls this)."""
         if entry.message.record:
+            if self.copies is not None:
+                self.copies.leaving.discard(entry.message.record)
             self.effects.settle(entry.queue, entry)
 
     def index_expiry(self, entry: QueueEntry) -> None:

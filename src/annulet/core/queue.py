@@ -449,11 +449,7 @@ class Queue(Holdings):
         if self.sliced:
             self.make_room(0, now)
         if settings.ring_trim_now:
-            while 0 <= settings.ring_size < self.order.count:
-                victim = self.victim()
-                if victim is None:
-                    break
-                self.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
+            arrival.trim_ring(self, now)
         arrival.enforce_limits(self, now)
         self.gate.update(self, now)  # it may have to open because it is none any more
         self.update_gate(now)

@@ -75,6 +75,11 @@ class Ranker:
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:
         """Set the rank of an entry that becomes pending for the first time; ``due``: it comes from the schedule."""
 
+    def assign_again(self, entry: QueueEntry, former: QueueEntry, now: int) -> None:
+        """Set the rank of a pending entry that stands for ``former`` from now on, with another priority."""
+        del former
+        self.assign(entry, now)
+
     def served(self, entry: QueueEntry) -> None:
         """Note that an entry was dispatched."""
 
@@ -133,6 +138,14 @@ class AgeingRanker(Ranker):
         # what was scheduled has waited since its time, whenever somebody looked; what is delivered early, since now
         since = min(now, max(message.accepted_at, message.deliver_at))
         entry.rank = (since - self._levels.level_of(message) * self._age,)
+
+    def assign_again(self, entry: QueueEntry, former: QueueEntry, now: int) -> None:
+        """Move the rank by levels: it has waited since it became pending, which only its former rank still says."""
+        del now
+        rank = former.rank
+        assert rank is not None  # it is pending
+        risen = self._levels.level_of(entry.message) - self._levels.level_of(former.message)
+        entry.rank = (rank[0] - risen * self._age,)
 
 
 class WeightedRanker(Ranker):

@@ -94,7 +94,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.withdraw(entry)
     if queue.keys is not None:
         queue.keys.accept(replacement)
-    queue.ranker.assign(replacement, now)
+    queue.ranker.assign_again(replacement, entry, now)
     queue.insert(replacement, arrival=True)
     queue.index_expiry(replacement)
     if queue.copies is not None:

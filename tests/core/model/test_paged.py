@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from annulet.core.browsing import BrowseOrder
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.message import Message, Origin
@@ -16,17 +17,17 @@ from annulet.core.paged_order import TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
 from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.residency import pages as pages_module
 from annulet.store.interface import LoggedMessage
-from annulet.testing.oracle.records import OracleMessage
+from annulet.testing.oracle.records import GONE, OracleMessage
 from tests.core.grouped_doubles import check_grouped
 from tests.core.helpers import RecordingEffects
 from tests.core.model.compositions import Composition, compositions, refusal_of
 from tests.core.model.drawing import run_programs
 from tests.core.model.policies import AXES, COLOUR, EXAMPLES, SELECTORS
 from tests.core.model.programs import BROWSERS, Interpreter
-from tests.core.model.runner import ACKNOWLEDGE, DROP, REQUEUE, MessageShape, Runner, SessionPair
+from tests.core.model.runner import ACKNOWLEDGE, DROP, REQUEUE, ConsumerShape, MessageShape, Runner, SessionPair
 from tests.residency.doubles import made_of, pages_of
 
 ALL = 1 << 60
@@ -112,6 +113,14 @@ class PagedRunner(Runner):
         self.disk.by_record[real.record] = real
         return real, model
 
+    def attach(self, pair: SessionPair, shape: ConsumerShape) -> None:
+        """Attach, and tell the oracle who reads the rows of levels: it does not know what is on disk."""
+        super().attach(pair, shape)
+        tag = f"c{self.names}"
+        reads_rows = isinstance(pair.real.consumers[tag].unseen, BrowseOrder)
+        if shape.browse == BROWSE_FOLLOW and reads_rows and self.queue.ranker.ranks:
+            self.oracle.dispatching.read_rows(pair.consumers[tag])
+
     def commit(self, pair: SessionPair) -> None:
         """Commit step by step where what a selector looks for is on disk.
 
@@ -146,6 +155,24 @@ class PagedRunner(Runner):
             more = self.queue.scan(self.now)
             self.asking = self.asking or more
 
+    def forgo(self) -> None:
+        """Let the oracle's browsers not have seen what left in this command, before the turn in which they read it.
+
+        It knows no turns: what somebody took with automatic acknowledgement when both had room it shows them first.
+        """
+        gone = {message.number for message in self.oracle.in_state(GONE)}
+        for pair in self.sessions:
+            model = pair.model
+            for tag, consumer in pair.consumers.items():
+                if not consumer.browse or not isinstance(pair.real.consumers[tag].unseen, BrowseOrder):
+                    continue
+                missed = gone - {number for _, name, number in pair.real.received if name == tag}
+                for shown in [shown for shown in model.received if shown[1] == tag and shown[2] in missed]:
+                    model.received.remove(shown)
+                    if shown[0] in model.held:
+                        self.oracle.dispatching.deliveries.remove(model.held.pop(shown[0]))
+                    self.oracle.dispatch(self.now)  # there is room for what follows
+
     def compare(self) -> None:
         limits = self.queue.limits
         filled = self.asking and self.queue.blocked and limits is not None and limits.exceeded(self.queue)
@@ -153,6 +180,7 @@ class PagedRunner(Runner):
         counted, resume = self.oracle.counted(), self.oracle.resume_at()
         if filled and (counted[0] > resume[0] or counted[1] > resume[1]):
             self.oracle.blocked = True  # what was found in a later turn counted until then
+        self.forgo()
         super().compare()
         check_grouped(self.queue)
         order = self.queue.order
@@ -234,6 +262,48 @@ def test_core_agrees_with_the_oracle_when_it_pages(composition: Composition, tin
 
     run_programs(run, composition.identifier, EXAMPLES)
     assert sum(loaded) > 0
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_one_who_follows_levels_on_disk_sees_an_important_arrival_behind_what_was_there(deep: bool, tiny: None) -> None:
+    """Whoever attached while all was in memory sees it first; nobody is said to see anything else."""
+    runner = runner_of(with_policy(LEVELS, "browsers"))
+    runner.open_session(-1)
+    (pair,) = runner.sessions
+    browsing = ConsumerShape(messages_max=1, browse=BROWSE_FOLLOW)
+    for number in range(4):
+        runner.publish(MessageShape(priority=5 if number == 2 else None))
+        if deep:
+            runner.compare()
+    runner.attach(pair, browsing)
+    runner.compare()
+    runner.publish(MessageShape(priority=9))
+    for tag in range(1, 5):
+        runner.compare()
+        runner.settle(pair, tag, ACKNOWLEDGE, multiple=False, transacted=False)
+    runner.compare()
+    assert (runner.paged > 0) is deep
+    assert [number for _, _, number in pair.real.received] == ([4, 2, 3, 5, 7] if deep else [4, 7, 2, 3, 5])
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_a_browser_that_reads_in_a_later_turn_may_miss_only_what_has_left(automatic: bool, tiny: None) -> None:
+    runner = runner_of(with_policy(LEVELS, "browsers"))
+    for _ in range(2):
+        runner.open_session(-1)
+    pair, other = runner.sessions
+    runner.set_writable(pair, writable=False)
+    for _ in range(4):
+        runner.publish(MessageShape())
+        runner.compare()
+    runner.get(other, automatic=False)
+    runner.attach(pair, ConsumerShape(browse=BROWSE_FOLLOW))
+    runner.attach(pair, ConsumerShape(messages_max=2, automatic=automatic))
+    runner.compare()
+    runner.set_writable(pair, writable=True)
+    runner.compare()
+    browsed = [number for _, tag, number in pair.real.received if tag == "c7"]
+    assert browsed == ([3] if automatic else [3, 4, 5, 6]), "what is in delivery is shown"
 
 
 def test_there_are_compositions_that_page() -> None:

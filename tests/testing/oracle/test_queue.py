@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.settings import QueueSettings
+from annulet.core.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.testing.oracle.records import DELIVERING, GONE, SCHEDULED, OracleMessage, OracleSession
 from tests.testing.oracle.helpers import NOW, consumer, drop, oracle, publish, received, requeue, waiting
 
@@ -255,3 +255,21 @@ def test_consumers_beyond_the_maximum_are_refused() -> None:
     assert model.may_attach()
     consumer(model)
     assert not model.may_attach()
+
+
+def test_who_reads_rows_of_levels_sees_what_was_there_before_what_came_or_moved_since() -> None:
+    model = oracle(priorities=3)
+    publish(model, None, None, None)
+    rows, entries = (consumer(model, messages_max=1, browse=BROWSE_FOLLOW) for _ in range(2))
+    model.dispatching.read_rows(rows)
+    publish(model, None, priority=9)
+    (moved,) = (message for message in model.pending() if message.number == 2)
+    model.reprioritise(moved, 9, NOW)
+    publish(model, None)
+    for _ in range(6):
+        for one in (rows, entries):
+            requeue(model, one.session)
+        if len(rows.session.received) == 3:  # its second batch is what is there now, not what comes later
+            publish(model, None, priority=9)
+    assert received(rows) == [1, 3, 4, 2, 5, 6]
+    assert received(entries) == [1, 4, 2, 6, 3, 5]

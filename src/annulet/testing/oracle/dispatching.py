@@ -300,6 +300,33 @@ class OracleDispatching:
             return True
         return consumer.browse == BROWSE_FOLLOW and message.arrived > consumer.arrivals_before
 
+    def read_rows(self, consumer: OracleConsumer) -> None:
+        """Note that a browser which has just attached reads rows, level by level.
+
+        What arrives is shown behind what was there, on whatever level, and so is what an operator moves.
+        """
+        consumer.batch = set(consumer.there_at_attach)
+
+    def note_move(self, message: OracleMessage) -> None:
+        """An operator put a message behind all others: also for those who read rows and have not seen it."""
+        for consumer in self.consumers:
+            if consumer.batch is not None:
+                consumer.batch.discard(message.number)
+
+    def to_see(self, consumer: OracleConsumer, pending: list[OracleMessage]) -> list[OracleMessage]:
+        """Return what a reader is still to see, in order; of one that reads rows only what is left of its batch.
+
+        Its next batch is what is there when it has seen all of the last and has credit for more.
+        """
+        unseen = [message for message in pending if self.shows(consumer, message)]
+        if consumer.batch is None:
+            return unseen
+        left = [message for message in unseen if message.number in consumer.batch]
+        if left or not self.has_turn_left(consumer):
+            return left
+        consumer.batch = {message.number for message in unseen}
+        return unseen
+
     def next_copy(
         self, pending: list[OracleMessage], *, everybody: bool
     ) -> tuple[OracleMessage, OracleConsumer] | None:
@@ -308,7 +335,7 @@ class OracleDispatching:
         for consumer in self.consumers:
             if not consumer.browse and not (everybody and consumer in self.live):
                 continue
-            following = next((message for message in pending if self.shows(consumer, message)), None)
+            following = next(iter(self.to_see(consumer, pending)), None)
             if following is None:
                 continue
             if self.has_turn_left(consumer) and self.has_bytes_left(consumer, following.size):

@@ -450,6 +450,7 @@ class QueueOracle(OracleState):
             message.level = level_of(self.settings, priority)
             self._give_sequence(message)
             message.rank = self._rank(message)
+            self.dispatching.note_move(message)
         self._settle_down(now)
 
     def pause(self, now: int, *, paused: bool) -> None:
