@@ -111,7 +111,7 @@ class AddressLimits:
 
     def same_as(self, other: AddressLimits) -> bool:
         """Say whether both limit the same."""
-        return self._held() == other._held() and self._paged() == other._paged()
+        return self._all() == other._all()
 
     def pages_as(self, other: AddressLimits) -> bool:
         """Say whether the same messages are paged under both limits."""
@@ -119,11 +119,16 @@ class AddressLimits:
             return True
         return (self.policy, self.max_bytes, self.max_messages) == (other.policy, other.max_bytes, other.max_messages)
 
-    def _held(self) -> tuple[int, int, str, int]:
-        return (self.max_bytes, self.max_messages, self.policy, self.reject_threshold)
-
-    def _paged(self) -> tuple[int, int, str]:
-        return (self.page_max_bytes, self.page_max_messages, self.page_policy)
+    def _all(self) -> tuple[int, int, str, int, int, int, str]:
+        return (
+            self.max_bytes,
+            self.max_messages,
+            self.policy,
+            self.reject_threshold,
+            self.page_max_bytes,
+            self.page_max_messages,
+            self.page_policy,
+        )
 
 
 class AddressAccount:

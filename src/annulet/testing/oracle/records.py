@@ -108,6 +108,4 @@ class OracleConsumer:
     there_at_attach: set[int] = field(default_factory=set)  # numbers of what was pending then
     seen: set[int] = field(default_factory=set)  # numbers a browser or non-destructive consumer was shown
     refused: set[int] = field(default_factory=set)  # numbers that shall not come back to it
-    batch: set[int] | None = (
-        None  # numbers it sees before all others, for one that reads rows; None: as the queue orders
-    )
+    batch: set[int] | None = None  # what one that reads rows sees before all others; None: as the queue orders
