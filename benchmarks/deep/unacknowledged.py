@@ -12,6 +12,9 @@ from benchmarks.deep.sampling import Stalls
 from benchmarks.deep.site import Site
 
 HELD_MOST = 1_000_000
+HELD_ROUNDS = 63
+"""Of the two queues: of 7 rounds at a time, of 35 in one run, the ratio was 0.90 to 1.04, and the bound is 0.95."""
+
 ROUND_MESSAGES = 50_000
 """Of one round: a third of a second. With 20,000 single ones differed threefold, and ratios of medians by a tenth."""
 
@@ -29,17 +32,20 @@ def run_unacknowledged(run: Run) -> None:
     """Hold, compare another consumer's rate, kill the holder, take everything again."""
     with run.site("unacknowledged") as (site, sampler):
         idle = site.resident()
-        held, others = min(HELD_MOST, run.count // 2), (ROUNDS + 1) * ROUND_MESSAGES
+        rounds = max(ROUNDS, min(HELD_ROUNDS, run.count // 3 // ROUND_MESSAGES))
+        held, others = min(HELD_MOST, run.count // 2), (rounds + 1) * ROUND_MESSAGES
         run.fill(site, ALONE, held + others)  # as deep: what the two drains differ in is who holds some
         run.fill(site, "held-", held + others)
         with run.check("A14", f"another consumer's rate while one holds {held:,}") as outcome:
             holder = hold(site, held)
             ratio = compared(
-                lambda: run.drain(site, "held-", ROUND_MESSAGES), lambda: run.drain(site, ALONE, ROUND_MESSAGES)
+                lambda: run.drain(site, "held-", ROUND_MESSAGES),
+                lambda: run.drain(site, ALONE, ROUND_MESSAGES),
+                rounds,
             )
             run.drain(site, "held-", site.queue_metric(QUEUE, "messages_pending"))
             outcome.relations += [
-                Relation(f"over its rate on a queue nobody holds, median of {ROUNDS}", ratio, least=0.95),
+                Relation(f"over its rate on a queue nobody holds, median of {rounds}", ratio, least=0.95),
                 memory_relation(sampler, idle, run.budget),
             ]
         with run.check("A7", f"the holder of {held:,} is killed") as outcome:

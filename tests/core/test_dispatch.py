@@ -134,6 +134,27 @@ def test_who_needs_no_room_is_asked_with_a_window_that_is_full():
     assert session.received == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("held", "size", "chosen"),
+    [(4, 2, "bytes"), (4, 3, "other"), (6, 0, "bytes"), (6, 1, "other"), (0, 9, "bytes"), (9, 0, "other")],
+)
+def test_a_window_of_bytes_says_who_is_passed_over(held, size, chosen):
+    queue, session = make_queue(), RecordingSession()
+    limited = session.consume(queue, "bytes", octets=6)
+    session.consume(queue, "other")
+    if held:
+        limited.take(held)
+    assert queue.consumers.choose(size).tag == chosen
+    assert limited.allows(size) is (chosen == "bytes")
+
+
+def test_a_window_of_bytes_binds_nobody_who_settles_at_once():
+    queue, session = make_queue(), RecordingSession()
+    session.consume(queue, octets=1, auto_acknowledge=True).take(1)
+    send(queue, "12", "3")
+    assert session.received == ["12", "3"]
+
+
 def test_only_some_are_asked_who_have_room():
     queue, session = make_queue(), RecordingSession()
     first, full, second, other = (

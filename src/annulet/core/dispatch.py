@@ -90,8 +90,11 @@ class CompetingDispatch:
             for step in range(length):
                 consumer = level[place]
                 place = place + 1 if place + 1 < length else 0
-                window = consumer.window  # one look instead of two calls: many may hold all they are allowed
-                full = 0 <= window.messages_max <= window.messages and not consumer.auto_acknowledge
+                window = consumer.window  # looks instead of two calls: many may hold all they are allowed
+                full = (
+                    0 <= window.messages_max <= window.messages
+                    or (window.bytes_max >= 0 and window.bytes > 0 and window.bytes + size > window.bytes_max)
+                ) and not consumer.auto_acknowledge
                 if not full and consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
                     self._next[index] = place
                     self.passed = passed + step
