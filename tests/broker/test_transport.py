@@ -18,6 +18,7 @@ from annulet.broker.transport import (
     CLOSE_GRACE_SECONDS,
     OUTPUT_BYTES_MAX,
     UNREAD_LIMIT,
+    WRITE_BYTES,
     bound_transport,
 )
 from annulet.core.consumer import Consumer
@@ -174,6 +175,40 @@ async def test_enough_output_stops_deliveries_for_the_turn(broker: Broker) -> No
     await turns()
     assert session.writable
     assert session.woken == [True]
+
+
+async def test_many_deliveries_are_written_before_the_turn_ends_and_count_all_the_same(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    session = EchoSession(connection.open())
+    connection.channels[0] = session
+    writes: list[bytes] = []
+    transport.write = writes.append  # type: ignore[method-assign]
+    pieces = [bytes([number]) * (WRITE_BYTES // 4) for number in range(OUTPUT_BYTES_MAX // (WRITE_BYTES // 4))]
+    for number, piece in enumerate(pieces):
+        assert session.writable, number
+        connection.engine.output.append(piece)
+        connection.delivered()
+    assert not session.writable, "what was written counts"
+    assert list(map(len, writes)) == [WRITE_BYTES] * (OUTPUT_BYTES_MAX // WRITE_BYTES - 1)
+    await turns()
+    assert b"".join(writes) == b"".join(pieces)
+    assert (session.writable, session.woken, connection.bytes_sent) == (True, [True], OUTPUT_BYTES_MAX)
+    connection.engine.output.append(pieces[0])
+    connection.delivered()
+    assert session.writable, "another turn has begun"
+
+
+async def test_deliveries_to_a_lost_socket_are_written_nowhere(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    connection.open()
+    transport.abort()
+    await turns()
+    writes: list[bytes] = []
+    transport.write = writes.append  # type: ignore[method-assign]
+    connection.engine.output.append(bytes(WRITE_BYTES))
+    connection.delivered()
+    await turns()
+    assert (writes, connection.bytes_sent) == ([], 0)
 
 
 async def test_a_full_socket_stops_deliveries_until_it_has_room(broker: Broker) -> None:

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 OUTPUT_BYTES_MAX: Final = 1 << 20
-"""Bytes waiting to be written above which a connection gets no more deliveries (design: 1 MiB whatever its credit)."""
+"""Bytes of a turn, or waiting to be written, above which a connection gets no more deliveries (design: 1 MiB whatever
+its credit)."""
+
+WRITE_BYTES: Final = 256 << 10
+"""Bytes of deliveries that are written without waiting for the end of the turn: the processor's caches still have them.
+Two brokers in turns, 1 KiB bodies: 0.93 of the processor time a message of a deep queue, 0.97 of a short one. With 128
+KiB a consumer acknowledged in smaller parts, and a short queue was drained at 0.97 of the rate."""
 
 ANSWER_BYTES_MAX: Final = 2 << 20
 """Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
@@ -127,7 +133,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._shares = broker.shares
         self._inputs = broker.inputs
-        self._delivered = 0  # deliveries that wait to be written
+        self._delivered = 0  # deliveries of this turn
+        self._written = 0  # bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
@@ -239,6 +246,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def output_added(self, size: int) -> None:
         """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn.
 
+        What has come to ``WRITE_BYTES`` by then is written.
+
         ``size``: bytes that wait in the engine now. Who calls knows what it is, so that this costs no look-up.
         """
         self.mark_dirty()
@@ -246,8 +255,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
             sessions = self.channels.values()
             self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
-        if self.writable and (self._delivered >= self._share or size >= OUTPUT_BYTES_MAX):
+        if self.writable and (self._delivered >= self._share or self._written + size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
+        elif size >= WRITE_BYTES and self.transport is not None and not self.lost:
+            self._written += size
+            self._write_output(self.transport)
 
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
@@ -258,16 +270,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._dirty = False  # not before: the answers leave with this write
         if self._delivered:
             self._shares.served += 1
-            self._delivered = 0
+            self._delivered = self._written = 0
         transport = self.transport
         engine = self.engine
         if self.lost or transport is None:
             engine.take_output()
             return
         if engine.output_size:
-            output = b"".join(engine.take_output())
-            self.bytes_sent += len(output)
-            transport.write(output)
+            self._write_output(transport)
         if engine.closed:
             self._close_transport(transport)
             return
@@ -278,6 +288,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self.holding and not self._reading_paused:
             self.now = self.broker.clock()
             self.serve(b"")
+
+    def _write_output(self, transport: asyncio.Transport) -> None:
+        output = b"".join(self.engine.take_output())
+        self.bytes_sent += len(output)
+        transport.write(output)
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
