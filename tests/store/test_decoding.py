@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annulet.core.message import Message
-from annulet.store.decoding import FIXED_BYTES, decode_rows, decode_run, first_doubtful, grow_by_one, stand_in_order
+from annulet.store.decoding import (
+    FIXED_BYTES,
+    decode_rows,
+    decode_run,
+    first_doubtful,
+    grow_by_one,
+    stand_in_order,
+    stands_at,
+)
 from annulet.store.records import encode_control, encode_message, encode_origin
 from tests.store.log_tools import ORIGIN, message
 
@@ -83,6 +93,18 @@ def test_the_bytes_may_begin_before_the_first_record() -> None:
     assert (made and made.body, others) == (b"one", [])
     assert lack(data, 500, [place], [[b"nowhere"]])
     assert not lack(data, 500, [place], [[b"header"]])
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 39))
+def test_octets_stand_at_a_place(before: bytes, text: bytes, behind: bytes, changed: int) -> None:
+    data, begin, end = before + text + behind, len(before), len(before) + len(text)
+    assert stands_at(data, begin, end, text)
+    other = bytearray(text)
+    if text:
+        other[changed % len(text)] ^= 1
+        assert not stands_at(data, begin, end, bytes(other))
+        assert not stands_at(data, begin, end, text[:-1])
+    assert not stands_at(data, begin, end, text + b"x")
 
 
 def test_neighbours() -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from annulet.broker.reading_thread import ReadingThread
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class CommitPipeline:
         self._loop = loop
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-disk")
         self._upkeep_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-upkeep")
-        self._reading_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-read")
+        self._reading = ReadingThread()
         self._waiters: list[CommitWaiter] = []  # of the open window
         self._scheduled = False
         self._busy = False  # the disk thread is at work
@@ -84,7 +85,7 @@ class CommitPipeline:
         self._interludes: deque[Interlude] = deque()  # to be played before the next window is sealed
         self.on_failure: Callable[[BaseException], None] | None = None
         self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
-        log.read_ahead_with(self._read_ahead)
+        log.read_ahead_with(self._reading.submit)
 
     def request(self) -> None:
         """Seal the open window at the end of this loop turn, or as soon as the disk is idle."""
@@ -169,10 +170,6 @@ class CommitPipeline:
         self.request()
         await interlude.ended
 
-    def _read_ahead(self, work: Callable[[], None]) -> None:
-        """Have the thread read that reads for the loop. It keeps its errors; what it raises is a defect."""
-        self._reading_executor.submit(work).add_done_callback(_log_defect)
-
     async def close(self) -> None:
         """Write what is open and stop the threads, which end even when this raises :class:`StoreError`."""
         try:
@@ -184,7 +181,7 @@ class CommitPipeline:
             self.log.read_ahead_with(None)
             self._executor.shutdown(wait=True)
             self._upkeep_executor.shutdown(wait=True)
-            self._reading_executor.shutdown(wait=True)
+            self._reading.close()
 
     def _seal(self) -> None:
         if self._busy:
@@ -288,11 +285,6 @@ class _FutureWaiter:
             self.future.set_exception(
                 StoreError(f"the message log could not write window {window}; see the broker's log")
             )
-
-
-def _log_defect(done: Future[None]) -> None:
-    if (error := done.exception()) is not None:
-        logger.error("defect while reading ahead", exc_info=error)
 
 
 def _commit(waiters: list[CommitWaiter], window: int) -> None:

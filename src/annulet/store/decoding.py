@@ -28,6 +28,7 @@ RUN_MAGIC: Final = int.from_bytes(b"ANR2", "little")
 
 RUN_HEADER_BYTES: Final = 8
 _LOW: Final = 0xFFFFFFFF
+_WORD: Final = 8
 _checksum: Final = crc32  # a constant is at hand; a name of the module is looked up each time
 _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority left out, type
 
@@ -211,6 +212,22 @@ def decode_run(
     return found
 
 
+def stands_at(data: bytes, begin: i64, end: i64, text: bytes) -> bool:
+    """Say whether ``data`` has ``text`` from ``begin`` to ``end``, eight octets at a time."""
+    length: i64 = len(text)
+    if end - begin != length:
+        return False
+    if length < _WORD:
+        return data[begin:end] == text
+    at: i64 = 0
+    last: i64 = length - _WORD  # the last look may see some octets again
+    while at < last:
+        if read_i64_le(data, begin + at) != read_i64_le(text, at):
+            return False
+        at += _WORD
+    return read_i64_le(data, begin + last) == read_i64_le(text, last)
+
+
 def _message_at(
     data: bytes,
     start: i64,
@@ -249,9 +266,10 @@ def _message_at(
     content = data[body:end]  # the checksum goes on with it as it is: nothing large is copied for that alone
     if _checksum(content, _checksum(data[start + PREFIX_BYTES : body], seed)) != magic >> 32 & _LOW:
         return None
-    properties = data[header:body]
-    if former is not None and former.header == properties:
+    if former is not None and stands_at(data, header, body, former.header):
         properties = former.header
+    else:
+        properties = data[header:body]
     priority: i64 = kind >> 8 & 0xFF
     accepted_at: i64 = read_i64_le(data, start + 36)
     expires_at: i64 = read_i64_le(data, start + 44)

@@ -1,0 +1,47 @@
+"""The thread that reads ahead of the event loop.
+
+A queue and a loop instead of an executor: what makes a future and tells it of its end holds the interpreter for longer
+than what the loop waits for, and a fast drain hands over 200 reads a second.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = structlog.get_logger(__name__)
+
+
+class ReadingThread:
+    """One thread, started with the first work; works are done in the order they came. They keep their own errors."""
+
+    def __init__(self) -> None:
+        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Do a work in the thread. What it raises is a defect, and logged. Not to be called after :meth:`close`."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="annulet-read", daemon=True)
+            self._thread.start()
+        self._works.put(work)
+
+    def close(self) -> None:
+        """Do what was submitted, and end the thread."""
+        if self._thread is not None:
+            self._works.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            try:
+                work()
+            except Exception:  # the others are done all the same
+                logger.exception("defect while reading ahead")
+            del work  # or what it has read would stay in memory until the next one
