@@ -23,9 +23,9 @@ the quarter of a second that they take."""
 
 WINDOW = 250
 """Messages that a consumer may have unacknowledged while it drains: a fortieth of the short queue. With 1000, a tenth
-of it, the short queue's rate is that of a burst, as so many come before the first acknowledgement: 356,000 a second, and
-288,000 with 250, of a deep queue 251,000 and 217,000. 800,000 in memory come out at 311,000 with 1000, of a deep queue
-at 269,000."""
+of it, the short queue's rate is that of a burst, as so many come before the first acknowledgement: 356,000 a second,
+and 288,000 with 250, of a deep queue 251,000 and 217,000. 800,000 in memory come out at 311,000 with 1000, of a deep
+queue at 269,000."""
 
 WINDOW_OF_GENERATORS = 1000
 BURSTS = 7

@@ -112,8 +112,13 @@ def medians(measured: Callable[[], float], reference: Callable[[], float], round
 
     What the log's upkeep or another program does meanwhile meets one round of either, and both over the whole time.
     """
-    pairs = [(reference(), measured()) for _ in range(rounds)]
-    return statistics.median([rate for _, rate in pairs]), statistics.median([base for base, _ in pairs])
+    rates: list[float] = []
+    bases: list[float] = []
+    for number in range(rounds):  # the first one changes: what one leaves behind, the other's beginning meets
+        turns = [(measured, rates), (reference, bases)]
+        for load, noted in turns if number % 2 else reversed(turns):
+            noted.append(load())
+    return statistics.median(rates), statistics.median(bases)
 
 
 def compared(measured: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS) -> float:

@@ -1,7 +1,7 @@
 """A client's session, whatever protocol it speaks: a channel, an AMQP 1.0 session, a STOMP connection.
 
-What it is to its connection (room for output, answers at the end of a turn), and how its publishing is held back by
-what is full.
+What it is to its connection (room for output, answers at the end of a turn), how its publishing is held back by what is
+full, and what becomes of messages that its protocol cannot express.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from annulet.core.entry import DELIVERING
+from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session
 
 if TYPE_CHECKING:
@@ -17,6 +19,22 @@ if TYPE_CHECKING:
 
     from annulet.broker.blocked import BlockedTarget
     from annulet.broker.transport import AnyConnection
+    from annulet.core.consumer import Consumer
+    from annulet.core.entry import QueueEntry
+
+
+def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
+    """Take a message that cannot be converted out of its queue's way, never out of the world.
+
+    It goes to the queue's dead-letter target where there is one, else back for others than ``consumer``. Returns
+    whether it left the queue.
+    """
+    queue = entry.queue
+    if queue.rejection_reason is RemovalReason.DEAD_LETTERED:
+        queue.reject(entry, now)
+        return True
+    queue.return_entries([entry], now, counted=False, exclude=consumer)
+    return False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,6 +52,7 @@ class ClientSession(Session):
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
+        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
 
     # ------------------------------------------------------------------ being held back
 
@@ -62,6 +81,24 @@ class ClientSession(Session):
         if self.held_by:
             self.held_by.clear()
             self.connection.release(self)
+
+    # ------------------------------------------------------------------ what its protocol cannot express
+
+    def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""
+        if not self._unconvertible:
+            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
+        self._unconvertible.append((consumer, entry))
+
+    def _give_up_unconvertible(self) -> None:
+        """Let others have what could not be converted, or the dead-letter target."""
+        kept, self._unconvertible = self._unconvertible, []
+        now = self.connection.broker.clock()
+        for consumer, entry in kept:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                give_up(entry, None if consumer.cancelled else consumer, now)
+        if not self.closed:
+            self.wake(now)
 
     # ------------------------------------------------------------------ end
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.amqp091.foreign import give_up, in_own_form
+from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.entry import DELIVERING
@@ -92,7 +92,6 @@ class Channel(PublishingSession):
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
-        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
@@ -109,7 +108,7 @@ class Channel(PublishingSession):
             made = in_own_form(message)
             if made is None:
                 del self.unacknowledged[tag]
-                self._keep_back(consumer, entry)
+                self.keep_back(consumer, entry)
                 return
             message = made
             origin = made.origin
@@ -140,7 +139,7 @@ class Channel(PublishingSession):
         if message.origin.view is not VIEW:
             made = in_own_form(message)
             if made is None:
-                self._keep_back(consumer, entry)
+                self.keep_back(consumer, entry)
                 return False
             message = made
         header = message.header
@@ -180,22 +179,6 @@ class Channel(PublishingSession):
         if not self._too_large:
             broker.loop.call_soon(self._return_too_large)
         self._too_large.append((consumer, entry))
-
-    def _keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
-        """Keep a message from a consumer that cannot be made one of AMQP 0-9-1."""
-        if not self._unconvertible:
-            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
-        self._unconvertible.append((consumer, entry))
-
-    def _give_up_unconvertible(self) -> None:
-        """Let others have what could not be converted, or the dead-letter target."""
-        kept, self._unconvertible = self._unconvertible, []
-        now = self.connection.broker.clock()
-        for consumer, entry in kept:
-            if entry.state == DELIVERING and entry.consumer is consumer:
-                give_up(entry, None if consumer.cancelled else consumer, now)
-        if not self.closed:
-            self.wake(now)
 
     def too_large(self, entry: QueueEntry) -> str:
         """Say why a message cannot be sent to this client, and the remedy."""

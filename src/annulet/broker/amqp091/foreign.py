@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.views import ConversionError, converted
-from annulet.core.reasons import RemovalReason
 from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.output import encode_destination
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
-    from annulet.core.consumer import Consumer
-    from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
 
 ELLIPSIS: Final = b"..."
@@ -41,17 +38,3 @@ def shortened(name: str) -> str:
     if len(octets) <= MAX_SHORT_STRING_BYTES:
         return name
     return (octets[: MAX_SHORT_STRING_BYTES - len(ELLIPSIS)] + ELLIPSIS).decode("utf-8", "ignore")
-
-
-def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
-    """Take a message that cannot be converted out of its queue's way, never out of the world.
-
-    It goes to the queue's dead-letter target where there is one, else back for others than ``consumer``. Returns
-    whether it left the queue.
-    """
-    queue = entry.queue
-    if queue.rejection_reason is RemovalReason.DEAD_LETTERED:
-        queue.reject(entry, now)
-        return True
-    queue.return_entries([entry], now, counted=False, exclude=consumer)
-    return False

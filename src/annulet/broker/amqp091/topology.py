@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
-from annulet.broker.amqp091.foreign import give_up, in_own_form
+from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
+from annulet.broker.client_session import give_up
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
 from annulet.core.errors import InvalidArgument

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.amqp091.foreign import give_up
 from annulet.broker.sending import SendingSession
 from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
 from annulet.broker.stomp.destinations import destination_of, leads_to
 from annulet.broker.views import ConversionError, converted
-from annulet.core.entry import DELIVERING
 from annulet.wire.stomp.constants import VERSION_1_2
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
@@ -54,7 +52,6 @@ class StompSession(SendingSession):
         self._lines: dict[
             tuple[str, str, bytes], bytes
         ] = {}  # destination lines, by exchange, key and the sender's own
-        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # kept back in this turn
         self._receipts: dict[int, str] = {}  # by answer, in the order they were asked for
         self._true: set[int] = set()  # of these, what can be answered once everything before is
         self._answers = 0
@@ -67,7 +64,7 @@ class StompSession(SendingSession):
         message = self._in_own_form(entry)
         if message is None:
             del self.unacknowledged[tag]  # the client must not settle what it does not get
-            self._keep_back(consumer, entry)
+            self.keep_back(consumer, entry)
             return
         self._write(consumer, entry, message, tag)
 
@@ -75,7 +72,7 @@ class StompSession(SendingSession):
         """Write a MESSAGE that needs no acknowledgement, unless it cannot be converted."""
         message = self._in_own_form(entry)
         if message is None:
-            self._keep_back(consumer, entry)
+            self.keep_back(consumer, entry)
             return False
         self.last_tag += 1
         self._write(consumer, entry, message, self.last_tag)
@@ -111,21 +108,6 @@ class StompSession(SendingSession):
             return converted(message, VIEW)
         except ConversionError:
             return None
-
-    def _keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
-        """Keep a message from a consumer; it goes elsewhere once the core has done its work."""
-        if not self._unconvertible:
-            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
-        self._unconvertible.append((consumer, entry))
-
-    def _give_up_unconvertible(self) -> None:
-        kept, self._unconvertible = self._unconvertible, []
-        now = self.connection.broker.clock()
-        for consumer, entry in kept:
-            if entry.state == DELIVERING and entry.consumer is consumer:
-                give_up(entry, None if consumer.cancelled else consumer, now)
-        if not self.closed:
-            self.wake(now)
 
     def _destination_line(self, consumer: StompConsumer, message: Message) -> tuple[bytes, bytes]:
         """Return the destination as a header line, and the message's block without its own.
