@@ -366,7 +366,7 @@ class Broker:
             self._drained.set()
 
     def flush_later(self, connection: AnyConnection) -> None:
-        """Write a connection's output at the end of this loop turn: one write per connection and turn.
+        """Write a connection's output at the end of this loop turn: what is left of it, in one write.
 
         Or in one of the next turns, where those before it took long: what is written makes room for deliveries.
         """

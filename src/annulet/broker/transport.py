@@ -1,7 +1,7 @@
 """The asyncio half of a client's connection: what all protocols have in common below their engines.
 
 A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
-read is handled whole; output of one loop turn leaves in one write.
+read is handled whole; output of one loop turn leaves in one write, but for many bytes of deliveries (``WRITE_BYTES``).
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._set_writable(False)
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost:
             self._written += size
-            self._write_output(self.transport)
+            self._write(self.transport, self.take_deliveries())
 
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
@@ -277,7 +277,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             engine.take_output()
             return
         if engine.output_size:
-            self._write_output(transport)
+            self._write(transport, engine.take_output())
         if engine.closed:
             self._close_transport(transport)
             return
@@ -289,8 +289,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.now = self.broker.clock()
             self.serve(b"")
 
-    def _write_output(self, transport: asyncio.Transport) -> None:
-        output = b"".join(self.engine.take_output())
+    def _write(self, transport: asyncio.Transport, buffers: list[bytes]) -> None:
+        output = b"".join(buffers)
         self.bytes_sent += len(output)
         transport.write(output)
 
@@ -450,6 +450,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def go_on(self) -> None:
         """Serve the input that the engine kept back."""
+
+    def take_deliveries(self) -> list[bytes]:
+        """Take the output before the turn ends. The core is in the middle of a dispatch: nothing may call it."""
+        return self.engine.take_output()
 
     def tell_blocked(self, reason: str) -> None:
         """Tell the client why its publishes have to wait, or with an empty reason that they need not any longer."""

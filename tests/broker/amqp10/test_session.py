@@ -4,8 +4,9 @@ from typing import Any
 
 from annulet.broker.amqp10.session import Amqp10Session
 from annulet.broker.broker import Broker
+from annulet.broker.transport import WRITE_BYTES
 from annulet.core.sliced import AT_ONCE_MAX
-from annulet.wire.amqp10.link_frames import Disposition, Flow
+from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
 from annulet.wire.amqp10.outcomes import Rejected
 from annulet.wire.amqp10.performatives import Begin, Close, End
 from tests.broker.amqp091.peer import turns
@@ -81,6 +82,28 @@ async def test_the_peers_window_stops_transfers_and_opens_again(broker: Broker) 
     await peer.send(Flow(next_incoming_id=received, incoming_window=100, **window))
     rest = await peer.deliveries()
     assert bodies([*first, *rest]) == [b"%d" % number for number in range(10)]
+
+
+async def test_a_window_that_opens_wakes_nobody_while_others_are_delivered_to(broker: Broker) -> None:
+    """Deliveries are written before the turn ends; who is writable again is served when it does."""
+    await fill(broker, *[b"%d" % number for number in range(4)])
+    queue_of(broker, "large")
+    peer = await Peer(broker).open(sessions=0)
+    await peer.begin(0, incoming_window=1)
+    await peer.begin(1)
+    sender = await peer.sender("large", channel=1)
+    for _ in range(8):
+        await peer.publish(sender, message(bytes(WRITE_BYTES // 4)))
+    small, large = await peer.receiver("q"), await peer.receiver("large", channel=1)
+    window: dict[str, Any] = {"next_outgoing_id": 0, "outgoing_window": 10, "delivery_count": 0, "link_credit": 10}
+    await peer.send(Flow(next_incoming_id=0, incoming_window=1, handle=small.handle, **window))
+    assert not session_of(peer).writable
+    await peer.take()
+    opened = frame(Flow(next_incoming_id=1, incoming_window=10, next_outgoing_id=0, outgoing_window=10), 0)
+    window["next_outgoing_id"] = 8
+    await peer.send(opened, frame(Flow(next_incoming_id=0, incoming_window=10, handle=large.handle, **window), 1))
+    served = [item.channel for item in await peer.take() if isinstance(item.performative, Transfer)]
+    assert served == [0, *[1] * 8, 0, 0], "the first was handed in before"
 
 
 async def test_what_never_left_does_not_count_as_delivered(broker: Broker) -> None:

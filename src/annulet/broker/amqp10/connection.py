@@ -198,6 +198,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """Serve it."""
         self.engine.go_on()
 
+    def take_deliveries(self) -> list[bytes]:
+        """Leave what the engine does when a turn ends: it wakes sessions, and gives credit to links."""
+        return self.engine.take_frames()
+
     def force_close(self, text: str) -> None:
         """End the connection politely: ``amqp:connection:forced``."""
         if not self.opened:

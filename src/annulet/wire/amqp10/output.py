@@ -74,6 +74,10 @@ class FrameOutput:
         """
         if self._touched or self._credited:
             self._end_turn()
+        return self.take_frames()
+
+    def take_frames(self) -> list[bytes]:
+        """Return the frames there are, in order, and forget them. The turn goes on, and the handler is not called."""
         output = self._output
         self._output = []
         self._output_octets = 0
