@@ -90,7 +90,18 @@ class CeleryWorker(EveryClient):
         """A task for later is a message that the worker holds."""
         self._send("held", countdown=600)
         self._wait_logged("] received", count=self.sent)
+        self._wait_idle()
         return "held"
+
+    def _wait_idle(self) -> None:
+        """Have the worker answer, which it does when it has what it asked for before.
+
+        For a task for later it asks for one message more (basic.qos), and waits for that as long as it takes: neither
+        heartbeats nor anything else tells it of a broker that falls silent meanwhile.
+        """
+        assert self.application is not None
+        (node,) = re.findall(r"\] (.+@\S+) ready\.$", self.log.read_text(), re.MULTILINE)[-1:]
+        assert self.application.control.ping(destination=[node], timeout=PATIENCE_SECONDS, limit=1)
 
     def wait_lost(self) -> str:
         return self._wait_logged("Connection to broker lost")
