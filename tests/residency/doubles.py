@@ -49,12 +49,12 @@ class Disk:
         )
 
     def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
-        if self.failing:
+        if self.failing and records:  # the log asks no disk for nothing
             raise OSError(self.error, os.strerror(self.error))
         return False
 
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
-        if self.failing:
+        if self.failing and records:
             raise OSError(self.error, os.strerror(self.error))
         self.reads.append(len(records))
         return [None if record in self.damaged else self.stored.get(record) for record in records]

@@ -232,6 +232,16 @@ def test_a_file_that_cannot_be_read_says_so_and_nothing_is_counted() -> None:
     log.close()
 
 
+def test_the_disk_is_not_asked_for_nothing() -> None:
+    files = SimulatedFiles()
+    log, records = filled(files, 10)
+    files.fail_at = files.operations + 1
+    assert (log.read([]), log.messages(QUEUE, [], [], []), log.lack([], [[b"text"]])) == ([], [], False)
+    with pytest.raises(OSError, match="Input/output"):
+        log.read(records)
+    log.close()
+
+
 def test_only_complete_batches_are_below_the_bound() -> None:
     log = opened(SimulatedFiles())
     first = log.append(message(b"1"), [(QUEUE, 1)])
