@@ -25,7 +25,7 @@ from mypy_extensions import i16, i32, i64
 
 from annulet.core.message import DEFAULT_PRIORITY
 from annulet.store.columns import little_endian, short_numbers
-from annulet.store.decoding import FIXED_BYTES, HEADER_BYTES, TARGET_BYTES, UNTARGETED_BYTES
+from annulet.store.decoding import FIXED_BYTES, HEADER_BYTES, TARGET_BYTES, UNTARGETED_BYTES, stands_at
 from annulet.store.files import File
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import (
@@ -203,19 +203,10 @@ class Filling:
 
     def _is_former(self, at: i64, origin: i64, length: i64) -> bool:
         """Say whether origin and header, ``length`` bytes ``at`` a place of the piece, are the former record's."""
-        former = self._head
-        piece = self._piece
-        if origin != self._head_origin or length != len(former) or at + length > len(piece):
+        end: i64 = at + length
+        if origin != self._head_origin or end > len(self._piece):
             return False
-        last: i64 = length - 8
-        if last < 0:
-            return piece[at : at + length] == former
-        place: i64 = 0
-        while place < last:
-            if read_i64_le(piece, at + place) != read_i64_le(former, place):
-                return False
-            place += 8
-        return read_i64_le(piece, at + last) == read_i64_le(former, last)
+        return stands_at(self._piece, at, end, self._head)
 
     def _follow(self, at: i64, origin: i64, length: i64) -> None:
         """Find out what origin and header at a place of the piece ask for; those that follow may have the same."""
