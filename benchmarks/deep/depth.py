@@ -61,7 +61,7 @@ def run_depth(run: Run) -> None:
                 lambda: run.fill(site, DEEP, SHALLOW), lambda: turn(run, site, SHORT)[0], PUBLISHING_TURNS
             )
             outcome.relations += [
-                Relation(f"ratio, median of {PUBLISHING_TURNS} turns", deep / short, least=0.9),
+                Relation(f"ratio, median of {PUBLISHING_TURNS} turns", deep / short, least=0.9, ratio=True),
                 Relation("rate", deep, "/s"),
                 Relation(f"ratio of all {run.count:,}, from nothing", began / short),
             ]
@@ -79,7 +79,7 @@ def run_depth(run: Run) -> None:
             left = site.queue_metric(f"{DEEP}0", "messages_pending") - PUBLISHING_TURNS * SHALLOW
             rate = drained_cold(run, site, left, WINDOW)
             outcome.relations += [
-                Relation(f"ratio, median of {turns} turns of {drained:,}", deep / short, least=0.7),
+                Relation(f"ratio, median of {turns} turns of {drained:,}", deep / short, least=0.7, ratio=True),
                 Relation("rate", deep, "/s"),
                 Relation(f"ratio with a window of {WINDOW_OF_GENERATORS:,}, of {bursts}", wide / beside_wide),
                 Relation(f"ratio of {SHALLOW:,} each", burst / beside),

@@ -76,7 +76,7 @@ def run_selectors(run: Run) -> None:
                     Relation("first after", first, "s", most=first_most),
                     Relation("all after", everything, "s", most=all_most),
                     exactly("not as expected", int(numbers != chosen), 0),
-                    Relation("others' rate over theirs before it came", sum(rates) / before_it, least=0.7),
+                    Relation("others' rate over theirs before it came", sum(rates) / before_it, least=0.7, ratio=True),
                     evaluations(site, queue, run.count),
                     *stall_relations(site, before),
                 ]
@@ -143,7 +143,9 @@ def run_browser(run: Run) -> None:
             ratio = compared(browsed, alone, BROWSES)
             outcome.relations += [
                 exactly("of what nobody takes, not seen or out of order", sum(missed), 0),
-                Relation(f"consumers' rate over that without a browser, median of {BROWSES}", ratio, least=0.8),
+                Relation(
+                    f"consumers' rate over that without a browser, median of {BROWSES}", ratio, least=0.8, ratio=True
+                ),
                 Relation("resident set grew, more than without one by", max(grown) - max(grown_alone), "MiB", most=4),
                 Relation("grew by, without one", max(grown_alone), "MiB"),
                 *stall_relations(site, before),

@@ -47,6 +47,7 @@ def run_isolation(run: Run) -> None:
                     f"its rate over that alone, median of {ROUNDS}",
                     compared(beside, lambda: run.bystander(alone)),
                     least=0.8,
+                    ratio=True,
                 ),
                 memory_relation(sampler, idle, run.budget),
             ]
@@ -84,7 +85,7 @@ def run_groups(run: Run) -> None:
             take(site, "free", [])
             ratio = compared(lambda: take(site, "blocked", out_of_order), lambda: take(site, "free", []), GROUP_ROUNDS)
             outcome.relations += [
-                Relation(f"their rate over that without it, median of {GROUP_ROUNDS}", ratio, least=0.9),
+                Relation(f"their rate over that without it, median of {GROUP_ROUNDS}", ratio, least=0.9, ratio=True),
                 Relation(f"the first {ROUND_MESSAGES:,} of them, and the stalled half passed over, in", first, "s"),
                 exactly("out of order within a group", sum(out_of_order), 0),
                 memory_relation(sampler, idle, run.budget),

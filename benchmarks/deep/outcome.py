@@ -5,18 +5,29 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
+from benchmarks.deep.stolen import TELLING_SHARE
+
 MIB: Final = 1 << 20
 
 
 @dataclasses.dataclass
 class Relation:
-    """A figure and the bound it is held against; without a bound it is for information."""
+    """A figure and the bound it is held against; without a bound it is for information.
+
+    ``ratio``: of two rates, so that it depends on the processors being there, as what is in (milli)seconds does.
+    """
 
     what: str
     value: float
     unit: str = ""
     most: float | None = None
     least: float | None = None
+    ratio: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether a machine that takes processors away for a while changes it."""
+        return self.ratio or self.unit in {"s", "ms"}
 
     @property
     def holds(self) -> bool:
@@ -49,22 +60,42 @@ def exactly(what: str, value: float, wanted: float, unit: str = "") -> Relation:
 
 @dataclasses.dataclass
 class Outcome:
-    """One check of the list A1 to A24. ``failure``: why it could not be measured to its end."""
+    """One check of the list A1 to A24. ``failure``: why it could not be measured to its end.
+
+    ``stolen``: the part of the processors' time that the host took away meanwhile. ``repeated``: for that its suite was
+    run again, and this is not what counts.
+    """
 
     check: str
     title: str
     relations: list[Relation] = dataclasses.field(default_factory=list)
     failure: str = ""
     not_applicable: str = ""
+    stolen: float = 0.0
+    repeated: bool = False
+
+    @property
+    def missed(self) -> list[Relation]:
+        """Bounds that were not kept."""
+        return [relation for relation in self.relations if not relation.holds]
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether it missed times or ratios only, while the machine had not all of its processors."""
+        timed = bool(self.missed) and all(relation.timed for relation in self.missed)
+        return timed and not self.failure and self.stolen >= TELLING_SHARE
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``MISS`` or ``not applicable``."""
+        """``pass``, ``MISS``, ``repeated`` or ``not applicable``."""
+        if self.repeated:
+            return "repeated"
         if self.not_applicable:
             return "not applicable"
-        return "pass" if not self.failure and all(relation.holds for relation in self.relations) else "MISS"
+        return "pass" if not self.failure and not self.missed else "MISS"
 
     def text(self) -> str:
         """Return what was measured in one line."""
         said = [relation.text() for relation in self.relations]
-        return "; ".join([*said, *filter(None, [self.failure, self.not_applicable])])
+        stolen = f"the host took away {self.stolen:.1%} of the processors" if self.stolen >= TELLING_SHARE else ""
+        return "; ".join([*said, *filter(None, [self.failure, self.not_applicable, stolen])])

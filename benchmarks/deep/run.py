@@ -17,6 +17,7 @@ from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation
 from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
+from benchmarks.deep.stolen import StolenTime
 from benchmarks.scenarios import GeneratorError, run_generator
 
 BODY_BYTES = 1024
@@ -70,11 +71,12 @@ class Run:
     def check(self, check: str, title: str) -> Iterator[Outcome]:
         """Measure one check; what goes wrong is its failure and not the end of the run."""
         outcome = Outcome(check, title)
-        began = time.monotonic()
+        began, stolen = time.monotonic(), StolenTime()
         try:
             yield outcome
         except FAILURES as error:
             outcome.failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        outcome.stolen = stolen.share()
         self.outcomes.append(outcome)
         seconds = time.monotonic() - began
         self.console.print(f"  {check} {outcome.verdict} ({seconds:.1f} s): {outcome.text()}", markup=False)

@@ -103,6 +103,10 @@ class Stalls:
             metrics.get("event_loop_stall_longest_seconds", 0.0),
         )
 
+    def copy(self) -> Stalls:
+        """Return one of the same."""
+        return Stalls(dict(self.counts), self.longest)
+
     def since(self, before: Stalls) -> Stalls:
         """Return what came after ``before``."""
         counts = {bound: count - before.counts.get(bound, 0) for bound, count in self.counts.items()}

@@ -1,0 +1,107 @@
+"""What is run again because the machine's host took processors away meanwhile, and what is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.deep import __main__ as program
+from benchmarks.deep import stolen
+from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
+from benchmarks.deep.run import Run
+from benchmarks.deep.sampling import Sample
+from benchmarks.deep.stolen import TELLING_SHARE, StolenTime, stolen_seconds
+
+LATE, SLOW = Relation("after", 4.0, "s", most=3), Relation("rate over the other", 0.6, least=0.7, ratio=True)
+LARGE, LOST = Relation("resident set", 400.0, "MiB", most=376), exactly("lost", 1, 0)
+
+
+def test_the_system_tells_what_was_stolen(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  10 20 30 40 50 60 70 250 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n")
+    assert stolen_seconds(stat) == 250 / os.sysconf("SC_CLK_TCK")
+    stat.write_text("cpu  10 20 30 40\n")
+    assert stolen_seconds(stat) == 0, "an old system has no such column"
+    assert stolen_seconds(tmp_path / "none") == 0
+
+
+def test_the_share_is_of_all_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, clock = iter([100.0, 101.0]), iter([50.0, 60.0])
+    monkeypatch.setattr(stolen, "stolen_seconds", lambda: next(told))
+    monkeypatch.setattr(stolen.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(stolen.os, "cpu_count", lambda: 4)
+    assert StolenTime().share() == pytest.approx(1 / 40)
+
+
+@pytest.mark.parametrize(
+    ("relations", "failure", "share", "disturbed"),
+    [
+        ([LATE], "", TELLING_SHARE, True),
+        ([SLOW, LATE], "", 0.04, True),
+        ([LATE], "", TELLING_SHARE - 0.0001, False),
+        ([LATE, LOST], "", 0.04, False),
+        ([LARGE], "", 0.04, False),
+        ([LATE], "silent", 0.04, False),
+        ([Relation("after", 2.0, "s", most=3)], "", 0.04, False),
+    ],
+)
+def test_only_a_missed_time_is_excused(relations: list[Relation], failure: str, share: float, disturbed: bool) -> None:
+    outcome = Outcome("A9", "restart", relations, failure=failure, stolen=share)
+    assert outcome.disturbed is disturbed
+    assert ("the host took away 4.0% of the processors" in outcome.text()) is (share == 0.04)
+
+
+Suite = Callable[[Run], None]
+"""What a run is given."""
+
+
+def suite(*tries: tuple[float, list[Relation]]) -> Suite:
+    """A suite that finds something else each time; of each try the share that was stolen, and what it found."""
+    left = iter(tries)
+
+    def check(run: Run) -> None:
+        share, relations = next(left)
+        with run.check("A9", "restart") as outcome:
+            outcome.relations += relations
+        outcome.stolen = share
+        run.samples.append(Sample(share, "restarts", MIB))
+        run.stalls.counts[0.01] = run.stalls.counts.get(0.01, 0) + 1
+
+    return check
+
+
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite) -> tuple[str, Run]:
+    """Run the program on one suite; return what it says, and the run that it wrote a report of."""
+    runs: list[Run] = []
+    monkeypatch.setattr(program, "SUITES", {"restarts": suite})
+    monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
+    monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(program.report, "write", lambda run, folder: runs.append(run))
+    result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report")])
+    assert result.exit_code == 0, result.output
+    return result.output, runs[0]
+
+
+def test_a_disturbed_suite_is_run_again_and_both_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, run = told(tmp_path, monkeypatch, suite((0.031, [LATE]), (0.0, [exactly("lost", 0, 0)])))
+    assert "deep: restarts again: the host took away up to 3.1% of the processors" in said
+    assert said.splitlines()[-1].endswith("2 kept, 0 missed: none"), "A22 is the other one"
+    assert [outcome.verdict for outcome in run.outcomes[:2]] == ["repeated", "pass"]
+    assert [sample.seconds for sample in run.samples] == [0.0]
+    assert run.stalls.counts == {0.01: 1}, "without the first one's"
+
+
+def test_the_last_try_counts_whatever_was_stolen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, run = told(tmp_path, monkeypatch, suite(*[(0.04, [LATE])] * 4))
+    assert said.splitlines()[-1].endswith("1 missed: A9")
+    assert [outcome.verdict for outcome in run.outcomes[:3]] == ["repeated", "repeated", "MISS"]
+
+
+def test_what_is_lost_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, run = told(tmp_path, monkeypatch, suite((0.04, [LATE, LOST])))
+    assert said.splitlines()[-1].endswith("1 missed: A9")
+    assert run.outcomes[0].verdict == "MISS"
