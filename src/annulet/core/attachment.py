@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.browsing import BrowseOrder
 from annulet.core.deep_lanes import DeepLanes
 from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.reasons import RemovalReason
@@ -58,6 +59,8 @@ def _rebalance(queue: Queue) -> None:
 def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     """Detach a consumer; its groups are freed, or parked while it holds messages of them."""
     queue.consumers.remove(consumer)
+    if isinstance(consumer.unseen, BrowseOrder):
+        consumer.unseen.end()
     consumer.unseen = None
     lanes = queue.lanes
     if lanes is not None and lanes.groups is not None:

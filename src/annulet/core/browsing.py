@@ -1,9 +1,11 @@
 """What a browser of a deep queue has not seen: a list of rows, not of messages (design 2.9).
 
 At its opening the browser notes the rows there are and, as rows too, the stored messages in memory and in delivery; as
-entries only what is on no disk or has a time. It reads the rows in slices, when it has a turn, into a buffer of its
-own: nothing it looks at comes into the queue's memory, and whoever takes messages meanwhile does not wait for it.
-What stands where is said by positions, so that the levels of strict priorities come one after the other.
+entries only what is on no disk or has a time, and what changed or came back when it was to come. As long as it refers
+to such an entry that stays an object, see :meth:`annulet.core.copies.Copies.pin`. It reads the rows in slices, when it
+has a turn, into a buffer of its own: nothing it looks at comes into the queue's memory, and whoever takes messages
+meanwhile does not wait for it. What stands where is said by positions, so that the levels of strict priorities come one
+after the other.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class BrowseOrder(Order):
         self._pages = pages
         self._follow = follow
         self._entries: list[QueueEntry] = []  # heap
+        self._kept: set[QueueEntry] = set()  # of these, what could become rows and is not to
         self._read: deque[QueueEntry] = deque()
         self._walk: RowWalk | None = None
         self._source: RowWalk | None = None  # where what was read is from
@@ -64,8 +67,28 @@ class BrowseOrder(Order):
         heappush(self._entries, entry)
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Add an entry that cannot become a row."""
+        """Add an entry that came back, unless it is among those that are looked for in the queue."""
+        if fell_due(entry) or not 0 < self._unnoted <= entry.sequence:
+            self._keep(entry)
+
+    def _keep(self, entry: QueueEntry) -> None:
+        """Add an entry that could become a row, and has to stay an object until it was seen."""
         heappush(self._entries, entry)
+        if entry not in self._kept and self._queue.copies is not None:
+            self._kept.add(entry)
+            self._queue.copies.pin(entry)
+
+    def _let_go(self, entry: QueueEntry) -> None:
+        """Note that an entry is not referred to any more."""
+        if entry in self._kept:
+            self._kept.remove(entry)
+            if self._queue.copies is not None:
+                self._queue.copies.unpin(entry)
+
+    def end(self) -> None:
+        """Let go of everything: nobody reads here any more."""
+        for entry in [*self._kept]:
+            self._let_go(entry)
 
     def arrived(self, entry: QueueEntry) -> None:
         """Note an arrival, unless others before it were not."""
@@ -87,6 +110,8 @@ class BrowseOrder(Order):
         if seen:
             if self._follow and (self._unnoted or self._entries):  # the next look may begin before it
                 self._note_moved(entry.sequence)
+        elif not self._follow:
+            self._keep(entry)
         elif not self._unnoted:
             heappush(self._entries, entry)
 
@@ -107,7 +132,7 @@ class BrowseOrder(Order):
             return
         self._read = deque([read for read in self._read if read.sequence != entry.sequence])
         self._stored_anew.add(entry.sequence)
-        heappush(self._entries, entry)
+        self._keep(entry)
 
     def paged(self) -> None:
         """Forget the arrivals, some of which may be rows by now, and look for them in the queue when it is their turn.
@@ -116,19 +141,22 @@ class BrowseOrder(Order):
         """
         if not self._follow or self._unnoted:
             return
-        going = [entry.sequence for entry in self._entries if may_be_noted_as_row(entry)]
+        kept = self._kept
+        going = [entry.sequence for entry in self._entries if entry not in kept and may_be_noted_as_row(entry)]
         if going:
             self._unnoted = first = min(going)
             self._entries = [entry for entry in self._entries if entry.sequence < first or fell_due(entry)]
             heapify(self._entries)
+            for entry in [entry for entry in kept if entry.sequence >= first and not fell_due(entry)]:
+                self._let_go(entry)
 
     def emptied(self) -> None:
         """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
         noting = bool(self._unsifted)
-        known = set(self._entries) if noting else set()
+        known = set(self._entries)
         for entry in self._queue.delivering:
-            if self._is_to_come(entry) and (entry not in known if noting else may_be_noted_as_row(entry)):
-                heappush(self._entries, entry)
+            if entry not in known and self._is_to_come(entry) and (noting or may_be_noted_as_row(entry)):
+                self._keep(entry)
         self._read.clear()
         self._unsifted = []
         self._view = self._walk = None
@@ -178,7 +206,7 @@ class BrowseOrder(Order):
         """Return the next entry, of those that are objects now."""
         entries, sequence = self._entries, self.next_sequence()
         while entries and entries[0].state == REMOVED:
-            heappop(entries)
+            self._let_go(heappop(entries))
         if entries and (not sequence or position_of(entries[0]) < self._next_position()):
             return entries[0]
         return self._read[0] if self._read else None
@@ -190,7 +218,7 @@ class BrowseOrder(Order):
             return None
         if self._read and self._read[0] is entry:
             return self._read.popleft()
-        heappop(self._entries)
+        self._let_go(heappop(self._entries))
         if self._follow and not self._unnoted and entry.rank is not None:
             self._note_seen(entry.sequence)
         return entry
@@ -275,7 +303,7 @@ class BrowseOrder(Order):
             waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
             for entry in found:
                 if entry.sequence in waiting:
-                    heappush(self._entries, waiting[entry.sequence])
+                    self._keep(waiting[entry.sequence])
             found = [entry for entry in found if entry.sequence not in waiting]
         if self._stored_anew:
             found = [entry for entry in found if entry.sequence not in self._stored_anew]

@@ -33,7 +33,7 @@ PRUNE_MINIMUM: Final = 64
 class Copies:
     """The copies of one queue that are out, and the lists of those that read."""
 
-    __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "leaving", "out")
+    __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "leaving", "out", "pinned")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
@@ -42,6 +42,7 @@ class Copies:
         self._turn = 0  # counts the reads of browsers
         self._waiting = False  # all browsers had to wait for a turn when they were looked at last
         self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
+        self.pinned: dict[QueueEntry, int] = {}  # pending or about to be, and no rows: by how many readers' lists
         # records of what left and is to be sent on, or could not be: the log still says that the queue has them.
         # No more than the forwarder and ``unsent`` keep.
         self.leaving: set[int] = {record for record in [*queue.forwarder.records_of(queue), *queue.unsent] if record}
@@ -162,6 +163,16 @@ class Copies:
                 due[0].ask_turn()
         self._waiting = False
         self.serve(now, consumers_too=self._queue.settings.non_destructive and not self._queue.halted)
+
+    def pin(self, entry: QueueEntry) -> None:
+        """Have an entry stay an object, for the list of a reader that would show it whatever became of its row."""
+        self.pinned[entry] = self.pinned.get(entry, 0) + 1
+
+    def unpin(self, entry: QueueEntry) -> None:
+        """A list does not refer to it any more."""
+        count = self.pinned.pop(entry) - 1
+        if count:
+            self.pinned[entry] = count
 
     def came_back(self, entry: QueueEntry) -> None:
         """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""

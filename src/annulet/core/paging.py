@@ -351,12 +351,14 @@ def may_be_row(entry: QueueEntry) -> bool:
     Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept
     beside it; its times stand beside the row. What an address with limits counts it knows by the message, which a row
     has not. What selectors said of it matters only in lanes: elsewhere they were asked for readers, and may be again.
+    A browser may refer to it and not look for a row instead: see :meth:`annulet.core.copies.Copies.pin`.
     """
     message = entry.message
-    accounts, lanes = entry.queue.accounts, entry.queue.lanes
+    accounts, lanes, copies = entry.queue.accounts, entry.queue.lanes, entry.queue.copies
     return (
         message.record > 0
         and (accounts is None or not accounts.counted(message))
+        and (copies is None or entry not in copies.pinned)
         and message.durable
         and message.deliver_at == 0
         and entry.state == PENDING
