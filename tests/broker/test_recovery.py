@@ -11,8 +11,10 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
+from annulet.broker.broker import CATALOGUE_FILE
 from annulet.broker.configuration import load
-from annulet.broker.recovery import SPILL_LIMIT_MOST, open_spill
+from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
+from annulet.store.catalogue import Catalogue
 from annulet.store.segment import segment_name
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
@@ -92,6 +94,24 @@ async def test_redelivered_after_a_clean_stop_is_what_may_have_been_seen(tmp_pat
         async with testing.broker(http=False, data_dir=tmp_path) as running:
             flags = [entry.redelivered for entry in queue_of(running.broker).browse()]
             assert flags == [True, True, False]
+
+
+async def test_the_single_number_of_older_versions_marks_everything_up_to_it(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(4)))
+        await leave(peer)
+        queue_id = queue_of(running.broker).queue_id
+    catalogue = Catalogue(tmp_path / CATALOGUE_FILE)
+    counters = catalogue.queue_counters(queue_id)
+    assert counters is not None
+    catalogue.set_queue_counters(queue_id, counters | {REDELIVERED_UPTO: 2})
+    catalogue.close()
+    for known in (None, [1, 2]):  # the second time they are ranges
+        async with testing.broker(http=False, data_dir=tmp_path) as running:
+            assert [entry.redelivered for entry in queue_of(running.broker).browse()] == [True, True, False, False]
+            assert running.broker.catalogue.redelivered(queue_id) == known
 
 
 async def test_after_a_crash_everything_may_have_been_seen(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from annulet.broker.row_recovery import ROWS_PER_READ
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
+from annulet.core.redelivered_ranges import redelivered_ranges
 from annulet.residency.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
@@ -103,7 +104,7 @@ def state(queue: Queue) -> dict[str, Any]:
         "next": queue.next_sequence,
         "scheduled": queue.schedule.count,
         "counters": queue.counters.as_dict(),
-        "redelivered": queue.order.redelivered_upto(),
+        "redelivered": redelivered_ranges(queue).lengths(),
         "first": queue.order.first_sequence(),
     }
     found["entries"] = [

@@ -14,6 +14,7 @@ from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
+from annulet.core.redelivered_ranges import redelivered_ranges
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.residency.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
@@ -271,12 +272,12 @@ def test_what_came_back_is_told_of_rows_and_entries():
     levels = Levels()
     levels.order.keep_messages = 0
     entries = levels.put(*[0] * 64, 1)
-    assert levels.order.redelivered_upto() == 0
+    assert redelivered_ranges(levels.queue).count == 0
     entries[40].redelivered = True
     levels.order.page_out(ALL, 1000)
-    assert levels.order.redelivered_upto() == 41
+    assert redelivered_ranges(levels.queue).lengths() == [41, 1]
     entries[64].redelivered = True
-    assert levels.order.redelivered_upto() == 65
+    assert redelivered_ranges(levels.queue).lengths() == [41, 1, 23, 1]
 
 
 def test_only_strict_priorities_have_levels_that_page():

@@ -168,7 +168,7 @@ def test_the_interface_holds_nothing():
         pages.take_unread,
         pages.entries_kept,
         pages.sweep,
-        pages.redelivered_upto,
+        pages.redelivered_ranges,
         pages.counted_ranges,
         lambda: pages.add_among([], bytearray()),
         pages.clear,

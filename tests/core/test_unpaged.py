@@ -184,7 +184,7 @@ def test_no_area_holds_nothing() -> None:
     area = NoArea()
     area.sweep()
     area.clear()
-    assert (area.rows, area.items, area.room(), area.redelivered_upto()) == (0, 0, 0, 0)
+    assert (area.rows, area.items, area.room(), area.redelivered_ranges()) == (0, 0, 0, [])
     area.retime()
     assert area.timed()
     assert area.first_expiry(NOW) == NEVER

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,10 @@ def test_what_goes_in_comes_out(steps, portion):
     rows = [entry for entry, keep in zip(entries, kept, strict=True) if not keep]
     assert (page.items, page.rows, page.bytes) == (len(entries), len(rows), 3 * len(rows))
     assert page.redelivered_upto == max([entry.sequence for entry in rows if entry.redelivered], default=0)
+    ranges = page.redelivered_ranges()
+    marked = [entry.sequence for entry in rows if entry.redelivered]
+    assert [sequence for first, last in ranges for sequence in range(first, last + 1)] == marked
+    assert all(before[1] + 1 < after[0] for before, after in pairwise(ranges))
     assert page.kept() == [entry for entry, keep in zip(entries, kept, strict=True) if keep]
     assert drain(page, portion) == [
         (entry.sequence, 0, entry, None, False, 0)
@@ -108,6 +114,28 @@ def test_rows_found_at_start_have_their_counts():
     assert page.peek(6).redelivered == [True] * 3 + [False] * 3
     assert list(page._lengths) == [3, 1, 1, 1]
     assert page.peek(6).origins == [*[ORIGINS[0]] * 4, *[ORIGINS[1]] * 2]
+
+
+def test_the_stretches_of_rows_that_came_back_are_those_that_are_left():
+    marks = [False, True, True, False, True, True, True, True]
+    entries = [entry_of(n, n, redelivered=mark) for n, mark in enumerate(marks, 1)]
+    page = Page.of(entries, bytearray([0, 0, 0, 0, 0, 1, 0, 0]))
+    assert page.redelivered_ranges() == [(2, 3), (5, 5), (7, 8)], "without the entry that stayed one"
+    page.take(2)
+    page.remove(7)
+    assert page.redelivered_ranges() == [(3, 3), (5, 5), (8, 8)]
+    page.take(page.items)
+    assert page.redelivered_ranges() == []
+
+
+def test_a_page_of_which_all_came_back_is_one_stretch_wherever_its_records_are():
+    entries = [entry_of(n, 2 * n, redelivered=True) for n in range(1, 101)]
+    page = Page.of(entries, bytearray(100))
+    assert len(page._lengths) == 100
+    page.take(3)
+    assert page.redelivered_ranges() == [(4, 100)]
+    page.remove(50)
+    assert page.redelivered_ranges() == [(4, 49), (51, 100)]
 
 
 def test_the_stretches_of_rows_with_counts_are_those_that_are_left():

@@ -167,7 +167,7 @@ def test_redelivered_rows_are_known_and_come_back_so(redelivered):
     for entry in entries:
         entry.redelivered = entry.sequence == redelivered
     pages.add(entries, bytearray(5))
-    assert pages.redelivered_upto() == redelivered
+    assert list(pages.redelivered_ranges()) == [(3, 3)] * bool(redelivered)
     assert [entry.sequence for entry in pages.load(insist=False) if entry.redelivered] == [3] * bool(redelivered)
 
 
@@ -177,7 +177,7 @@ def test_cleared_pages_hold_nothing():
     pages.load(insist=False)
     pages.clear()
     assert (pages.items, pages.rows, pages.bytes, pages.stalled) == (0, 0, 0, False)
-    assert pages.redelivered_upto() == 0
+    assert list(pages.redelivered_ranges()) == []
 
 
 def test_rows_that_come_one_at_a_time_share_a_page():
@@ -210,7 +210,7 @@ def test_rows_are_spread_over_pages_with_the_bytes_of_each():
     pages.add_rows(first, records[:300], [10] * 300, [origin] * 300, redelivered=False)
     pages.add_rows(rest, records[300:], [10] * len(rest), [origin] * len(rest), redelivered=True)
     assert (pages.items, pages.rows, pages.bytes) == (count, count, 10 * count)
-    assert pages.redelivered_upto() == count
+    assert list(pages.redelivered_ranges()) == [(301, PAGE_ITEMS_MAX), (PAGE_ITEMS_MAX + 1, count)]
     found = []
     while pages.items:
         loaded = pages.load(insist=False)

@@ -172,6 +172,17 @@ def test_counters_are_replaced(catalogue, reopen):
     catalogue.set_queue_counters(1, {"messages_added": 2**40})
     again = reopen()
     assert (again.queue_counters(1), again.queue_counters(2)) == ({"messages_added": 2**40}, None)
+    assert (again.redelivered(1), again.redelivered(2)) == (None, None)
+
+
+def test_what_came_back_stands_beside_the_counters(catalogue, reopen):
+    catalogue.set_queue_counters(1, {"messages_added": 9}, [3, 1, 2, 1])
+    catalogue.set_queue_counters(2, {"messages_added": 1}, [])
+    again = reopen()
+    assert (again.queue_counters(1), again.queue_counters(2)) == ({"messages_added": 9}, {"messages_added": 1})
+    assert (again.redelivered(1), again.redelivered(2)) == ([3, 1, 2, 1], [])
+    again.set_queue_counters(1, {"messages_added": 9})  # as an older version does
+    assert again.redelivered(1) is None
 
 
 # ---------------------------------------------------------------------- leases and publish marks

@@ -15,6 +15,7 @@ from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin, logged_message
+from annulet.core.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.routing import address_of_key
 from annulet.store.count_notes import KnownCounts
 from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
@@ -43,8 +44,8 @@ RESTORE_SLICE: Final = 5000
 """Messages restored before other tasks get a turn, so that a signal can end the start while a large backlog loads."""
 
 REDELIVERED_UPTO: Final = "redelivered_upto"
-"""Beside a queue's counters: the highest sequence that came back and was waiting at the clean stop. Up to it messages
-may have been seen by a consumer, and are delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2); after a crash all are."""
+"""Beside a queue's counters: the highest sequence that came back and was waiting at the clean stop. All that
+older versions know of the marks: they wrote no ranges, and mark everything up to it."""
 
 SPILL_LIMIT_MOST: Final = 10 << 30
 """Bytes. Default of ``spill_limit`` on a large disk: what a minute of publishing at 170 MB/s brings."""
@@ -211,7 +212,7 @@ class MessageRestorer:
                     self._queues[queue.queue_id] = queue
                     self._hosts[queue.queue_id] = host
         expect_leased(broker.catalogue, self._queues)
-        self._redelivered_upto = {queue_id: _redelivered_upto(broker, queue_id) for queue_id in self._queues}
+        self._redelivered = {queue_id: _redelivered(broker, queue_id) for queue_id in self._queues}
         # All that is read of the history is read now: from the first turn on it belongs to the disk thread.
         history = None if broker.history is None else broker.history.history
         self._states = {} if history is None else history.entry_states()
@@ -231,7 +232,7 @@ class MessageRestorer:
             origin_of=self._origin,
             remembered=Remembered(self._remembered_sequences, self._counts),
             uncovered=self._uncovered,
-            redelivered_upto=self._redelivered_upto,
+            redelivered=self._redelivered,
         )
 
     def _remembered_sequences(self, queue_id: int) -> list[int]:
@@ -248,7 +249,7 @@ class MessageRestorer:
                 log.settle(recovered.record, queue_id)
                 self.orphans += 1
                 continue
-            seen = not log.clean or sequence <= self._redelivered_upto[queue_id]
+            seen = not log.clean or sequence in self._redelivered[queue_id]
             states = self._states.get(queue_id)
             state = NEW_ENTRY if states is None else states.pop(sequence, NEW_ENTRY)
             count = self._counts.take(queue_id, sequence)
@@ -330,9 +331,13 @@ class MessageRestorer:
                 host.effects.duplicate_noted(address, duplicate_id, size)
 
 
-def _redelivered_upto(broker: Broker, queue_id: int) -> int:
+def _redelivered(broker: Broker, queue_id: int) -> RedeliveredRanges:
+    """Return which messages came back before the clean stop and are delivered as redelivered; after a crash all are."""
+    lengths = broker.catalogue.redelivered(queue_id)
+    if lengths is not None:
+        return RedeliveredRanges.of_lengths(lengths)
     counters = broker.catalogue.queue_counters(queue_id)
-    return 0 if counters is None else counters.get(REDELIVERED_UPTO, 0)
+    return RedeliveredRanges.upto(0 if counters is None else counters.get(REDELIVERED_UPTO, 0))
 
 
 def save_counters(broker: Broker) -> None:
@@ -345,10 +350,16 @@ def save_counters(broker: Broker) -> None:
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
-                    scheduled = (entry.sequence for entry in queue.schedule.entries() if entry.redelivered)
-                    returned = max(queue.order.redelivered_upto(), max(scheduled, default=0))
                     counters = queue.counters.as_dict()
-                    broker.catalogue.set_queue_counters(queue.queue_id, counters | {REDELIVERED_UPTO: returned})
+                    returned = redelivered_ranges(queue)
+                    if returned.filled:
+                        logger.info(
+                            "neighbours of messages that came back will be marked redelivered too",
+                            virtual_host=host.name, queue=queue.name, ranges=returned.count, most=returned.filled,
+                        )  # fmt: skip
+                    broker.catalogue.set_queue_counters(
+                        queue.queue_id, counters | {REDELIVERED_UPTO: returned.highest}, returned.lengths()
+                    )
                     if broker.history is not None:
                         broker.history.pending.counters[queue.queue_id] = counters
     if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold

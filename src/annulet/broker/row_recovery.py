@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from annulet.broker.pager import Pager
     from annulet.core.message import Origin
     from annulet.core.queue import Queue
+    from annulet.core.redelivered_ranges import RedeliveredRanges
     from annulet.store.count_notes import KnownCounts
     from annulet.store.interface import Log, RecoveredRows
 
@@ -55,7 +56,7 @@ class RowRestorer:
     """Restores messages of the queues in ``queues``. ``restore`` puts back a message that was read.
 
     ``remembered``: how often messages came back, and which have to be read. Of records from ``uncovered`` on those that
-    may have a duplicate id have to. ``redelivered_upto``: by queue id the highest sequence that counts as redelivered.
+    may have a duplicate id have to. ``redelivered``: by queue id what came back before a clean stop.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class RowRestorer:
         origin_of: Callable[[tuple[str, str, str, str]], Origin],
         remembered: Remembered,
         uncovered: int,
-        redelivered_upto: dict[int, int],
+        redelivered: dict[int, RedeliveredRanges],
     ) -> None:
         self._log = log
         self._pager = pager
@@ -78,7 +79,7 @@ class RowRestorer:
         self._remembered_of = remembered.sequences_of
         self._counts = remembered.counts
         self._uncovered = uncovered
-        self._redelivered_upto = redelivered_upto
+        self._redelivered = redelivered
         self._remembered: dict[int, list[int]] = {}  # ascending, by queue id
         pager.small.expect()
 
@@ -135,20 +136,18 @@ class RowRestorer:
         return found
 
     def _add(self, queue: Queue, rows: RecoveredRows, start: int, end: int) -> None:
-        """Make rows of a part, in two steps where those that came back end in it."""
+        """Make rows of a part, in steps where those that came back begin and end in it. After a crash all may have."""
         if start >= end:
             return
         order = self._pager.rows_of(queue)
         assert order is not None
-        seen = end
+        steps = [(start, end, True)]
         if self._log.clean:
-            seen = bisect_right(rows.sequences, self._redelivered_upto[rows.queue_id], start, end)
+            steps = self._redelivered[rows.queue_id].cut(rows.sequences, start, end)
         column = rows.origin_numbers[start:end]
         numbers = set(column[:1] if is_uniform(column) else column)  # the segment may have many more, of many queues
         made = {number: self._origin_of(rows.origins[number]) for number in numbers}
-        for first, behind in ((start, seen), (seen, end)):
-            if first == behind:
-                continue
+        for first, behind, redelivered in steps:
             columns = (
                 rows.sequences[first:behind],
                 rows.records[first:behind],
@@ -158,10 +157,10 @@ class RowRestorer:
                 self._counts.take_all(rows.queue_id, rows.sequences[first:behind]),
             )
             if isinstance(order, PagedLevels):
-                _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=behind <= seen)
+                _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=redelivered)
             else:
                 times, counts = columns[4:]
-                restore_rows(order, *columns[:4], redelivered=behind <= seen, times=times, counts=counts)
+                restore_rows(order, *columns[:4], redelivered=redelivered, times=times, counts=counts)
                 queue.order.recount()
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.entry import BEHIND_ALL, PENDING, level_of, position_of
 from annulet.core.lanes import Lanes
-from annulet.core.order import highest_redelivered
 from annulet.core.paged_levels import PagedLevels, deep_order
 from annulet.core.paged_order import LOOK_ENTRIES, TargetList
 from annulet.core.row_expiry import NEVER
@@ -455,8 +454,3 @@ class DeepLanes(Lanes):
         if self.stock is not None and self.stock.count:
             times.append(self.stock.oldest_accepted_at())
         return min([at for at in times if at], default=0)
-
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of an entry or row that came back."""
-        highest = highest_redelivered(self.in_memory())
-        return highest if self.stock is None else max(highest, self.stock.redelivered_upto())

@@ -181,10 +181,6 @@ class Order:
         first = self.first()
         return 0 if first is None else first.message.accepted_at
 
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of a pending entry that came back, 0 when none did."""
-        return highest_redelivered(self.in_memory())
-
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them.
 
@@ -391,11 +387,6 @@ def entry_with(entries: deque[QueueEntry], sequence: int) -> QueueEntry | None:
     if place == len(entries) or entries[place].sequence != sequence or entries[place].state != PENDING:
         return None
     return entries[place]
-
-
-def highest_redelivered(entries: list[QueueEntry]) -> int:
-    """Return the highest sequence among the pending entries that came back, 0 when none did."""
-    return max([entry.sequence for entry in entries if entry.redelivered and entry.state == PENDING], default=0)
 
 
 class RankedOrder(Order):

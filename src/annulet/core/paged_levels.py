@@ -285,10 +285,6 @@ class PagedLevels(LevelledOrder):
         """Return the body bytes of the rows."""
         return sum([level.paged_bytes() for level in self._occupied()])
 
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of an entry or row that came back."""
-        return max([level.redelivered_upto() for level in self._occupied()], default=0)
-
 
 def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
     """Return the order of a queue that may page, made of its own with ``pages`` if need be; else ``None``.

@@ -363,10 +363,6 @@ class TargetList(FifoOrder):
         """Return the body bytes of the rows."""
         return self.pages.bytes
 
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of an entry or row that came back."""
-        return max(super().redelivered_upto(), self.pages.redelivered_upto())
-
     # ------------------------------------------------------------------ to disk
 
     def page_out(self, durable_record: int, limit: int) -> int:

@@ -267,10 +267,6 @@ class PagedSorted(Order):
         """Return how many entries are objects and may become rows."""
         return self._near.count
 
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of an entry or row that came back."""
-        return max(super().redelivered_upto(), self.pages.redelivered_upto())
-
     # ------------------------------------------------------------------ to disk
 
     def page_out(self, durable_record: int, limit: int) -> int:

@@ -15,7 +15,7 @@ from annulet.core.key_runs import fits
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.hot_properties import Term
@@ -303,8 +303,8 @@ class QueueArea:
         """Return the first and last sequences of stretches of rows of which deliveries came back."""
         raise NotImplementedError
 
-    def redelivered_upto(self) -> int:
-        """Return the highest sequence of a row whose message came back once, 0 when none did."""
+    def redelivered_ranges(self) -> Iterable[tuple[int, int]]:
+        """Return the first and last sequences of stretches of rows whose messages came back once, page by page."""
         raise NotImplementedError
 
     def clear(self) -> None:

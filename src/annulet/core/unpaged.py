@@ -66,9 +66,9 @@ class NoArea(QueueArea):
         """Return 0, which is enough for nothing."""
         return 0
 
-    def redelivered_upto(self) -> int:
-        """Return 0."""
-        return 0
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
+        """Return none."""
+        return []
 
 
 class Looks(SlicedWork):

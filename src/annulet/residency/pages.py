@@ -27,7 +27,7 @@ from annulet.residency.search_ahead import SearchAhead
 from annulet.residency.walk import PageView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from annulet.core.entry import QueueEntry
     from annulet.core.hot_properties import Term
@@ -464,9 +464,11 @@ class StoredQueueArea(QueueArea):
         """Ask every page."""
         return [stretch for page in self._pages for stretch in page.counted_ranges()]
 
-    def redelivered_upto(self) -> int:
-        """Ask every page."""
-        return max([page.redelivered_upto for page in self._pages if page.rows], default=0)
+    def redelivered_ranges(self) -> Iterator[tuple[int, int]]:
+        """Ask every page on which a row came back."""
+        for page in self._pages:
+            if page.rows and page.redelivered_upto:
+                yield from page.redelivered_ranges()
 
     def clear(self) -> None:
         """Forget all pages."""

@@ -89,6 +89,40 @@ class Runs:
             start = 0
         return found
 
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last sequences of stretches of rows left that came back. None touches the next.
+
+        O(runs), without a look at each where all rows came back alike and their sequences grow by one.
+        """
+        found: list[tuple[int, int]] = []
+        if self._all_came_back():
+            lowest = self._base_sequence + self._sequences[self._run] + self._run_start
+            return [(lowest, self._base_sequence + self._sequences[-1] + self._lengths[-1] - 1)]
+        base, sequences, lengths, marks = self._base_sequence, self._sequences, self._lengths, self._marks
+        first: i64 = 0
+        last: i64 = -1
+        start: i64 = self._run_start
+        for run in range(self._run, len(lengths)):
+            if marks[run] & 1 and lengths[run]:
+                sequence: i64 = base + sequences[run]
+                if sequence + start != last + 1:
+                    if last >= 0:
+                        found.append((first, last))
+                    first = sequence + start
+                last = sequence + lengths[run] - 1
+            start = 0
+        if last >= 0:
+            found.append((first, last))
+        return found
+
+    def _all_came_back(self) -> bool:
+        """Say whether all items left are rows that came back, of one mark, none of whose sequences is missing."""
+        run, marks = self._run, self._marks
+        if run >= len(marks) or not marks[run] & 1 or marks[run + 1 :] != marks[run:-1]:
+            return False
+        span = self._sequences[-1] + self._lengths[-1] - self._sequences[run]
+        return sum(self._lengths[run:]) == span
+
     def record_ranges(self) -> list[tuple[int, int]]:
         """Return the first and last record of each stretch of rows left whose records follow one another."""
         found: list[tuple[int, int]] = []

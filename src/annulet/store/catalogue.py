@@ -46,6 +46,9 @@ KIND: Final = DatabaseKind(
     "then dropped)",
 )
 
+REDELIVERED: Final = "redelivered"
+"""Among the counters of a queue as they are written: a list, where the counters are numbers."""
+
 OPERATOR_QUEUE: Final = "queue"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
 OPERATOR_POLICY: Final = "policy"
@@ -273,15 +276,28 @@ class Catalogue:
 
     def queue_counters(self, queue_id: int) -> dict[str, int] | None:
         """Return the counters written at the last clean stop, ``None`` when there are none."""
-        rows = self._rows("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id)
-        if not rows:
-            return None
-        counters: dict[str, int] = json.loads(rows[0][0])
-        return counters
+        found = self._counters(queue_id)
+        if found is not None:
+            found.pop(REDELIVERED, None)
+        return found
 
-    def set_queue_counters(self, queue_id: int, counters: dict[str, int]) -> None:
-        """Write the counters of a queue."""
-        self._change("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", queue_id, json.dumps(counters))
+    def redelivered(self, queue_id: int) -> list[int] | None:
+        """Return the lengths given to :meth:`set_queue_counters`, ``None`` when an older version wrote the counters."""
+        found = self._counters(queue_id)
+        return None if found is None else found.get(REDELIVERED)
+
+    def set_queue_counters(self, queue_id: int, counters: dict[str, int], redelivered: list[int] | None = None) -> None:
+        """Write the counters of a queue and, beside them, which of its messages came back, as lengths of stretches.
+
+        Versions that do not know of the latter read the counters and pass over it.
+        """
+        values = counters if redelivered is None else counters | {REDELIVERED: redelivered}
+        text = json.dumps(values, separators=(",", ":"))
+        self._change("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", queue_id, text)
+
+    def _counters(self, queue_id: int) -> dict[str, Any] | None:
+        rows = self._rows("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id)
+        return json.loads(rows[0][0]) if rows else None
 
     # ------------------------------------------------------------------ what operators set at run time
 
