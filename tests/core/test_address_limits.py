@@ -9,6 +9,7 @@ from annulet.core.diverts import Divert
 from annulet.core.errors import TransactionRefused
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
+from annulet.core.revision import revise_delivering
 from annulet.core.transaction import Transaction
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, refused, send
@@ -275,6 +276,19 @@ def test_what_a_retroactive_address_keeps_does_not_fill_it():
     host.address_settings.set("news", {"max-size-messages": 9, "retroactive-message-count": 3})
     send(host, "news")
     assert amounts(host) == (4, 4)
+
+
+def test_a_message_that_is_changed_in_delivery_counts_once():
+    host = make_host({"news": {"max-size-messages": 2}})
+    queue, other = address(host, "news", "q", "other")
+    send(host, "news", "abc")
+    (entry,) = queue.acquire(1, -1, NOW)
+    revise_delivering(entry, {"why": "because"})
+    assert amounts(host) == (2, 6), "the other queue has the former one"
+    other.purge(NOW)
+    assert amounts(host) == (1, 3)
+    queue.acknowledge(entry)
+    assert amounts(host) == (0, 0)
 
 
 def test_a_message_nobody_takes_opens_no_account():

@@ -9,6 +9,7 @@ import pytest
 from annulet.core.errors import LimitExceeded
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
+from annulet.core.revision import revise_delivering
 from tests.core.helpers import NOW
 from tests.core.node_helpers import address, declare, make_host, note, send
 from tests.residency.doubles import Disk, pages_of
@@ -186,6 +187,11 @@ def test_damaged_rows_leave_the_account():
 def test_a_changed_message_counts_in_place_of_the_former():
     backlog = Backlog()
     backlog.limit(PAGE_AT_50)
+    for entry in backlog.queue.acquire(100, -1, NOW):
+        entry.message.durable = True
+        revise_delivering(entry, {"why": 1}, stored=False)
+        assert backlog.amounts()[0] == 200
+        backlog.queue.return_entries([entry], NOW)
     first = backlog.queue.acquire(150, -1, NOW)[120]
     backlog.queue.return_entries([first], NOW)
     assert backlog.queue.reprioritise(first, 9, NOW) is not None

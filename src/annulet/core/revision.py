@@ -136,6 +136,7 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
     message.size = former.size
     if queue.accounts is not None:
         queue.accounts.replaced(entry, message)
+        queue.accounts.released(entry)
     if former.record and stored:
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has
