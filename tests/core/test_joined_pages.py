@@ -36,6 +36,12 @@ def test_the_part_with_the_oldest_is_next(monkeypatch: pytest.MonkeyPatch):
     assert (pages.items, pages.bytes, pages.lost, pages.lost_bytes) == (0, 0, 0, 10)
 
 
+def test_the_rows_of_all_parts_are_told_apart_by_where_they_were_sent():
+    pages, disk = joined(7)
+    disk.failing = True
+    assert pages.tally(lambda origin: origin.exchange or "none", 6) == {"none": (5, 50)}
+
+
 def test_a_disk_that_refuses_changes_nothing_and_all_can_be_had_without_it():
     pages, disk = joined(4)
     disk.failing = True

@@ -90,7 +90,7 @@ def test_a_message_that_an_address_with_limits_counts_stays_an_object():
     assert account is not None
     accounts.charge(account, counted.message, 1)
     assert [may_be_row(one) for one in (counted, other)] == [False, True]
-    accounts.released(counted.message)
+    accounts.released(counted)
     assert may_be_row(counted)
 
 

@@ -189,7 +189,7 @@ def test_no_area_holds_nothing() -> None:
     assert area.timed()
     assert area.first_expiry(NOW) == NEVER
     assert area.take_expired((NOW, 0), 10, read=True) == []
-    assert (area.origins(), area.entries_kept(), area.has_row(1)) == ([], [], False)
+    assert (area.tally(str, 9), area.entries_kept(), area.has_row(1)) == ({}, [], False)
     assert isinstance(area.renewed(), NoArea)
     queue = queue_of()
     assert queue.order.pages_behind() is None

@@ -76,8 +76,8 @@ def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
     copy = copy_of(message)
     accounts = lease.queue.accounts
     if accounts is not None:
-        accounts.replaced(message, copy)
-        accounts.released(message)
+        accounts.replaced(entry, copy)
+        accounts.released(entry)
     exchange(entry, copy)
     lease.queue.effects.store(copy, [entry])
 

@@ -12,13 +12,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.planning import NOTHING
+from annulet.core.row_shares import RowShare, RowShares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from annulet.core.effects import Effects
+    from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
+    from annulet.core.paging import QueueArea
     from annulet.core.planning import Amount
+    from annulet.core.queue import Queue
 
 PAGE: Final = "page"
 DROP: Final = "drop"
@@ -135,7 +139,8 @@ class AddressAccount:
     """What one address with limits holds now, and what its policy did so far.
 
     What is paged are the messages that came last, from the first one on that found no room: in the order in which they
-    came, the others are as many as the limits allow. So it follows from what is held, after a restart too.
+    came, the others are as many as the limits allow. So it follows from what is held, after a restart too. Of ``rows``
+    only number and bytes are known (:mod:`annulet.core.row_shares`): they count as the first, and as equally large.
     """
 
     __slots__ = (
@@ -146,8 +151,10 @@ class AddressAccount:
         "messages",
         "name",
         "paged",
-        "paged_bytes",
+        "paged_known_bytes",
         "refused",
+        "row_bytes",
+        "rows",
         "warned",
     )
 
@@ -160,13 +167,21 @@ class AddressAccount:
         self.dropped = 0  # DROP, of the address or of what is paged: messages discarded so far
         self.refused = 0  # FAIL, of either, and BLOCK's hard limit: messages refused so far
         self.warned = False  # it was said that messages are dropped, since the limits are these
-        self.paged: OrderedDict[Message, None] = OrderedDict()  # PAGE: those beyond the limit, oldest first
-        self.paged_bytes = 0
+        self.paged: OrderedDict[Message, None] = OrderedDict()  # PAGE: those beyond the limit, oldest first; not rows
+        self.paged_known_bytes = 0  # of these
+        self.rows = 0  # of the messages, those that were on disk only when it was opened: see RowShares
+        self.row_bytes = 0  # and of the bytes
 
     @property
     def paged_count(self) -> int:
         """Messages beyond the limit of an address that pages."""
-        return len(self.paged)
+        return len(self.paged) + self._rows_beyond()
+
+    @property
+    def paged_bytes(self) -> int:
+        """Body bytes of these."""
+        beyond = self._rows_beyond()
+        return self.paged_known_bytes + (self.row_bytes * beyond // self.rows if beyond else 0)
 
     @property
     def page_full(self) -> bool:
@@ -175,7 +190,7 @@ class AddressAccount:
         return (
             limits.limits_pages
             and limits.reached_by(self.messages, self.bytes)
-            and limits.page_reached_by(len(self.paged), self.paged_bytes)
+            and limits.page_reached_by(self.paged_count, self.paged_bytes)
         )
 
     @property
@@ -201,7 +216,7 @@ class AddressAccount:
         if self._met_by(size, claimed) != FAIL:
             return ""
         if limits.policy == PAGE:
-            messages, octets = len(self.paged) + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
+            messages, octets = self.paged_count + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
             return (
                 f"address '{self.name}' is full: with this message {messages} messages and {octets} bytes are paged, "
                 f"but page-limit-messages is {_spell(limits.page_max_messages)} and page-limit-bytes is "
@@ -230,7 +245,7 @@ class AddressAccount:
         """Count a message that goes into the address's queues."""
         if self.pages(message.size):
             self.paged[message] = None
-            self.paged_bytes += message.size
+            self.paged_known_bytes += message.size
         self.messages += 1
         self.bytes += message.size
 
@@ -240,15 +255,27 @@ class AddressAccount:
         self.bytes -= message.size
         if message in self.paged:
             self._move_up(message)
-        while self.paged:
-            first = next(iter(self.paged))
-            if self.limits.exceeded_by(self.messages - len(self.paged) + 1, self.bytes - self.paged_bytes + first.size):
-                return
-            self._move_up(first)
+        self._fill_room()
+
+    def add_rows(self, rows: int, octets: int) -> None:
+        """Count rows that are there, before any message: they count as those that came first."""
+        self.rows += rows
+        self.row_bytes += octets
+        self.messages += rows
+        self.bytes += octets
+
+    def subtract_rows(self, rows: int, octets: int) -> None:
+        """Stop counting some of what :meth:`add_rows` counted."""
+        self.rows -= rows
+        self.row_bytes -= octets
+        self.messages -= rows
+        self.bytes -= octets
+        self._fill_room()
 
     def clear(self) -> None:
-        """Count nothing: what is held is about to be added anew."""
-        self.messages = self.bytes = self.paged_bytes = 0
+        """Count no message: what is held is about to be added anew, but for rows."""
+        self.messages, self.bytes = self.rows, self.row_bytes
+        self.paged_known_bytes = 0
         self.paged.clear()
 
     def settle_blocked(self) -> bool:
@@ -267,14 +294,33 @@ class AddressAccount:
         if not self._exceeded_with(size, claimed):
             return NO_POLICY
         if limits.limits_pages and limits.page_exceeded_by(
-            len(self.paged) + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
+            self.paged_count + claimed.paged + 1, self.paged_bytes + claimed.paged_bytes + size
         ):
             return limits.page_policy
         return limits.policy
 
+    def _rows_beyond(self) -> int:
+        """Return how many rows are paged: those beyond the limits as if all were equally large."""
+        rows, limits = self.rows, self.limits
+        if not rows or limits.policy != PAGE or not limits.exceeded_by(rows, self.row_bytes):
+            return 0
+        fit = rows if limits.max_messages < 0 else min(rows, limits.max_messages)
+        if 0 <= limits.max_bytes < self.row_bytes:
+            fit = min(fit, rows * limits.max_bytes // self.row_bytes)
+        return rows - fit
+
+    def _fill_room(self) -> None:
+        """Let paged messages move up. None does while rows are beyond the limits, which come before them."""
+        while self.paged:
+            first = next(iter(self.paged))
+            octets = self.bytes - self.paged_known_bytes + first.size
+            if self.limits.exceeded_by(self.messages - len(self.paged) + 1, octets):
+                return
+            self._move_up(first)
+
     def _move_up(self, message: Message) -> None:
         del self.paged[message]
-        self.paged_bytes -= message.size
+        self.paged_known_bytes -= message.size
 
 
 class Charge:
@@ -293,11 +339,12 @@ class AddressAccounts:
     ``dropped`` and ``refused`` are messages since the broker started, of accounts that were closed too.
     """
 
-    __slots__ = ("_charges", "_effects", "_swept_at", "by_address", "dropped", "refused")
+    __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused")
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
+        self._shares = RowShares()
         self._swept_at = IDLE_MAX  # so many accounts there may be before idle ones are looked for
         self.by_address: dict[str, AddressAccount] = {}
         self.dropped = 0
@@ -363,20 +410,50 @@ class AddressAccounts:
         account.add(message)
         self._report(account)
 
-    def replaced(self, former: Message, message: Message) -> None:
-        """In one queue ``message`` stands for ``former``, which leaves it next: it counts where that counted."""
-        charge = self._charges.get(former)
+    def replaced(self, entry: QueueEntry, message: Message) -> None:
+        """In one queue ``message`` stands for that of ``entry``, which leaves it next: it counts where that counted."""
+        charge = self._charges.get(entry.message)
+        share = self._shares.share_of(entry) if charge is None else None
         if charge is not None:
             self.charge(charge.account, message, 1)
+        elif share is not None:
+            self.charge(share.account, message, 1)
+
+    def count_rows(self, queue: Queue, account: AddressAccount, rows: tuple[int, int], left: int) -> None:
+        """Count rows of a queue, so many with so many body bytes, without knowing each; see :class:`RowShare`.
+
+        ``left``: messages of the queue, rows and others, that are not charged and will not be for being there.
+        """
+        self._shares.add(queue, RowShare(account, queue.next_sequence, rows[0], rows[1], left))
+        self._report(account)
+
+    def rows_gone(self, queue: Queue, rows: QueueArea) -> None:
+        """Rows leave a queue together, all that ``rows`` has. Rows that leave as entries are :meth:`released`."""
+        for account in self._shares.gone(queue, rows):
+            self._report(account)
+
+    def rows_lost(self, queue: Queue, rows: int, octets: int) -> None:
+        """Rows of a queue are damaged; ``octets`` were found to be of these, or of others before."""
+        for account in self._shares.lost(queue, rows, octets):
+            self._report(account)
+
+    def queue_gone(self, queue: Queue) -> None:
+        """A queue was deleted and holds nothing any more."""
+        for account in self._shares.forget(queue):
+            self._report(account)
 
     def counted(self, message: Message) -> bool:
         """Say whether a message is counted by an account."""
         return message in self._charges
 
-    def released(self, message: Message) -> None:
+    def released(self, entry: QueueEntry) -> None:
         """A queue is done with a message: called for every entry that leaves. The last one takes it off its account."""
+        message = entry.message
         charge = self._charges.get(message)
         if charge is None:
+            if self._shares:
+                for account in self._shares.left(entry):
+                    self._report(account)
             return
         charge.queues -= 1
         if charge.queues == 0:
@@ -403,6 +480,7 @@ class AddressAccounts:
                 gone.append(message)
         for message in gone:
             del self._charges[message]
+        self._shares.close(closed)
 
     def _close(self, account: AddressAccount) -> None:
         del self.by_address[account.name]

@@ -233,6 +233,7 @@ class DeclaredQueues(Publishing):
         if queue.name not in self.exchanges:  # an address of this name keeps its ids for its other queues
             self.forget_duplicates(queue.name)
         pending = queue.delete(now)
+        self.accounts.queue_gone(queue)
         self.effects.queue_deleted(queue)
         return pending
 

@@ -146,8 +146,10 @@ def _forget(queue: Queue, gone: Gone) -> None:
     keys, accounts = queue.keys, queue.accounts
     alone = not (queue.delivering or queue.hidden or queue.returns)
     if accounts is not None:
+        if gone.pages is not None:
+            accounts.rows_gone(queue, gone.pages)
         for entry in gone.entries:
-            accounts.released(entry.message)
+            accounts.released(entry)
     if keys is not None and alone:
         gone.keys = keys.detached()
     elif keys is not None:

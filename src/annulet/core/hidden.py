@@ -200,7 +200,7 @@ def _take_back(entry: QueueEntry, now: int) -> None:
         entry.state = REMOVED
         leave_index(queue.expiry, entry)
         if queue.accounts is not None:
-            queue.accounts.released(entry.message)
+            queue.accounts.released(entry)
         let_go(entry)
     else:
         return

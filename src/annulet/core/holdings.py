@@ -264,7 +264,7 @@ class Holdings:
             self.keys.withdraw(entry)
         leave_index(self.expiry, entry)
         if self.accounts is not None:
-            self.accounts.released(entry.message)
+            self.accounts.released(entry)
         let_go(entry)
 
     def remove_scheduled(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
@@ -296,7 +296,7 @@ class Holdings:
             self.keys.forget(entry)
         leave_index(self.expiry, entry)
         if self.accounts is not None:
-            self.accounts.released(entry.message)
+            self.accounts.released(entry)
         if reason is not ACKNOWLEDGED:
             forwarded = self.forwarder.takes(entry.queue, reason)
             loss = None
@@ -349,7 +349,7 @@ class Holdings:
             self.keys.forget(entry)
         leave_index(self.expiry, entry)
         if self.accounts is not None:
-            self.accounts.released(entry.message)
+            self.accounts.released(entry)
         let_go(entry)
 
     def settle_record(self, entry: QueueEntry) -> None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.paging import QueueArea
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.entry import QueueEntry
+    from annulet.core.message import Origin
 
 SKIPPED_AT_ONCE: Final = 4096
 """Rows skipped of one part before the others are looked at again: a page, so that the oldest of all go first."""
@@ -63,6 +66,15 @@ class JoinedPages(QueueArea):
     def counted_ranges(self) -> list[tuple[int, int]]:
         """Ask all parts."""
         return [stretch for part in self._parts for stretch in part.counted_ranges()]
+
+    def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
+        """Ask all parts."""
+        found: dict[str, tuple[int, int]] = {}
+        for part in self._parts:
+            for name, (rows, size) in part.tally(name_of, below).items():
+                known = found.get(name, (0, 0))
+                found[name] = (known[0] + rows, known[1] + size)
+        return found
 
     def _oldest(self) -> QueueArea:
         return min([part for part in self._parts if part.items], key=_first_sequence_of)

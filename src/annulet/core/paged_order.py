@@ -190,8 +190,7 @@ class TargetList(FifoOrder):
         pages = self.pages
         if pages.items:
             self._to_front(pages.take_unread())
-            self._queue.note_unreadable(0, pages.lost_bytes)
-        self._split = bool(pages.items or self._pending_cache)
+        self._note_lost()
 
     def take_pages(self) -> QueueArea | None:
         """Take the rows out; what was kept among them stays with them. The caller clears the order then."""

@@ -200,7 +200,7 @@ class PagedSorted(Order):
             for entry in pages.take_unread():
                 entry.rank = (SORTED_MISSING,)
                 self._near.append(entry)
-            self._queue.note_unreadable(0, pages.lost_bytes)
+            self.count -= count_lost(self._queue, pages)
 
     def take_pages(self) -> QueueArea | None:
         """Take the rows out. The caller clears the order then."""

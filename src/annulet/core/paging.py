@@ -227,8 +227,12 @@ class QueueArea:
         """Take out the first items, those of rows with a record and no content. Sets ``lost_bytes`` to theirs."""
         raise NotImplementedError
 
-    def origins(self) -> list[Origin] | None:
-        """Return the origins of all rows, perhaps of others too; ``None`` where only the log knows some of them."""
+    def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
+        """Return how many rows with a sequence below this one there are, and their body bytes, by name of their origin.
+
+        Nothing is read. Where rows of one page have several names their bytes are shared out by number, and those whose
+        origin only the log knows are taken to be as the others of the page.
+        """
         raise NotImplementedError
 
     def last_sequence(self) -> int:

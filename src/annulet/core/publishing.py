@@ -15,13 +15,15 @@ from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED
 from annulet.core.errors import LimitExceeded
-from annulet.core.held_messages import entry_in, origin_of
+from annulet.core.held_messages import HeldMessage, entry_in, origin_of
+from annulet.core.joined_pages import JoinedPages
 from annulet.core.ledger import LossLedger, LossRecord
 from annulet.core.planning import DROPPED, DUPLICATE, ROUTED, Claims, Leg
 from annulet.core.reasons import RemovalReason
 from annulet.core.retroactive import is_ring
-from annulet.core.routing import Route, Walk, address_of_key
+from annulet.core.routing import Route, Walk
 from annulet.core.routing_graph import RoutingGraph
+from annulet.core.row_shares import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from annulet.core.address_settings import AddressSettingsRepository, ResolvedSettings
     from annulet.core.bindings import Binding
     from annulet.core.effects import Effects
+    from annulet.core.entry import QueueEntry
     from annulet.core.exchanges import Exchange
     from annulet.core.held_messages import Slot
-    from annulet.core.message import Message, Origin
+    from annulet.core.message import Message
     from annulet.core.queue import Queue
 
 
@@ -349,25 +352,27 @@ class Publishing(RoutingGraph):
         self.accounts.limit({address: self.settings_of(address).limits for address in addresses})
 
     def _count_held(self) -> None:
-        """Open the accounts of all addresses with limits whose messages queues hold. O(messages), once per change.
+        """Open the accounts of all addresses with limits whose messages queues hold. Once per change.
 
-        Address by address it would be O(messages) for each name somebody sends to. Deliveries that are folded stay so
-        where their address has no limits.
+        O(messages in memory, pages): what is on disk only is counted where it is, nothing is read. Address by address
+        it would be so much for each name somebody sends to. Deliveries that are folded stay so where their address has
+        no limits.
         """
         self.uncounted = False
         limits: dict[str, AddressLimits] = {}  # of all addresses of messages that are held
         held: dict[str, dict[Message, int]] = {}
+        opened: list[tuple[Queue, str, tuple[int, int], int]] = []
         for queue in self.queues.values():
             if is_ring(queue):
                 continue
-            pending = queue.order.entries() if self._may_count_rows(queue) else queue.order.in_memory()
+            pending = queue.order.in_memory()
             held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
             here: dict[Message, str] = {}
+            left = queue.order.paged_count()
             for slot in held_here:
-                address = _address_of(origin_of(slot))
-                if address not in limits:
-                    limits[address] = self.settings_of(address).limits
-                if limits[address].unlimited or address in self.accounts.by_address:
+                address = address_of(origin_of(slot))
+                if not self._is_uncounted(address, limits):
+                    left += isinstance(slot, HeldMessage) or self._is_left(slot)
                     continue
                 entry = entry_in(slot)
                 if entry.state != REMOVED:
@@ -375,22 +380,36 @@ class Publishing(RoutingGraph):
             for message, address in here.items():
                 counts = held.setdefault(address, {})
                 counts[message] = counts.get(message, 0) + 1
+            rows = JoinedPages(queue.order.page_parts()).tally(address_of, queue.next_sequence)
+            opened += [(queue, name, some, left) for name, some in rows.items() if self._is_uncounted(name, limits)]
+        self._open_accounts(limits, held, opened)
+
+    def _is_uncounted(self, address: str, limits: dict[str, AddressLimits]) -> bool:
+        """Say whether an address has limits and no account yet. ``limits``: those that are known."""
+        if address not in limits:
+            limits[address] = self.settings_of(address).limits
+        return not limits[address].unlimited and address not in self.accounts.by_address
+
+    def _is_left(self, entry: QueueEntry) -> bool:
+        """Say whether an entry is there and not charged."""
+        return entry.state != REMOVED and not self.accounts.counted(entry.message)
+
+    def _open_accounts(
+        self,
+        limits: dict[str, AddressLimits],
+        held: dict[str, dict[Message, int]],
+        opened: list[tuple[Queue, str, tuple[int, int], int]],
+    ) -> None:
+        """Open accounts, which count rows first, and then messages in the order in which they came."""
+        for queue, address, rows, left in opened:
+            account = self.accounts.account_for(address, limits[address])
+            assert account is not None
+            self.accounts.count_rows(queue, account, rows, left)
         for address, counts in held.items():
             account = self.accounts.account_for(address, limits[address])
             assert account is not None
             for message in _by_arrival(list(counts)):
                 self.accounts.charge(account, message, counts[message])
-
-    def _may_count_rows(self, queue: Queue) -> bool:
-        """Say whether messages that are on disk only may be of an address with limits: these have to be read."""
-        for pages in queue.order.page_parts():
-            origins = pages.origins()
-            if origins is None:
-                return True
-            for address in {_address_of(origin) for origin in origins}:
-                if not self.settings_of(address).limits.unlimited:
-                    return True
-        return False
 
     # ------------------------------------------------------------------ duplicates
 
@@ -429,7 +448,3 @@ def _by_arrival(messages: list[Message]) -> list[Message]:
     if all(message.record for message in messages):
         return sorted(messages, key=lambda message: message.record)
     return sorted(messages, key=lambda message: message.accepted_at)
-
-
-def _address_of(origin: Origin) -> str:
-    return origin.exchange or address_of_key(origin.routing_key)

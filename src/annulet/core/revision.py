@@ -90,7 +90,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     # selectors may ask for the priority, so they are asked again; who refused it for itself still does
     replacement.blocked = entry.blocked & ~entry.evaluated
     if queue.accounts is not None:
-        queue.accounts.replaced(former, message)
+        queue.accounts.replaced(entry, message)
     queue.withdraw(entry)
     if queue.keys is not None:
         queue.keys.accept(replacement)
@@ -135,7 +135,8 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
     )
     message.size = former.size
     if queue.accounts is not None:
-        queue.accounts.replaced(former, message)
+        queue.accounts.replaced(entry, message)
+        queue.accounts.released(entry)
     if former.record and stored:
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has

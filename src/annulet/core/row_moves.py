@@ -73,6 +73,8 @@ def count_lost(queue: Queue, pages: QueueArea) -> int:
     lost = pages.lost
     if lost or pages.lost_bytes:
         queue.note_unreadable(lost, pages.lost_bytes)
+        if queue.accounts is not None:
+            queue.accounts.rows_lost(queue, lost, pages.lost_bytes)
         if queue.events is not None and lost:
             queue.events.emptied(lost, RemovalReason.UNREADABLE, 0)
         pages.lost = pages.lost_bytes = 0

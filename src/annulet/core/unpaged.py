@@ -13,6 +13,8 @@ from annulet.core.row_expiry import NEVER
 from annulet.core.sliced import SlicedWork
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.deep_lanes import DeepLanes
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
@@ -48,9 +50,10 @@ class NoArea(QueueArea):
         del before, limit, read
         return []
 
-    def origins(self) -> list[Origin]:
-        """Return none."""
-        return []
+    def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
+        """Return that there are none."""
+        del name_of, below
+        return {}
 
     def entries_kept(self) -> list[QueueEntry]:
         """Return none."""

@@ -319,11 +319,6 @@ class Page(Runs):
             run, start = run + 1, 0
         return self._rows(run, start, self._kept_before(run), limit)
 
-    @property
-    def origins(self) -> list[Origin] | None:
-        """Those of all rows there ever were, ``None`` when some lack exchange and routing key."""
-        return None if len(self._origins) > ORIGINS_MAX else self._origins
-
     def share(self) -> None:
         """Somebody reads it from now on: what there is stays; :meth:`take` and what is added behind do no harm."""
         self.shared = True

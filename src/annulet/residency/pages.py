@@ -21,6 +21,7 @@ from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_endings import take_expired
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.row_reading import RowReading
+from annulet.residency.row_tally import page_leaves, tally
 from annulet.residency.row_times import RowTimes
 from annulet.residency.runs import total_of
 from annulet.residency.search_ahead import SearchAhead
@@ -272,7 +273,10 @@ class StoredQueueArea(QueueArea):
         """Ask who knows the times of all pages."""
         self.lost = self.lost_bytes = 0
         page = self._times.ended(now, least)
-        return None if page is None else Ended(page.record_ranges(), page.rows, self._take_page(page).bytes)
+        if page is None:
+            return None
+        page_leaves(self._queue, page)
+        return Ended(page.record_ranges(), page.rows, self._take_page(page).bytes)
 
     def _account(self, page: Page, items: int, rows: int, size: int) -> None:
         page.take(items)
@@ -283,16 +287,9 @@ class StoredQueueArea(QueueArea):
         self._figures.loaded += rows - self.lost
         self._figures.unreadable += self.lost
 
-    def origins(self) -> list[Origin] | None:
+    def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
         """Ask every page."""
-        found: list[Origin] = []
-        for page in self._pages:
-            if not page.rows:
-                continue
-            if page.origins is None:
-                return None
-            found += page.origins
-        return list(dict.fromkeys(found))
+        return tally(self._pages, name_of, below)
 
     def last_sequence(self) -> int:
         """Return the sequence of the last item."""
