@@ -291,10 +291,6 @@ def _bodies(broker: Broker) -> dict[str, tuple[str, float]]:
             "Bodies in memory and what leaves with them, of the queues that are large enough to page",
             0 if pager is None else pager.budget.used,
         ),
-        "memory_body_floor_bytes": (
-            "Bytes in memory from which on a queue counts and may have to page; less while very many hold some each",
-            0 if pager is None else pager.budget.floor,
-        ),
         "bodies_away": ("Messages in memory whose bodies are on disk only", away),
         "messages_folded": (
             "Of these, messages in delivery that are folded into less memory",

@@ -32,7 +32,6 @@ from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
 from annulet.residency.noting import ArrivalNotes, worth_noting
 from annulet.residency.pages import StoredQueueArea
-from annulet.residency.small_queues import SmallQueues
 from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
 if TYPE_CHECKING:
@@ -129,7 +128,6 @@ class Pager:
         room: Callable[[], int],
         clock: Callable[[], int],
         spill: SpillStore | None = None,
-        queues: Callable[[], list[Queue]] = list,
         *,
         searches: bool = False,
     ) -> None:
@@ -146,7 +144,6 @@ class Pager:
         self._loop = loop
         self._room = room  # bytes the process may still take
         self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
-        self.small = SmallQueues(self.budget, self.notes, queues)
         self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
@@ -163,16 +160,13 @@ class Pager:
 
     def note(self, queue: Queue) -> None:
         """Look at a queue that a message was put into, with the next window."""
-        if worth_noting(queue, self.notes.floor, self.notes.floor_messages):
+        if worth_noting(queue):
             self.notes.queues.add(queue)
 
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
         queue = entry.queue
-        notes = self.notes
-        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
-            return
-        if not worth_noting(queue, notes.floor, notes.floor_messages):
+        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST or not worth_noting(queue):
             return
         bodies = self._bodies.get(queue)
         if bodies is not None:
@@ -324,7 +318,6 @@ class Pager:
         if not self._may_leave(queue):
             return 0
         bodies = self._bodies_of(queue)
-        bodies.keep_messages, bodies.keep_bytes = self.budget.kept
         if not bodies.passing and bodies.grown < GROWTH_LEAST:
             moved = self._rows_out(queue, durable)
             if moved:
@@ -346,7 +339,6 @@ class Pager:
         order = self._paged(queue)
         if order is None:
             return 0
-        order.keep_messages, order.keep_bytes = self.budget.kept
         moved = order.page_out(durable, CHUNK)
         if any(pages.items for pages in order.page_parts()):
             self._paging[queue] = None
@@ -358,7 +350,6 @@ class Pager:
         if order is None or isinstance(order, PagedSorted):
             return None
         self._bodies_of(queue)  # what is delivered of its rows counts from the first on
-        order.keep_messages, order.keep_bytes = self.budget.kept
         self._paging[queue] = None
         return order
 
@@ -385,7 +376,6 @@ class Pager:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         if self.spilling is not None:
             self.spilling.retry()
-        self.small.look()
         self.budget.measure_all()
         self.budget.measure(self._paging)  # nothing came, but what was read may be in delivery, or back from there
         self._stuck.clear()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import ENTRY_BYTES, pageable
 from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES
 
@@ -45,8 +44,6 @@ class BodyBudget:
         self.limit = limit  # bytes
         self.spills = spills
         self.used = 0  # bytes, by the queues measured last
-        self.floor = FLOOR_BYTES  # bytes from which on a queue counts; less when there are very many, see small_queues
-        self.below = 0  # bytes that queues below a lowered floor take
         self._costs: dict[Queue, int] = {}
 
     def __len__(self) -> int:
@@ -55,8 +52,8 @@ class BodyBudget:
     def measure(self, queues: Iterable[Queue]) -> None:
         """Account for these queues anew. Those below the floor, or of which nothing can leave, do not count."""
         for queue in queues:
-            cost = self.cost_now(queue)
-            if cost < self.floor and in_memory(queue) <= FLOOR_MESSAGES:
+            cost = cost_of(queue) if queue.queue_id or self.spills else 0
+            if cost < FLOOR_BYTES and in_memory(queue) <= FLOOR_MESSAGES:
                 cost = 0
             former = self._costs.pop(queue, 0)
             if cost:
@@ -75,33 +72,21 @@ class BodyBudget:
         """Return what a queue takes by the last measure, 0 when it does not count."""
         return self._costs.get(queue, 0)
 
-    def cost_now(self, queue: Queue) -> int:
-        """Return what a queue takes at this moment, 0 when nothing of it can leave."""
-        return cost_of(queue) if queue.queue_id or self.spills else 0
-
     def exceeded(self) -> bool:
         """Say whether more is in memory than may be."""
-        return self.used > self.limit - self.below
+        return self.used > self.limit
 
     @property
     def share(self) -> int:
         """Bytes a queue may have while the budget is exceeded: an equal part, at least the floor."""
-        return max(self.floor, (self.limit - self.below) // max(1, len(self._costs)))
-
-    @property
-    def kept(self) -> tuple[int, int]:
-        """How many messages and bytes of its next a queue keeps: together no more than a lowered floor."""
-        if self.floor >= FLOOR_BYTES:
-            return KEEP_MESSAGES, KEEP_BYTES
-        half = self.floor // 2
-        return max(1, half // ENTRY_BYTES), half
+        return max(FLOOR_BYTES, self.limit // max(1, len(self._costs)))
 
     def excess(self, queue: Queue) -> int:
         """Return how many bytes a queue should free: what is over the budget and over its share, and an eighth more.
 
         So a pass over its bodies is not for one arrival.
         """
-        share, limit = self.share, self.limit - self.below
+        share, limit = self.share, self.limit
         return min(self.cost_of(queue) - (share - share // SLACK), self.used - (limit - limit // SLACK))
 
     def to_page(self, without: AbstractSet[Queue] = frozenset()) -> list[Queue]:
