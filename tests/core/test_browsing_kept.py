@@ -144,3 +144,54 @@ def test_it_may_become_a_row_when_nobody_refers_to_it_any_more() -> None:
     deep.queue.purge(NOW)
     assert give_credit(deep, sessions[2]) == []
     assert copies.pinned == {}, "what was removed is let go of when the list comes to it"
+
+
+def test_one_who_follows_is_shown_what_waited_when_it_came_to_it_and_its_level_became_rows() -> None:
+    deep, session, taker = (
+        deep_queue(keep=1, levels=True, redelivery_delay=15),
+        RecordingSession(),
+        RecordingSession("t"),
+    )
+    deep.queue.effects = Storing(deep)
+    deep.publish(30)
+    page_out(deep)
+    consumer = session.consume(deep.queue, browse=BROWSE_FOLLOW, messages=30)
+    deep.take_turns()
+    for entry in deep.queue.acquire(30, -1, NOW):
+        deep.queue.acknowledge(entry)
+    deep.publish(12)
+    (taker.unacknowledged[1],) = deep.queue.acquire(1, -1, NOW)
+    waits = int(taker.unacknowledged[1].message.body)
+    taker.reject(1, NOW, requeue=True)
+    consumer.window.messages_max = 31
+    deep.queue.wake(NOW)
+    deep.take_turns()
+    assert len(session.received) == 31
+    assert waits not in numbers(session)
+    page_out(deep)
+    deep.queue.tick(NOW + 15)
+    seen = give_credit(deep, session, NOW + 15)
+    assert sorted(seen) == list(range(1, 43))
+
+
+def test_what_is_nearer_becomes_rows_whatever_browsers_refer_to_behind_it() -> None:
+    deep, session, taker = storing(600, redelivery_delay=15), RecordingSession(), RecordingSession("taker")
+    for tag, entry in enumerate(deep.queue.acquire(500, -1, NOW), 1):
+        taker.unacknowledged[tag] = entry
+    for tag in range(1, 201):
+        taker.reject(tag, NOW, requeue=True)
+    deep.queue.tick(NOW + 15)
+    consumer = session.consume(deep.queue, browse=BROWSE_SNAPSHOT, messages=0)
+    for tag in range(201, 501):
+        taker.reject(tag, NOW + 15, requeue=True)
+    consumer.window.messages_max = 201
+    deep.queue.wake(NOW + 15)
+    deep.take_turns()
+    deep.queue.tick(NOW + 30)
+    copies = deep.queue.copies
+    assert copies is not None
+    assert len(copies.pinned) == 300
+    while deep.page_out(100):
+        pass
+    assert deep.in_memory() <= 300 + 64
+    assert sorted(give_credit(deep, session, NOW + 30)) == list(range(1, 601))

@@ -14,7 +14,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import BEHIND_ALL, REMOVED, QueueEntry, position_of, sequence_of
+from annulet.core.entry import BEHIND_ALL, REMOVED, SCHEDULED, QueueEntry, position_of, sequence_of
 from annulet.core.held_messages import entry_in
 from annulet.core.hidden import shown
 from annulet.core.order import Order
@@ -73,8 +73,10 @@ class BrowseOrder(Order):
 
     def _keep(self, entry: QueueEntry) -> None:
         """Add an entry that could become a row, and has to stay an object until it was seen."""
+        if entry in self._kept:
+            return
         heappush(self._entries, entry)
-        if entry not in self._kept and self._queue.copies is not None:
+        if self._queue.copies is not None:
             self._kept.add(entry)
             self._queue.copies.pin(entry)
 
@@ -219,7 +221,7 @@ class BrowseOrder(Order):
         if self._read and self._read[0] is entry:
             return self._read.popleft()
         self._let_go(heappop(self._entries))
-        if self._follow and not self._unnoted and entry.rank is not None:
+        if self._follow and not self._unnoted and entry.rank is not None and entry.state != SCHEDULED:
             self._note_seen(entry.sequence)
         return entry
 

@@ -273,7 +273,9 @@ class Copies:
         return True
 
     def _pass_over(self, consumer: Consumer, entry: QueueEntry) -> None:
-        self._passed.setdefault(entry, []).append(consumer)
+        passed = self._passed.setdefault(entry, [])
+        if consumer not in passed:  # who looks at arrivals again comes to it again
+            passed.append(consumer)
         if len(self._passed) > self._queue.schedule.count:  # some of them left the queue from the schedule
             self._passed = {held: readers for held, readers in self._passed.items() if held.state == SCHEDULED}
 

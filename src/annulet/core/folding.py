@@ -38,7 +38,7 @@ def worth_folding(target_list: TargetList) -> bool:
 def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
     """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved."""
     tail = target_list._tail
-    left = min(limit, len(tail) - length_kept(target_list))
+    left = min(limit + _pinned(target_list), len(tail) - length_kept(target_list))
     hidden_from = target_list._queue.hidden_from
     entries: list[QueueEntry] = []
     kept = bytearray()
@@ -106,7 +106,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     going: list[QueueEntry] = []
     stays: list[QueueEntry] = []
     moved = 0
-    for entry in returned.take_far(limit, above):
+    for entry in returned.take_far(limit + _pinned(target_list), above):
         if entry.state == REMOVED:
             target_list._removed -= 1
             continue
@@ -127,6 +127,12 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     for entry in stays:
         returned.push(entry)
     return moved
+
+
+def _pinned(target_list: TargetList) -> int:
+    """Return how many entries stay objects for browsers: all that is far may be such, and what is nearer goes then."""
+    copies = target_list._queue.copies
+    return 0 if copies is None else len(copies.pinned)
 
 
 def _kept_front(target_list: TargetList) -> tuple[int, int]:
