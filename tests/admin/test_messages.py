@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
@@ -10,6 +11,7 @@ from annulet.admin.messages import LOOKS_MAX, SLICE, Sample
 from annulet.core.content import BODY_TEXT, MessageContent
 from annulet.core.management import select
 from annulet.core.message import ContentView, Message, Origin, PropertyValue
+from annulet.core.pins import pinned_upto
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from tests.admin.conftest import ORIGIN, Site
@@ -126,3 +128,19 @@ async def test_who_may_read(site: Site) -> None:
         site.queue(name)
     for user, name, status in (("shop:pass", "shop", 200), ("shop:pass", "till", 403), ("watcher:pass", "till", 200)):
         assert (await site.send("GET", f"/api/v1/queues/%2F/{name}/messages", user=user))[0] == status
+
+
+async def test_a_look_that_is_given_up_half_way_holds_nothing(site: Site) -> None:
+    queue = site.queue("shop")
+    for number in range(8 * SLICE):
+        site.publish("shop", number=number)
+    look = asyncio.create_task(site.get(f"{PATH}?selector=number%20%3C%200"))
+    for _ in range(1_000_000):  # turns; the request has its way to go
+        if pinned_upto(queue):
+            break
+        await asyncio.sleep(0)
+    assert pinned_upto(queue) == 8 * SLICE
+    look.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await look
+    assert pinned_upto(queue) == 0

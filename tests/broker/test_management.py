@@ -12,6 +12,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.core.errors import NotFound, PreconditionFailed
 from annulet.core.management import Operation, change_priority, purge, select
 from annulet.core.management.operation import CANCELLED, FINISHED, SLICE_MESSAGES
+from annulet.core.pins import pinned_upto
 from annulet.core.queue import Queue
 from annulet.testing import broker
 from annulet.testing.clock import VirtualClock
@@ -124,3 +125,15 @@ async def test_a_preview_of_a_deep_queue_lets_others_run() -> None:
         assert not counting.done()
         assert (await counting).count == 2 * SLICE_MESSAGES
         assert operation.done == 0
+
+
+async def test_a_preview_that_is_given_up_half_way_holds_nothing() -> None:
+    async with broker(http=False) as running:
+        queue = filled(running.broker, 3 * SLICE_MESSAGES)
+        counting = asyncio.ensure_future(running.broker.management.preview(purging(running.broker, queue).preview()))
+        await asyncio.sleep(0)
+        assert pinned_upto(queue) == 3 * SLICE_MESSAGES
+        counting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await counting
+        assert pinned_upto(queue) == 0

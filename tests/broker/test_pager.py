@@ -347,13 +347,14 @@ async def test_messages_of_an_undone_transaction_are_no_rows(broker: Broker) -> 
     queue = await settled(broker)
     effects = broker.hosts["/"].effects
     effects.begin_transaction()
-    message = queue.browse()[0].message
+    held, message = Scan(queue, pending=True, scheduled=False), queue.browse()[0].message
     sample = type(message)(message.header, body(COUNT), message.origin, durable=True)
     effects.store(sample, [queue.enqueue(sample, broker.clock())])
     transaction = effects.suspend_transaction()
     await fill(broker, COUNT + 1, 1250)
     await settled(broker)
     assert queue.statistics().messages_paged == 0, "nothing behind it pages either"
+    held.release()
     effects.resume_transaction(transaction)
     effects.abort_transaction()
     await fill(broker, COUNT + 1251, 250)
@@ -371,7 +372,6 @@ def over_budget(broker: Broker, monkeypatch: pytest.MonkeyPatch, **bounds: float
     """Return a queue with everything in memory and a new pager that has noted it, whose bounds are these."""
     queue = queue_of(broker)
     queue.order.entries()
-    queue.order.pinned = 0
     for name, value in bounds.items():
         monkeypatch.setattr(pager_module, name, value)
     pager = Pager(broker.log, broker.loop, MIB, broker.memory.left, broker.clock)

@@ -10,6 +10,7 @@ from annulet.broker import pager as pager_module
 from annulet.broker.pager import Pager
 from annulet.core.bodies import bring_back
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
+from annulet.core.pins import pin_entries
 from annulet.core.returning import return_many
 from annulet.residency.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
@@ -67,12 +68,12 @@ async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_o
     monkeypatch.setattr(pager_module, "CHUNK", 10)
     async with deep_broker(tmp_path) as deep:
         _, order = await came_back(deep)
-        order.pinned = COUNT
+        pin = pin_entries(deep.queue(), COUNT)
         back = []
         for taken in (0, 9, 1):
             back.append(order.came_back())
             await deep.settled()
-            order.pinned = 0  # from now on all could
+            pin.upto = 0  # from now on all could
             deep.queue().acquire(taken, -1, deep.clock())
         assert back == [BACK, BACK, BACK - 9], "not tried again"
         await deep.settled()
@@ -104,11 +105,11 @@ async def test_what_could_be_no_row_and_has_left_says_nothing_about_what_comes_b
     async with deep_broker(tmp_path) as deep:
         pager, order = await came_back(deep)
         queue, now = deep.queue(), deep.clock()
-        order.pinned = COUNT
+        pin = pin_entries(deep.queue(), COUNT)
         await deep.settled()
         taken = queue.acquire(BACK, -1, now)
         await deep.settled()
-        order.pinned = 0
+        pin.upto = 0
         queue.return_entries(taken, now)
         pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
         await deep.settled()

@@ -7,6 +7,7 @@ from annulet.core.entry import PENDING
 from annulet.core.management.scan import Scan
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import TargetList
+from annulet.core.pins import pin_entries
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import redelivered_ranges
 from annulet.residency.budget import drift_of
@@ -119,14 +120,25 @@ def test_what_was_handed_out_for_keeps_stays_what_it_is() -> None:
 def test_what_was_handed_out_before_there_were_lanes_stays_what_it_is_too() -> None:
     deep = Deep()
     deep.publish(100)
-    handed_out = deep.queue.order.snapshot()
+    handed_out, pin = deep.queue.order.snapshot(), pin_entries(deep.queue, 100)
     RecordingSession().consume(deep.queue, selector="seven = 9")
     deep.publish(100)
     deep.page_out(ALL)
     deep.page_out(ALL)
     assert deep.queue.order.paged_count() > 0
     assert all(deep.queue.remove(entry, RemovalReason.DELETED, NOW) for entry in handed_out)
+    del pin
     assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(101, 201))
+
+
+def test_what_stays_in_lanes_while_somebody_holds_it_goes_to_the_stock_afterwards() -> None:
+    deep, session = Deep(), RecordingSession()
+    session.consume(deep.queue, selector="seven = 9")
+    deep.publish(100)
+    scan = Scan(deep.queue, pending=True, scheduled=False)
+    assert (deep.page_out(ALL), deep.page_out(ALL)) == (0, 0)
+    scan.release()
+    assert deep.page_out(ALL) > 0
 
 
 def test_a_changed_priority_does_not_bring_back_what_was_refused() -> None:

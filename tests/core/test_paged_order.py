@@ -14,6 +14,7 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paging import QueueArea
+from annulet.core.pins import Pin, pin_entries
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.restoring import front_room, restore_rows
@@ -61,7 +62,8 @@ class Paging(RuleBasedStateMachine):
         self.order = order
         self.model: list[int] = []
         self.out: list[QueueEntry] = []
-        self.held: dict[int, QueueEntry] = {}  # handed out for keeps
+        self.held: dict[int, QueueEntry] = {}  # by somebody who has a pin
+        self.pins: list[Pin] = []
 
     def came_back(self) -> RedeliveredRanges:
         found = RedeliveredRanges()
@@ -135,8 +137,14 @@ class Paging(RuleBasedStateMachine):
         entries = [entry for entry in getattr(self.order, how)() if entry.state == PENDING]
         assert sorted(entry.sequence for entry in entries) == self.model
         assert self.order.paged_count() == 0
+        self.pins.append(pin_entries(self.queue, max(self.model, default=0)))
         for entry in entries:
             assert self.held.setdefault(entry.sequence, entry) is entry
+
+    @rule()
+    def let_go(self) -> None:
+        self.held.clear()
+        self.pins.clear()
 
     @rule()
     def compact(self) -> None:
@@ -314,7 +322,7 @@ def test_entries_that_somebody_may_hold_never_become_rows():
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
-    held = queue.order.snapshot()  # before the queue ever paged
+    held, pin = queue.order.snapshot(), pin_entries(queue, 10)  # before the queue ever paged
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
     order.keep_messages = 2
@@ -322,7 +330,24 @@ def test_entries_that_somebody_may_hold_never_become_rows():
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
     assert order.page_out(ALL, 100) == 10
-    assert [order.take_first() for _ in held] == held
+    first = [order.take_first() for _ in held[:5]]
+    assert first == held[:5]
+    del pin
+    assert order.page_out(ALL, 100) == 3, "the end of a front that is long only because somebody held it"
+    assert (order.page_out(ALL, 100), order.watermark) == (0, 2)
+    assert taken(order) == list(range(6, 21))
+
+
+@pytest.mark.parametrize("how", ["entries", "snapshot", "held", "leading"])
+def test_what_was_looked_at_as_a_whole_becomes_rows_again(how):
+    order, _ = paged(2000)
+    assert len(order.leading(2000) if how == "leading" else getattr(order, how)()) == 2000
+    assert order.paged_count() == 0
+    pin = pin_entries(order._queue, 2000)
+    assert order.page_out(ALL, 10_000) == 0
+    del pin
+    assert order.page_out(ALL, 10_000) == 1998
+    assert taken(order) == list(range(1, 2001))
 
 
 def test_a_purge_brings_rows_in_part_by_part():
@@ -369,7 +394,10 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these():
     assert sorted(entry.sequence for entry in first)[:3] == [1, 3, 4]
     assert len(first) == 2 * pages_module.LOAD_MESSAGES + 1
     assert order.paged_count() > 1000
+    pin = pin_entries(order._queue, max(entry.sequence for entry in first))
     assert order.page_out(ALL, 10_000) == 0
+    del pin
+    assert order.page_out(ALL, 10_000) == len(first) - 2
     assert taken(order) == [1, *range(3, 2001)]
 
 

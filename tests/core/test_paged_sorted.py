@@ -18,6 +18,7 @@ from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
+from annulet.core.pins import pin_entries
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import redelivered_ranges
@@ -103,7 +104,6 @@ def test_arrivals_before_between_and_behind_the_rows_are_in_order() -> None:
     assert deep.disk.reads == [4]
     assert deep.page_out() == 4
     check_invariants(deep.queue)
-    deep.order.pinned = 0
     assert deep.taken() == [25, 30, 40, 50, 60]
     assert (deep.queue.pending_bytes, deep.order.count, deep.order.exhausted()) == (0, 0, True)
 
@@ -234,10 +234,22 @@ def test_bodies_of_what_stays_may_leave() -> None:
     deep = Sorted()
     bodies = bodies_of(deep.queue, deep.disk)
     deep.put("a key too long for a row", 1)
-    deep.order.snapshot()
+    deep.put(2)
+    assert deep.page_out() == 2
+    assert {entry.sequence for entry in bodies.waiting} == {1}
+
+
+def test_what_somebody_holds_becomes_a_row_when_he_holds_it_no_more() -> None:
+    deep = Sorted()
+    deep.put(3, 1)
+    deep.page_out()
+    held, pin = set(deep.order.snapshot()), pin_entries(deep.queue, 2)
     deep.put(2)
     assert deep.page_out() == 1
-    assert {entry.sequence for entry in bodies.waiting} == {1, 2}, "the second was handed out"
+    assert set(deep.order.in_memory()) == held
+    del pin
+    assert deep.page_out() == 2
+    assert deep.taken() == [1, 2, 3]
 
 
 def test_equal_keys_go_by_arrival_wherever_they_are() -> None:
@@ -389,8 +401,12 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these() -> None:
     there = deep.order.leading(5)
     assert sorted(deep.view.keys[entry.sequence] for entry in there) == list(range(8)), "two loads of four"
     assert deep.order.paged_count() == 22
+    pin = pin_entries(deep.queue, 31)
     deep.page_out()
-    assert deep.order.paged_count() == 22, "what was handed out stays, and all that was there then"
+    assert deep.order.paged_count() == 22
+    del pin
+    deep.page_out()
+    assert deep.order.paged_count() == 31
 
 
 def test_a_queue_with_selectors_does_not_page() -> None:

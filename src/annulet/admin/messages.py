@@ -67,9 +67,12 @@ async def list_messages(request: Request) -> Response:
     selection = select(selector=text, everything=not text)
     sample = Sample(queue, selection, STATES.get(state), limit, body_bytes)
     taken = False
-    while not taken:
-        taken = sample.step(broker_of(request).clock())
-        await asyncio.sleep(REFUSED_PAUSE_SECONDS if sample.waits else 0)
+    try:
+        while not taken:
+            taken = sample.step(broker_of(request).clock())
+            await asyncio.sleep(REFUSED_PAUSE_SECONDS if sample.waits else 0)
+    finally:
+        sample.release()
     return json_response(
         {
             "items": sample.items,
@@ -130,6 +133,10 @@ class Sample:
             if self._judge(own):
                 return False
         return False
+
+    def release(self) -> None:
+        """Look no further and hold nothing of the queue, whose messages may leave memory; what was taken stays."""
+        self._scan.release()
 
     def _judge(self, entry: QueueEntry) -> bool:
         """Describe an entry if it is meant. Returns whether all of its body had to be read for that: enough a turn."""

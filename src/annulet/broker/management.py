@@ -48,12 +48,15 @@ class ManagementOperations:
     async def preview(self, preview: Preview) -> PreviewResult:
         """Count what an operation would do, and return it.
 
-        Raises :class:`PreconditionFailed` when the broker stops meanwhile.
+        Raises :class:`PreconditionFailed` when the broker stops meanwhile. Cancelled it holds nothing of the queue.
         """
-        while not preview.step(self._clock()):
-            await asyncio.sleep(REFUSED_PAUSE_SECONDS if preview.waiting else 0)
-            if self._stopped:
-                raise PreconditionFailed("the broker is stopping; the preview is not complete")
+        try:
+            while not preview.step(self._clock()):
+                await asyncio.sleep(REFUSED_PAUSE_SECONDS if preview.waiting else 0)
+                if self._stopped:
+                    raise PreconditionFailed("the broker is stopping; the preview is not complete")
+        finally:
+            preview.cancel(self._clock())
         return preview.result
 
     def operation(self, number: int, virtual_host: str, queue: str) -> Operation:

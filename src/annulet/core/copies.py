@@ -64,7 +64,7 @@ class Copies:
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
-        if self._reads_on(consumer):  # handed out for keeps they could never be rows; see :meth:`use_rows`
+        if self._reads_on(consumer):  # as far as they are in memory; see :meth:`use_rows`
             there = [entry for entry in order.in_memory() if entry.state == PENDING]
         else:
             there = order.entries()

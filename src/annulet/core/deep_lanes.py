@@ -15,6 +15,7 @@ from annulet.core.entry import BEHIND_ALL, PENDING, level_of, position_of
 from annulet.core.lanes import Lanes
 from annulet.core.paged_levels import PagedLevels, deep_order
 from annulet.core.paged_order import LOOK_ENTRIES, TargetList
+from annulet.core.pins import pinned_upto
 from annulet.core.row_expiry import NEVER
 from annulet.core.unpaged import Looks, NoArea
 
@@ -38,9 +39,9 @@ class DeepLanes(Lanes):
         self.looking = False  # sliced work is under way that looks at what is in memory
         self.stock: TargetList | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
-        self._pinned = 0  # up to this sequence entries were handed out for keeps: none of them may go to the stock
         self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
+        self._pinned = 0  # up to this sequence somebody held them then
 
     # ------------------------------------------------------------------ the order
 
@@ -93,20 +94,16 @@ class DeepLanes(Lanes):
             self.recount()
 
     def entries(self) -> list[QueueEntry]:
-        """Return the pending entries by place. All of the stock's are objects from now on."""
+        """Return the pending entries by place. All of the stock's are objects then."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.entries()
         self.recount()
-        return sorted([*stocked, *self._handed_out(self._entries_in_lanes())])
+        return sorted([*stocked, *self._entries_in_lanes()])
 
     def snapshot(self) -> list[QueueEntry]:
-        """Return the entries in no particular order, removed ones perhaps among them; all are objects from now on."""
+        """Return the entries in no particular order, removed ones perhaps among them; all are objects then."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.snapshot()
         self.recount()
-        return [*stocked, *self._handed_out(super().snapshot())]
-
-    def _handed_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
-        self._pinned = max([self._pinned, *[entry.sequence for entry in entries]])
-        return entries
+        return [*stocked, *super().snapshot()]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -140,7 +137,7 @@ class DeepLanes(Lanes):
         self.recount()
         area = next((area for area in stock.areas() if area.pages.rows), None)
         end = BEHIND_ALL if area is None else area.pages.base + area.place_behind_front()
-        return [*collected, *[entry for entry in self._handed_out(super().snapshot()) if position_of(entry) < end]]
+        return [*collected, *[entry for entry in super().snapshot() if position_of(entry) < end]]
 
     def adopt(self, order: Order) -> None:
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
@@ -148,10 +145,8 @@ class DeepLanes(Lanes):
         Only its front when it is one whose middle may be on disk: the rest becomes the stock. Of very many in memory
         only what came back: they would all be asked about in one turn.
         """
-        if not isinstance(order, (TargetList, PagedLevels)):
-            self._pinned = max([self._pinned, *[standing.pinned for standing in order.lists()]])
-            if order.count > self._matchers.lanes_max:
-                order = deep_order(self._queue, NoArea(), order) or order
+        if not isinstance(order, (TargetList, PagedLevels)) and order.count > self._matchers.lanes_max:
+            order = deep_order(self._queue, NoArea(), order) or order
         if not isinstance(order, (TargetList, PagedLevels)):
             super().adopt(order)
             return
@@ -320,12 +315,13 @@ class DeepLanes(Lanes):
 
         An entry there was asked about by no class above its frontier, and refused by every class below it.
         """
-        if self.count <= self._kept + keep:
+        pinned = pinned_upto(self._queue)
+        if self.count <= self._kept + keep and pinned >= self._pinned:
             return
         assert self.stock is not None
         pending = [entry for lane in self._lanes.values() for entry in lane.order.in_memory() if entry.state == PENDING]
         pending.sort()
-        movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > self._pinned]
+        movable = [entry for entry in pending[keep:] if entry.place == entry.sequence > pinned]
         matchers = self._matchers
         for match_class in matchers.classes():
             frontiers = {level_of(entry): next_sequence for entry in movable}
@@ -334,7 +330,7 @@ class DeepLanes(Lanes):
                 if not entry.evaluated & match_class.bit:
                     frontiers[level_of(entry)] = min(frontiers[level_of(entry)], entry.sequence)
         moved = [entry for entry in movable if entry.blocked == entry.evaluated == matchers.blocked_behind(entry)]
-        self._kept = 0 if moved else len(pending)
+        self._kept, self._pinned = 0 if moved else len(pending), pinned
         if not moved:
             return
         self.stored += 1

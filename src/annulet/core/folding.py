@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, REMOVED, sequence_of
 from annulet.core.paging import may_be_row
+from annulet.core.pins import pinned_upto
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -25,11 +26,22 @@ FOLD_BYTES_LEAST: Final = 64 << 10
 
 
 def worth_folding(target_list: TargetList) -> bool:
-    """Say whether something came back before a front that rows follow, and it is much longer than what is kept."""
-    if not target_list._returned.count or not target_list.pages.items:
+    """Say whether something came back before a front that rows follow, and it is much longer than what is kept.
+
+    Or whether it is longer only because somebody held what is there, and does no more.
+    """
+    if not target_list.pages.items:
+        return False
+    pinned = pinned_upto(target_list._queue)
+    let_go = pinned < target_list.pinned
+    if not let_go and not target_list._returned.count:
         return False
     tail = target_list._tail
     excess = len(tail) - length_kept(target_list)
+    if let_go:
+        if excess:
+            return True
+        target_list.pinned = pinned
     if excess >= FOLD_MESSAGES_LEAST:
         return True
     return sum([tail[-1 - place].message.size for place in range(excess)]) >= FOLD_BYTES_LEAST
@@ -38,11 +50,12 @@ def worth_folding(target_list: TargetList) -> bool:
 def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
     """Turn up to ``limit`` entries at the end of a front into rows. Returns how many moved."""
     tail = target_list._tail
-    left = min(limit + _pinned(target_list), len(tail) - length_kept(target_list))
+    left = min(limit + _for_browsers(target_list), len(tail) - length_kept(target_list))
     hidden_from = target_list._queue.hidden_from
     entries: list[QueueEntry] = []
     kept = bytearray()
-    while left > 0 and target_list.pinned < tail[-1].sequence < hidden_from:
+    pinned = pinned_upto(target_list._queue)
+    while left > 0 and pinned < tail[-1].sequence < hidden_from:
         left -= 1
         entry = tail[-1]
         if entry.state == REMOVED:
@@ -67,12 +80,13 @@ def length_kept(target_list: TargetList) -> int:
     """Return how many entries of a front stay in memory: with what came back and stands before them one front."""
     returned = target_list._returned.upcoming(target_list.keep_messages)
     length = passed = size = 0
+    pinned = pinned_upto(target_list._queue)
     for entry in target_list._tail:
         while passed < len(returned) and returned[passed].place < entry.place:
             size += returned[passed].message.size
             passed += 1
         full = length + passed >= target_list.keep_messages or size >= target_list.keep_bytes
-        if entry.sequence > target_list.pinned and full:
+        if entry.sequence > pinned and full:
             break
         length += 1
         size += entry.message.size
@@ -106,12 +120,13 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     going: list[QueueEntry] = []
     stays: list[QueueEntry] = []
     moved = 0
-    for entry in returned.take_far(limit + _pinned(target_list), above):
+    pinned = pinned_upto(queue)
+    for entry in returned.take_far(limit + _for_browsers(target_list), above):
         if entry.state == REMOVED:
             target_list._removed -= 1
             continue
         unwritten = entry.message.record >= durable_record and may_be_row(entry)
-        movable = above < entry.place < below and entry.place == entry.sequence > target_list.pinned
+        movable = above < entry.place < below and entry.place == entry.sequence > pinned
         (going if movable and not unwritten else stays).append(entry)
     going.sort(key=sequence_of)
     kept = bytearray([not may_be_row(entry) for entry in going])
@@ -129,7 +144,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     return moved
 
 
-def _pinned(target_list: TargetList) -> int:
+def _for_browsers(target_list: TargetList) -> int:
     """Return how many entries stay objects for browsers: all that is far may be such, and what is nearer goes then."""
     copies = target_list._queue.copies
     return 0 if copies is None else len(copies.pinned)

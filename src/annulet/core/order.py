@@ -184,7 +184,8 @@ class Order:
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them.
 
-        A copy of references and nothing else, so that a million of them hold nobody up: sort and sift in slices.
+        A copy of references and nothing else, so that a million of them hold nobody up: sort and sift in slices. Who
+        does holds them meanwhile, see :mod:`annulet.core.pins`.
         """
         raise NotImplementedError
 
@@ -194,7 +195,6 @@ class FifoOrder(Order):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pinned = 0  # up to this sequence entries were handed out for keeps: none of them may become a row on disk
         self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
         self._returned = Returned()  # entries that came back
         self._removed = 0  # entries still in either structure whose state is REMOVED
@@ -275,7 +275,6 @@ class FifoOrder(Order):
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
         back = self._returned.entries()
-        self._pin(back)
         tail = [entry for entry in self._tail if entry.state == PENDING]
         if not back:
             return tail
@@ -283,9 +282,7 @@ class FifoOrder(Order):
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
-        back = self._returned.entries()
-        self._pin(back)
-        return {*self._tail, *back}
+        return {*self._tail, *self._returned.entries()}
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -365,15 +362,7 @@ class FifoOrder(Order):
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
-        back = self._returned.entries()
-        self._pin(back)
-        return [*back, *self._tail]
-
-    def _pin(self, back: list[QueueEntry]) -> None:
-        """Note that the front is handed out for keeps, and of those that came back these."""
-        if self._tail:
-            self.pinned = max(self.pinned, self._tail[-1].sequence)
-        self.pinned = max([self.pinned, *[entry.sequence for entry in back]])
+        return [*self._returned.entries(), *self._tail]
 
     def _compact(self) -> None:
         self._tail = deque([entry for entry in self._tail if entry.state == PENDING])

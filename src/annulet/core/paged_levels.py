@@ -186,19 +186,19 @@ class PagedLevels(LevelledOrder):
     # ------------------------------------------------------------------ everything at once
 
     def entries(self) -> list[QueueEntry]:
-        """Return the pending entries in order of dispatch. All of them are objects from now on."""
+        """Return the pending entries in order of dispatch. All of them are objects then."""
         found = super().entries()
         self.recount()
         return found
 
     def held(self) -> set[QueueEntry]:
-        """Return all entries, those included that were removed; all are objects from now on."""
+        """Return all entries, those included that were removed; all are objects then."""
         found = super().held()
         self.recount()
         return found
 
     def snapshot(self) -> list[QueueEntry]:
-        """Return the entries, removed ones perhaps among them; all are objects from now on."""
+        """Return the entries, removed ones perhaps among them; all are objects then."""
         found = super().snapshot()
         self.recount()
         return found

@@ -19,6 +19,7 @@ from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, len
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import Ended, QueueArea, may_be_row, refusal_for
+from annulet.core.pins import pinned_upto
 from annulet.core.row_moves import count_lost, let_rows_go, take_written
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ class TargetList(FifoOrder):
         self.fold_least = FOLD_MESSAGES_LEAST
         self.leading_bytes = LEADING_BYTES
         self.look_entries = LOOK_ENTRIES
-        self.pinned = order.pinned
         self.count = order.count
         self._queue = queue
         self._tail = order._tail  # the front: the base serves from it
@@ -67,6 +67,7 @@ class TargetList(FifoOrder):
         self._pending_cache: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
+        self.pinned = 0  # up to this sequence somebody held what is at the front when it was cut last, or folded
         self.looked_upto = 0  # the lowest sequence the last look did not come to
 
     # ------------------------------------------------------------------ the order
@@ -141,17 +142,17 @@ class TargetList(FifoOrder):
     # ------------------------------------------------------------------ everything at once
 
     def entries(self) -> list[QueueEntry]:
-        """Return the pending entries in order of dispatch. All of them are objects from now on."""
+        """Return the pending entries in order of dispatch. All of them are objects then."""
         self._load_all()
         return super().entries()
 
     def held(self) -> set[QueueEntry]:
-        """Return all entries, those included that were removed; all are objects from now on."""
+        """Return all entries, those included that were removed; all are objects then."""
         self._load_all()
         return super().held()
 
     def snapshot(self) -> list[QueueEntry]:
-        """Return the entries, removed ones perhaps among them; all are objects from now on."""
+        """Return the entries, removed ones perhaps among them; all are objects then."""
         self._load_all()
         return super().snapshot()
 
@@ -162,13 +163,11 @@ class TargetList(FifoOrder):
             if not self._advance(insist=False):
                 break
         behind = self._place_behind() if self._split else BEHIND_ALL
-        nearest = max(count, self.keep_messages)  # not all: what is handed out is no row again
+        nearest = max(count, self.keep_messages)  # not all: there may be very many
         back = self._returned.upcoming(nearest)
         if len(back) < nearest:  # that is all, or very many have been removed
             back = self._returned.entries()
-        back = [entry for entry in back if entry.place < behind]
-        self._pin(back)
-        return [*back, *self._tail]
+        return [*[entry for entry in back if entry.place < behind], *self._tail]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
@@ -439,13 +438,14 @@ class TargetList(FifoOrder):
     def _split_front(self) -> bool:
         """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
         tail = self._tail
-        if not tail or tail[-1].sequence <= self.pinned:
+        if not tail or tail[-1].sequence <= pinned_upto(self._queue):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
         length = length_kept(self)
         if length == len(tail):
             return False
+        self.pinned = pinned_upto(self._queue)
         self._tail = deque([tail.popleft() for _ in range(length)])  # not the rest: there may be some hundred thousand
         self._pending_cache = tail
         self._split = True

@@ -17,6 +17,7 @@ from annulet.core.key_runs import KeyRuns, Place
 from annulet.core.order import Order, RankedOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, LEADING_BYTES
 from annulet.core.paging import QueueArea, may_be_row, refusal_for
+from annulet.core.pins import pinned_upto
 from annulet.core.ranks import SORTED_MISSING
 from annulet.core.row_moves import count_lost, leave_memory
 
@@ -46,7 +47,6 @@ class PagedSorted(Order):
         self.least_messages = FOLD_MESSAGES_LEAST
         self.leading_bytes = LEADING_BYTES
         self.load_messages = LOAD_MESSAGES
-        self.pinned = 0  # up to this sequence entries were handed out for keeps: none of them may become a row
         self.pages = pages
         self.count = order.count
         self._queue = queue
@@ -152,17 +152,17 @@ class PagedSorted(Order):
     # ------------------------------------------------------------------ everything at once
 
     def entries(self) -> list[QueueEntry]:
-        """Return the pending entries in order of dispatch. All of them are objects from now on."""
+        """Return the pending entries in order of dispatch. All of them are objects then."""
         self._load_all()
         return sorted([entry for entry in self.in_memory() if entry.state == PENDING])
 
     def held(self) -> set[QueueEntry]:
-        """Return all entries, those included that were removed; all are objects from now on."""
+        """Return all entries, those included that were removed; all are objects then."""
         self._load_all()
         return set(self.in_memory())
 
     def snapshot(self) -> list[QueueEntry]:
-        """Return the entries, removed ones perhaps among them; all are objects from now on."""
+        """Return the entries, removed ones perhaps among them; all are objects then."""
         self._load_all()
         return self.in_memory()
 
@@ -183,7 +183,6 @@ class PagedSorted(Order):
             before = [entry for entry in self.upcoming(count) if not self._row_is_before(entry)]
             if len(before) >= count or not self._load(insist=False):
                 break
-        self._pin()
         return [entry for entry in self.in_memory() if not self._row_is_before(entry)]
 
     def bring_all(self) -> bool:
@@ -220,10 +219,6 @@ class PagedSorted(Order):
         """Make every row an entry. Rows the disk refuses now are lost until the next start: callers need them all."""
         while self._first_row() is not None:
             self._load(insist=True)
-        self._pin()
-
-    def _pin(self) -> None:
-        self.pinned = self._queue.next_sequence - 1
 
     # ------------------------------------------------------------------ expiry
 
@@ -285,6 +280,7 @@ class PagedSorted(Order):
         near = self._near
         heap = near._heap
         hidden_from = self._queue.hidden_from
+        pinned = pinned_upto(self._queue)
         going: list[QueueEntry] = []
         back: list[QueueEntry] = []
         stays: list[QueueEntry] = []
@@ -292,10 +288,11 @@ class PagedSorted(Order):
             entry = heap.pop()  # what is left is a heap without its last item too
             if entry.state == REMOVED:
                 near._removed -= 1
-            elif entry.sequence <= self.pinned or not (may_be_row(entry) or _is_arriving(entry)):
+            elif not (may_be_row(entry) or _is_arriving(entry)):
                 stays.append(entry)
             elif (
-                entry.message.record >= durable_record
+                entry.sequence <= pinned
+                or entry.message.record >= durable_record
                 or entry.sequence >= hidden_from
                 or _is_arriving(entry)
                 or (last is not None and not last < entry)

@@ -32,13 +32,14 @@ class Appointment:
 class ScheduleIndex:
     """The scheduled entries of one queue. Removal is lazy: an appointment that was cancelled is passed over."""
 
-    __slots__ = ("_appointments", "_by_id", "_heap", "bytes")
+    __slots__ = ("_appointments", "_by_id", "_heap", "bytes", "came_back")
 
     def __init__(self) -> None:
         self._heap: list[Appointment] = []
         self._appointments: dict[QueueEntry, Appointment] = {}
         self._by_id: dict[str, QueueEntry] = {}
         self.bytes = 0  # body bytes of the scheduled entries
+        self.came_back = 0  # of them, those that were pending before and are to take their places again
 
     @property
     def count(self) -> int:
@@ -52,6 +53,7 @@ class ScheduleIndex:
         if schedule_id:
             self._by_id[schedule_id] = entry
         self.bytes += entry.message.size
+        self.came_back += not fresh
         heappush(self._heap, appointment)
 
     def cancel(self, entry: QueueEntry) -> Appointment:
@@ -60,6 +62,7 @@ class ScheduleIndex:
         if appointment.schedule_id and self._by_id.get(appointment.schedule_id) is entry:
             del self._by_id[appointment.schedule_id]
         self.bytes -= entry.message.size
+        self.came_back -= not appointment.fresh
         if len(self._heap) > 2 * len(self._appointments) + 64:
             self._heap = sorted(self._appointments.values())
         return appointment
@@ -109,7 +112,7 @@ class ScheduleIndex:
         self._appointments.clear()
         self._by_id.clear()
         self._heap = []
-        self.bytes = 0
+        self.bytes = self.came_back = 0
         return entries
 
     def entries(self) -> list[QueueEntry]:

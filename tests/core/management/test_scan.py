@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from annulet.core.entry import PENDING, SCHEDULED
+from annulet.core.management.deep_scan import scan_of
 from annulet.core.management.scan import SORTED_PER_LOOK, Scan
 from annulet.core.paged_levels import paged_order_of
+from annulet.core.pins import pinned_upto
 from annulet.core.reasons import RemovalReason
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+
+ALL = 1 << 60
 
 
 def walk(scan, looks=1):
@@ -85,3 +91,59 @@ def test_a_look_at_the_first_is_not_whole_while_others_wait_behind_rows():
     assert (len(walk(scan)[0]), scan.whole) == (2, False)
     assert Scan(queue, pending=True, scheduled=False, leading=6).whole
     assert Scan(queue, pending=False, scheduled=True, leading=2).whole
+
+
+def test_what_a_scan_met_or_is_to_meet_is_no_row_until_it_is_released():
+    queue, disk = durable_queue(), Disk()
+    entries = stored_entries(queue, disk, 20)
+    for entry in entries:
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 2
+    scan = scan_of(queue, pending=True, scheduled=False, chosen=None, reader="a test")
+    assert scan.prepare(1000)
+    met = [scan.following() for _ in range(5)]
+    assert order.page_out(ALL, 100) == 0
+    assert [scan.own(entry) for entry in met] == met == entries[:5]
+    scan.release()
+    assert order.page_out(ALL, 100) == 18
+    assert queue.purge(NOW) == 20
+
+
+@pytest.mark.parametrize("looks", [0, 1, 1000])
+def test_a_scan_that_is_forgotten_half_way_holds_nothing_at_once(looks):
+    queue = queue_of()
+    for _ in range(50):
+        queue.enqueue(make_message("m"), NOW)
+    queue.enqueue(make_message("m", deliver_at=NOW + 5), NOW)
+    gc.disable()
+    try:
+        scan, other = Scan(queue, pending=True, scheduled=True), Scan(queue, pending=True, scheduled=False, leading=5)
+        if looks and scan.prepare(looks):
+            assert scan.following() is not None
+        assert pinned_upto(queue) == 51
+        del scan
+        assert pinned_upto(queue) == 50
+        del other
+        assert pinned_upto(queue) == 0
+    finally:
+        gc.enable()
+
+
+def test_of_what_is_scheduled_only_what_came_back_has_to_be_held():
+    queue, session = queue_of(redelivery_delay=10), RecordingSession()
+    queue.enqueue(make_message("a", deliver_at=NOW + 5), NOW)
+    scan = Scan(queue, pending=False, scheduled=True)
+    assert (queue.schedule.came_back, pinned_upto(queue)) == (0, 0)
+    queue.enqueue(make_message("b"), NOW)
+    session.consume(queue, messages=1)
+    session.close(NOW)
+    queue.return_entries(queue.acquire(-1, -1, NOW), NOW)
+    assert (queue.schedule.count, queue.schedule.came_back) == (2, 1)
+    scan = Scan(queue, pending=False, scheduled=True)
+    assert (pinned_upto(queue), scan.size) == (2, 2)
+    queue.tick(NOW + 10)
+    assert queue.schedule.came_back == 0
+    scan.release()
+    assert pinned_upto(queue) == 0

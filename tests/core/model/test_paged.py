@@ -183,18 +183,15 @@ class PagedRunner(Runner):
         self.forgo()
         super().compare()
         check_grouped(self.queue)
-        order = self.queue.order
-        for standing in order.lists():
-            standing.pinned = 0  # the comparison keeps none of the entries it was given
-        if isinstance(order, DeepLanes):
-            order._pinned = order._kept = 0
+        if isinstance(self.queue.order, DeepLanes):
+            self.queue.order._kept = 0
         paged = paged_order_of(self.queue, pages_of(self.queue, self.disk, ask_turn=self.ask_turn))
         if paged is not None:
             paged.keep_messages = 0
             if isinstance(paged, TargetList):
                 paged.look_entries, paged.fold_least = 2, 1
             if isinstance(paged, PagedSorted):
-                paged.pinned, paged.least_messages, paged.load_messages = 0, 0, 2
+                paged.least_messages, paged.load_messages = 0, 2
             if isinstance(paged, PagedLevels):
                 paged.level_least = 1
             self.paged += paged.page_out(ALL, 3)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from annulet.admin.messages import Sample
 from annulet.core.management import Operation, copy_messages, delete_messages, move_messages, select
 from annulet.core.management.operation import FINISHED, RUNNING
 from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.residency.budget import MIB
 from annulet.store.files import OsFile
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep, deep_broker, refuse
@@ -87,3 +89,41 @@ async def test_what_was_named_is_deleted_when_the_disk_gives_it(deep: Deep, monk
     await ended(deep, operation)
     assert list(operation.ids) == [2, 2000, 2300]
     assert await deep.drained() == [number for number in range(COUNT) if number not in (1, 1999, 2299)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_what_was_looked_at_in_memory_leaves_it_when_the_budget_asks(tmp_path: Path, whole: bool) -> None:
+    async with deep_broker(tmp_path, budget=8 * MIB) as deep:
+        await deep.declare("q")
+        await deep.declare("other")
+        await deep.publish(range(4500))
+        await deep.settled()
+        sample = Sample(deep.queue(), select(everything=True), None, 4500 if whole else 1)
+        while not sample.step(deep.clock()) and whole:
+            pass
+        assert sample.looked == (4500 if whole else 0)
+        assert deep.queue().statistics().messages_paged == 0
+        del sample
+        await deep.publish(range(12_000), "other")
+        await deep.settled()
+        assert deep.queue().statistics().messages_paged > 1000
+        assert deep.broker.pager is not None
+        assert not deep.broker.pager.budget.exceeded()
+        assert await deep.drained() == list(range(4500))
+
+
+async def test_what_a_first_time_to_live_read_in_becomes_rows_again(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path, budget=MIB) as deep:
+        await deep.declare("q")
+        await deep.publish(range(6000))
+        await deep.settled()
+        deep.broker.hosts["/"].policies.set("times", "^q$", {"message-ttl": 10**9})
+        assert deep.queue().settings.message_ttl == 10**9
+        assert deep.queue().statistics().messages_paged == 0
+        await deep.publish(range(6000, 6005))
+        await deep.settled()
+        assert deep.queue().statistics().messages_paged == 6005 - KEEP_MESSAGES
+        deep.clock.advance(10**9)
+        deep.queue().tick(deep.clock())
+        await deep.settled()
+        assert deep.queue().statistics().pending_count == 0

@@ -1,7 +1,8 @@
 """Walking over a queue in slices: what was there at the start, in order of dispatch, however long that takes.
 
 A snapshot copies references (a million in some 10 ms, 8 MB); sorting and looking happen in slices. What arrives later
-is not in it, so no operation runs after its own effects.
+is not in it, so no operation runs after its own effects. What it refers to becomes no row until it ends, is released
+or forgotten, see :mod:`annulet.core.pins`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
 from annulet.core.hidden import pending_count, shown, shown_appointments
+from annulet.core.pins import pin_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.pins import Pin
     from annulet.core.queue import Queue
+    from annulet.core.schedule import Appointment
 
 SORTED_PER_LOOK: Final = 8
 """Entries sorted in the time of one that is looked at."""
@@ -37,6 +41,12 @@ class Scan:
         self._entries: list[QueueEntry] = []
         if pending:
             self._entries = shown(queue, queue.order.snapshot() if leading < 0 else queue.order.leading(leading))
+        # what its sender scheduled is never a row, not when it has fallen due either
+        upto = queue.next_sequence - 1 if scheduled and queue.schedule.came_back else 0
+        if pending:
+            first = [entry.sequence for entry in self._entries] if leading >= 0 else [queue.next_sequence - 1]
+            upto = max([upto, *first])
+        self._pin: Pin | None = pin_entries(queue, upto) if upto else None
         self._appointments = shown_appointments(queue) if scheduled else []
         self.whole = not pending or leading < 0
         if not self.whole:  # what is removed already may be among those found
@@ -63,7 +73,7 @@ class Scan:
         self._position += len(entries) + len(appointments)
         if self._position < self._listed:
             return False
-        self._walk = self._in_order()
+        self._walk = _in_order(self._sorted_entries, self._sorted_appointments)
         return True
 
     def following(self) -> QueueEntry | None:
@@ -88,8 +98,11 @@ class Scan:
         self._entries, self._sorted_entries = [], []
         self._appointments, self._sorted_appointments = [], []
         self._walk = iter(())
+        self._pin = None
 
-    def _in_order(self) -> Iterator[QueueEntry]:
-        yield from merge(*self._sorted_entries)
-        for appointment in merge(*self._sorted_appointments):
-            yield appointment.entry
+
+def _in_order(entries: list[list[QueueEntry]], appointments: list[list[Appointment]]) -> Iterator[QueueEntry]:
+    """Walk over sorted lists. No method: who refers to itself is not forgotten at once."""
+    yield from merge(*entries)
+    for appointment in merge(*appointments):
+        yield appointment.entry
