@@ -12,12 +12,12 @@ from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.message import Origin
 from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import paged_order_of
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paged_order import TargetList
 from annulet.core.paging import QueueArea
 from annulet.core.pins import Pin, pin_entries
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import RedeliveredRanges, redelivered_ranges
-from annulet.core.restoring import front_room, restore_rows
+from annulet.core.restoring import restore_rows
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from annulet.residency.row_reading import ATTEMPTS_MAX
@@ -450,20 +450,6 @@ def test_a_queue_whose_late_messages_were_all_removed_has_nothing_behind_its_fro
     order.reinsert(entries[0])
     assert order.first_sequence() == 1
     assert taken(order) == [1]
-
-
-def test_the_front_of_a_restored_queue_is_what_never_pages():
-    queue, disk = durable_queue(), Disk()
-    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES
-    assert front_room(queue, [KEEP_BYTES // 2] * 5) == 2
-    assert front_room(queue, [KEEP_BYTES * 2] * 5) == 1, "one message always fits"
-    for entry in stored_entries(queue, disk, 1000):
-        queue.insert(entry, arrival=True)
-    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES - 1000
-    queue.pending_bytes = KEEP_BYTES
-    assert front_room(queue, [10]) == 0
-    order, _ = paged(100)
-    assert front_room(order._queue, [10]) == 0, "there are rows, which come first"
 
 
 def test_late_messages_become_rows_before_those_found_at_start():

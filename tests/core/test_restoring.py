@@ -7,8 +7,9 @@ import pytest
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
 from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.reasons import RemovalReason
-from annulet.core.restoring import restore_rows
+from annulet.core.restoring import front_room, restore_rows
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
@@ -127,3 +128,23 @@ def test_what_a_torn_window_brought_replaces_again(torn: int, left: str):
     assert queue.counters.removed.get(RemovalReason.REPLACED_RING, 0) == 5 - len(left)
     assert queue.counters.messages_added == 5
     check_invariants(queue)
+
+
+def test_the_front_of_a_restored_queue_is_what_never_pages():
+    queue, disk = durable_queue(), Disk()
+    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES
+    assert front_room(queue, [KEEP_BYTES // 2] * 5) == 2
+    assert front_room(queue, [KEEP_BYTES * 2] * 5) == 1, "one message always fits"
+    for entry in stored_entries(queue, disk, 1000):
+        queue.insert(entry, arrival=True)
+    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES - 1000
+    queue.pending_bytes = KEEP_BYTES
+    assert front_room(queue, [10]) == 0
+    queue, disk = durable_queue(), Disk()
+    for entry in stored_entries(queue, disk, 100):
+        queue.insert(entry, arrival=True)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 1
+    assert order.page_out(1 << 60, 1000)
+    assert front_room(queue, [10]) == 0, "there are rows, which come first"
