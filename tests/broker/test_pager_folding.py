@@ -10,7 +10,7 @@ from annulet.broker import pager as pager_module
 from annulet.broker.pager import Pager
 from annulet.core.bodies import bring_back
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
-from annulet.core.pins import pin_entries
+from annulet.core.pins import Pin
 from annulet.core.returning import return_many
 from annulet.residency.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
@@ -68,7 +68,7 @@ async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_o
     monkeypatch.setattr(pager_module, "CHUNK", 10)
     async with deep_broker(tmp_path) as deep:
         _, order = await came_back(deep)
-        pin = pin_entries(deep.queue(), COUNT)
+        pin = Pin(deep.queue(), COUNT)
         back = []
         for taken in (0, 9, 1):
             back.append(order.came_back())
@@ -105,7 +105,7 @@ async def test_what_could_be_no_row_and_has_left_says_nothing_about_what_comes_b
     async with deep_broker(tmp_path) as deep:
         pager, order = await came_back(deep)
         queue, now = deep.queue(), deep.clock()
-        pin = pin_entries(deep.queue(), COUNT)
+        pin = Pin(deep.queue(), COUNT)
         await deep.settled()
         taken = queue.acquire(BACK, -1, now)
         await deep.settled()

@@ -7,7 +7,7 @@ from annulet.core.entry import PENDING
 from annulet.core.management.scan import Scan
 from annulet.core.order import FifoOrder
 from annulet.core.paged_order import TargetList
-from annulet.core.pins import pin_entries
+from annulet.core.pins import Pin
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import redelivered_ranges
 from annulet.residency.budget import drift_of
@@ -120,7 +120,7 @@ def test_what_was_handed_out_for_keeps_stays_what_it_is() -> None:
 def test_what_was_handed_out_before_there_were_lanes_stays_what_it_is_too() -> None:
     deep = Deep()
     deep.publish(100)
-    handed_out, pin = deep.queue.order.snapshot(), pin_entries(deep.queue, 100)
+    handed_out, pin = deep.queue.order.snapshot(), Pin(deep.queue, 100)
     RecordingSession().consume(deep.queue, selector="seven = 9")
     deep.publish(100)
     deep.page_out(ALL)

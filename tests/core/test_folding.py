@@ -17,7 +17,7 @@ from annulet.core.folding import (
 )
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
-from annulet.core.pins import pin_entries
+from annulet.core.pins import Pin
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.returning import return_many
@@ -72,7 +72,7 @@ def test_the_front_is_as_long_as_what_came_back_leaves_it() -> None:
     assert length_kept(front.order) == KEEP - 4
     front.order.keep_bytes = 60
     assert length_kept(front.order) == 2, "40 bytes came back, and 20 more are there to be taken"
-    pin = pin_entries(front.queue, front.order._tail[5].sequence)
+    pin = Pin(front.queue, front.order._tail[5].sequence)
     assert length_kept(front.order) == 6, "what somebody holds stays"
     del pin
     assert length_kept(front.order) == 2
@@ -192,7 +192,7 @@ def test_what_cannot_move_stays_and_what_cannot_be_a_row_is_kept_among_them() ->
     transient, unwritten, pinned, removed = (back.held[place] for place in (COUNT - 1, COUNT - 2, 9, COUNT - 3))
     transient.message.durable = False
     back.give_back()
-    pin = pin_entries(back.queue, pinned.sequence)
+    pin = Pin(back.queue, pinned.sequence)
     back.queue.remove_pending(removed, RemovalReason.PURGED, NOW, 0)
     assert fold_back(back.order, unwritten.message.record, COUNT) == COUNT - 2 - 10, "and the pinned ones stay"
     assert back.order.pages.entries_kept() == [transient]
@@ -270,7 +270,7 @@ def test_what_somebody_holds_is_no_row_until_he_holds_it_no_more(handed_out: str
     back = Back()
     back.give_back()
     kept = list(getattr(back.order, handed_out)())
-    pin = pin_entries(back.queue, max(entry.sequence for entry in kept))
+    pin = Pin(back.queue, max(entry.sequence for entry in kept))
     assert back.order.fold(ALL, COUNT) == 0
     assert {id(entry) for entry in back.order.in_memory()} >= {id(entry) for entry in kept}
     del pin
@@ -283,7 +283,7 @@ def test_of_what_came_back_the_first_are_shown_and_the_others_may_become_rows() 
     assert [entry.sequence for entry in sorted(back.order.leading(2 * KEEP))][: 2 * KEEP] == list(
         range(1, 2 * KEEP + 1)
     )
-    pin = pin_entries(back.queue, 2 * KEEP)
+    pin = Pin(back.queue, 2 * KEEP)
     assert back.order.fold(ALL, COUNT) == COUNT - 2 * KEEP
     del pin
     assert [entry.sequence for entry in sorted(back.order.leading(3 * KEEP))][: 3 * KEEP] == list(

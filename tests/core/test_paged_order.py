@@ -14,7 +14,7 @@ from annulet.core.order import FifoOrder
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.paging import QueueArea
-from annulet.core.pins import Pin, pin_entries
+from annulet.core.pins import Pin
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.restoring import restore_rows
@@ -137,7 +137,7 @@ class Paging(RuleBasedStateMachine):
         entries = [entry for entry in getattr(self.order, how)() if entry.state == PENDING]
         assert sorted(entry.sequence for entry in entries) == self.model
         assert self.order.paged_count() == 0
-        self.pins.append(pin_entries(self.queue, max(self.model, default=0)))
+        self.pins.append(Pin(self.queue, max(self.model, default=0)))
         for entry in entries:
             assert self.held.setdefault(entry.sequence, entry) is entry
 
@@ -322,7 +322,7 @@ def test_entries_that_somebody_may_hold_never_become_rows():
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 10):
         queue.insert(entry, arrival=True)
-    held, pin = queue.order.snapshot(), pin_entries(queue, 10)  # before the queue ever paged
+    held, pin = queue.order.snapshot(), Pin(queue, 10)  # before the queue ever paged
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
     order.keep_messages = 2
@@ -343,7 +343,7 @@ def test_what_was_looked_at_as_a_whole_becomes_rows_again(how):
     order, _ = paged(2000)
     assert len(order.leading(2000) if how == "leading" else getattr(order, how)()) == 2000
     assert order.paged_count() == 0
-    pin = pin_entries(order._queue, 2000)
+    pin = Pin(order._queue, 2000)
     assert order.page_out(ALL, 10_000) == 0
     del pin
     assert order.page_out(ALL, 10_000) == 1998
@@ -394,7 +394,7 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these():
     assert sorted(entry.sequence for entry in first)[:3] == [1, 3, 4]
     assert len(first) == 2 * pages_module.LOAD_MESSAGES + 1
     assert order.paged_count() > 1000
-    pin = pin_entries(order._queue, max(entry.sequence for entry in first))
+    pin = Pin(order._queue, max(entry.sequence for entry in first))
     assert order.page_out(ALL, 10_000) == 0
     del pin
     assert order.page_out(ALL, 10_000) == len(first) - 2

@@ -18,7 +18,7 @@ from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
-from annulet.core.pins import pin_entries
+from annulet.core.pins import Pin
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.redelivered_ranges import redelivered_ranges
@@ -243,7 +243,7 @@ def test_what_somebody_holds_becomes_a_row_when_he_holds_it_no_more() -> None:
     deep = Sorted()
     deep.put(3, 1)
     deep.page_out()
-    held, pin = set(deep.order.snapshot()), pin_entries(deep.queue, 2)
+    held, pin = set(deep.order.snapshot()), Pin(deep.queue, 2)
     deep.put(2)
     assert deep.page_out() == 1
     assert set(deep.order.in_memory()) == held
@@ -401,7 +401,7 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these() -> None:
     there = deep.order.leading(5)
     assert sorted(deep.view.keys[entry.sequence] for entry in there) == list(range(8)), "two loads of four"
     assert deep.order.paged_count() == 22
-    pin = pin_entries(deep.queue, 31)
+    pin = Pin(deep.queue, 31)
     deep.page_out()
     assert deep.order.paged_count() == 22
     del pin

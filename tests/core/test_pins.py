@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from annulet.core.pins import pin_entries, pinned_upto
+from annulet.core.pins import Pin, pinned_upto
 from tests.core.helpers import queue_of
 
 
 def test_the_highest_of_all_holds_counts_as_long_as_somebody_has_it() -> None:
     queue = queue_of()
     assert pinned_upto(queue) == 0
-    pins = [pin_entries(queue, upto) for upto in (5, 9, 7, 9)]
+    pins = [Pin(queue, upto) for upto in (5, 9, 7, 9)]
     assert pinned_upto(queue) == 9
     pins.pop()
     assert pinned_upto(queue) == 9, "two had held so much"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from annulet.core.errors import LimitExceeded
-from annulet.core.paged_levels import paged_order_of
+from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.revision import revise_delivering
 from tests.core.helpers import NOW
@@ -50,7 +50,9 @@ class Backlog:
     def page(self) -> None:
         order = paged_order_of(self.queue, pages_of(self.queue, self.disk))
         assert order is not None
-        order.keep_messages, order.level_least = 10, 1
+        order.keep_messages = 10
+        if isinstance(order, PagedLevels):
+            order.level_least = 1
         while order.page_out(1 << 60, 1000):
             pass
 

@@ -37,13 +37,11 @@ from annulet.core.settings import MOVE_TO_TAIL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from weakref import WeakSet
 
     from annulet.core.address_limits import AddressAccounts
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
     from annulet.core.events import QueueEvents
-    from annulet.core.pins import Pin
     from annulet.core.queue import Queue
     from annulet.core.returning import Returning
     from annulet.core.session import Session
@@ -104,7 +102,7 @@ class Holdings:
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
-        self.pins: WeakSet[Pin] | None = None  # who holds entries from turn to turn; None: nobody ever did
+        self.pins: list[int] = []  # up to these sequences somebody holds entries, see core.pins
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.leases_as_consumers = 0  # of them, those that take as a consumer does, which is one taker and not two
         self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)

@@ -9,7 +9,6 @@ look anew for what was held, as who looks at rows does: what had become a row wo
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 if TYPE_CHECKING:
     from annulet.core.holdings import Holdings
@@ -18,21 +17,17 @@ if TYPE_CHECKING:
 class Pin:
     """A hold on the entries of a queue with sequences up to ``upto``, until nobody refers to it any more."""
 
-    __slots__ = ("__weakref__", "upto")
+    __slots__ = ("_queue", "_upto")
 
-    def __init__(self, upto: int) -> None:
-        self.upto = upto
+    def __init__(self, queue: Holdings, upto: int) -> None:
+        self._queue = queue
+        self._upto = upto
+        queue.pins.append(upto)
 
-
-def pin_entries(queue: Holdings, upto: int) -> Pin:
-    """Hold all entries with sequences up to this one, wherever they are now and go meanwhile."""
-    if queue.pins is None:
-        queue.pins = WeakSet()
-    pin = Pin(upto)
-    queue.pins.add(pin)
-    return pin
+    def __del__(self) -> None:
+        self._queue.pins.remove(self._upto)
 
 
 def pinned_upto(queue: Holdings) -> int:
     """Return the highest sequence that somebody holds, 0 when nobody does. O(those who do)."""
-    return max([pin.upto for pin in queue.pins], default=0) if queue.pins else 0
+    return max(queue.pins) if queue.pins else 0

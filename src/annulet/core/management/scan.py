@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED
 from annulet.core.hidden import pending_count, shown, shown_appointments
-from annulet.core.pins import pin_entries
+from annulet.core.pins import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.entry import QueueEntry
-    from annulet.core.pins import Pin
     from annulet.core.queue import Queue
     from annulet.core.schedule import Appointment
 
@@ -46,7 +45,7 @@ class Scan:
         if pending:
             first = [entry.sequence for entry in self._entries] if leading >= 0 else [queue.next_sequence - 1]
             upto = max([upto, *first])
-        self._pin: Pin | None = pin_entries(queue, upto) if upto else None
+        self._pin = Pin(queue, upto) if upto else None
         self._appointments = shown_appointments(queue) if scheduled else []
         self.whole = not pending or leading < 0
         if not self.whole:  # what is removed already may be among those found
