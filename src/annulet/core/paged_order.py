@@ -409,7 +409,6 @@ class TargetList(FifoOrder):
         """
         if not self._split:
             self._split_front()
-            self._split = True
         late = [entry for entry in self._pending_cache if entry.state != REMOVED]
         if self._pending_cache:
             self._removed -= len(self._pending_cache) - len(late)
@@ -417,6 +416,7 @@ class TargetList(FifoOrder):
             self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
         before = self.pages.bytes
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
+        self._split = True  # now: late messages that had all been removed left nothing behind the front
         self.count += len(sizes)
         return self.pages.bytes - before
 
