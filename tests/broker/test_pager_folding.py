@@ -68,12 +68,12 @@ async def test_what_can_be_no_row_is_not_tried_again_before_there_is_much_more_o
     monkeypatch.setattr(pager_module, "CHUNK", 10)
     async with deep_broker(tmp_path) as deep:
         _, order = await came_back(deep)
-        pin = Pin(deep.queue(), COUNT)
+        pins = [Pin(deep.queue(), COUNT)]
         back = []
         for taken in (0, 9, 1):
             back.append(order.came_back())
             await deep.settled()
-            pin.upto = 0  # from now on all could
+            pins.clear()  # from now on all could
             deep.queue().acquire(taken, -1, deep.clock())
         assert back == [BACK, BACK, BACK - 9], "not tried again"
         await deep.settled()
@@ -105,11 +105,11 @@ async def test_what_could_be_no_row_and_has_left_says_nothing_about_what_comes_b
     async with deep_broker(tmp_path) as deep:
         pager, order = await came_back(deep)
         queue, now = deep.queue(), deep.clock()
-        pin = Pin(deep.queue(), COUNT)
+        pins = [Pin(deep.queue(), COUNT)]
         await deep.settled()
         taken = queue.acquire(BACK, -1, now)
         await deep.settled()
-        pin.upto = 0
+        pins.clear()
         queue.return_entries(taken, now)
         pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
         await deep.settled()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.address_limits import AddressAccounts, AddressLimits
 from annulet.core.message import Origin
 from annulet.residency.page import ORIGINS_MAX, Page
 from annulet.residency.row_tally import PageTally, page_leaves, tally
 from tests.core.helpers import TableView
+from tests.core.node_helpers import NodeEffects
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 VIEW = TableView({})
@@ -89,14 +91,14 @@ def test_pages_are_added_up_and_an_area_asks_each():
 
 
 def test_a_page_that_leaves_is_told_to_who_accounts_for_its_rows():
-    class Accounts:
-        def rows_gone(self, queue, rows):
-            self.told = queue, rows.tally(name_of, ALL)
-
     page = page_of([origin("a")] * 3)
     queue = durable_queue()
+    queue.next_sequence = 100
     page_leaves(queue, page)  # nobody does
-    queue.accounts = accounts = Accounts()
+    queue.accounts = accounts = AddressAccounts(NodeEffects())
+    account = accounts.account_for("a", AddressLimits(max_messages=1))
+    assert account is not None
+    accounts.count_rows(queue, account, (5, 50), 5)
     page_leaves(queue, page)
-    assert accounts.told == (queue, {"a": (3, 30)})
+    assert (account.rows, account.row_bytes) == (2, 20)
     assert PageTally(page).rows == 0
