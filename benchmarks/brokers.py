@@ -58,24 +58,28 @@ def answers(port: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, more: float = 0.0) -> None:
     """Wait for the broker; raise BrokerError with the end of its log when it ends or takes too long."""
-    deadline = time.monotonic() + START_SECONDS_MAX
+    deadline = time.monotonic() + START_SECONDS_MAX + more
     while not condition():
         late = time.monotonic() > deadline
         if late or process.poll() is not None:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            reason = f"not ready after {START_SECONDS_MAX:.0f} s" if late else f"ended with status {process.returncode}"
+            reason = (
+                f"not ready after {START_SECONDS_MAX + more:.0f} s"
+                if late
+                else f"ended with status {process.returncode}"
+            )
             raise BrokerError(f"{process.args!r} {reason}:\n{tail}")
         time.sleep(0.1)
 
 
-def stop(process: subprocess.Popen[bytes], process_id: int) -> None:
-    """End a broker in good order; after STOP_SECONDS_MAX the hard way."""
+def stop(process: subprocess.Popen[bytes], process_id: int, more: float = 0.0) -> None:
+    """End a broker in good order; after STOP_SECONDS_MAX and ``more`` the hard way."""
     with contextlib.suppress(ProcessLookupError):  # it may have ended by itself, which the generator has reported
         os.kill(process_id, signal.SIGTERM)
     try:
-        process.wait(STOP_SECONDS_MAX)
+        process.wait(STOP_SECONDS_MAX + more)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process_id, signal.SIGKILL)
@@ -107,8 +111,11 @@ class Annulet:
             yield running
 
     @contextlib.contextmanager
-    def serving(self, folder: Path) -> Iterator[Running]:
-        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end."""
+    def serving(self, folder: Path, more: float = 0.0) -> Iterator[Running]:
+        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end.
+
+        Both may take so many seconds ``more`` than usual: with a deep backlog.
+        """
         port, bulk_port, log = free_port(), free_port(), folder / "log"
         command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(folder / "data")]
         command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
@@ -119,10 +126,10 @@ class Annulet:
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
             try:
-                wait_until(lambda: answers(port), process, log)
+                wait_until(lambda: answers(port), process, log, more)
                 yield Running(port, process.pid, bulk_port)
             finally:
-                stop(process, process.pid)
+                stop(process, process.pid, more)
 
 
 class RabbitMQ:
@@ -146,8 +153,11 @@ class RabbitMQ:
             yield running
 
     @contextlib.contextmanager
-    def serving(self, folder: Path) -> Iterator[Running]:
-        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end."""
+    def serving(self, folder: Path, more: float = 0.0) -> Iterator[Running]:
+        """Start it with the data in a folder, which may be what an earlier start left; stop it at the end.
+
+        Both may take so many seconds ``more`` than usual: with a deep backlog.
+        """
         account = "rabbitmq" if os.geteuid() == 0 else None  # it refuses to run as root
         port, mapper_port = free_port(), free_port()
         environment = self._environment(folder, port, mapper_port)
@@ -160,12 +170,14 @@ class RabbitMQ:
             user=account, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            yield from self._serve(folder, port, environment, account)
+            yield from self._serve(folder, port, environment, account, more)
         finally:
             mapper.terminate()
             mapper.wait()
 
-    def _serve(self, folder: Path, port: int, environment: dict[str, str], account: str | None) -> Iterator[Running]:
+    def _serve(
+        self, folder: Path, port: int, environment: dict[str, str], account: str | None, more: float
+    ) -> Iterator[Running]:
         log, process_file = folder / "output", folder / "process"
         process_file.unlink(missing_ok=True)  # of an earlier start
         with log.open("wb") as output:
@@ -176,11 +188,11 @@ class RabbitMQ:
             )  # fmt: skip
             server = process.pid  # the script, until Erlang has written its own number
             try:
-                wait_until(lambda: process_file.exists() and answers(port), process, log)
+                wait_until(lambda: process_file.exists() and answers(port), process, log, more)
                 server = int(process_file.read_text())
                 yield Running(port, server)
             finally:
-                stop(process, server)
+                stop(process, server, more)
 
     def _environment(self, folder: Path, port: int, mapper_port: int) -> dict[str, str]:
         (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")

@@ -30,6 +30,8 @@ from benchmarks.scenarios import AMQP091, GeneratorError, build_generator, run_g
 SHALLOW: Final = 10_000
 BODY_BYTES: Final = 1024
 SECONDS_PER_MESSAGE: Final = 0.002
+RESTART_SECONDS_PER_MESSAGE: Final = 0.0002
+"""Patience with a start or stop: RabbitMQ with ten million does not answer within 90 s of its start."""
 QUEUE: Final = "backlog-0"
 REFERENCE: Final = "RabbitMQ"
 
@@ -76,12 +78,12 @@ class Contestant:
         self.arguments = arguments
 
 
-def contestants(*, pure: bool) -> list[Contestant]:
-    """Return who takes part, the reference first."""
+def contestants(*, pure: bool, lazy: bool = True) -> list[Contestant]:
+    """Return who takes part, the reference first; ``lazy``: RabbitMQ's lazy queues too."""
     build = "pure" if pure else "compiled"
     return [
         Contestant(REFERENCE, RabbitMQ()),
-        Contestant("RabbitMQ lazy", RabbitMQ(), "--arg", "x-queue-mode=lazy"),
+        *([Contestant("RabbitMQ lazy", RabbitMQ(), "--arg", "x-queue-mode=lazy")] if lazy else []),
         Contestant(f"Annulet {build}", Annulet(f"Annulet {build}", pure=pure)),
     ]
 
@@ -125,7 +127,7 @@ def sampled(running: Running, figures: Figures) -> Iterator[None]:
 def measure(contestant: Contestant, loads: Loads, count: int, folder: Path) -> Figures:
     """Take one broker through everything. Raises BrokerError, ClientError and GeneratorError."""
     figures, broker = Figures(), contestant.broker
-    with broker.serving(folder) as running:
+    with broker.serving(folder, count * RESTART_SECONDS_PER_MESSAGE) as running:
         figures.idle_memory = MemorySampler(running.process_id).resident() / MIB
         loads.fill(running, "warm-", SHALLOW)
         loads.drain(running, "warm-", SHALLOW)
@@ -135,12 +137,12 @@ def measure(contestant: Contestant, loads: Loads, count: int, folder: Path) -> F
             figures.publish_rate = loads.fill(running, "backlog-", count)
         figures.publish_ratio = figures.publish_rate / published
     began = time.monotonic()
-    with broker.serving(folder) as running:
+    with broker.serving(folder, count * RESTART_SECONDS_PER_MESSAGE) as running:
         figures.clean_start = time.monotonic() - began
         figures.clean_first = first_delivery(running.port, QUEUE)
         os.kill(running.process_id, signal.SIGKILL)
     began = time.monotonic()
-    with broker.serving(folder) as running:
+    with broker.serving(folder, count * RESTART_SECONDS_PER_MESSAGE) as running:
         figures.killed_start = time.monotonic() - began
         figures.killed_first = first_delivery(running.port, QUEUE)
         with sampled(running, figures):
@@ -180,8 +182,9 @@ def show(results: dict[str, Figures], count: int, console: Console) -> None:
 @click.command()
 @click.option("--count", type=click.IntRange(SHALLOW), default=300_000, show_default=True, help="Messages.")
 @click.option("--pure/--compiled", default=None, help="Which build of Annulet.  [default: compiled if there]")
+@click.option("--lazy/--no-lazy", default=True, show_default=True, help="RabbitMQ's lazy queues as well.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="All figures as JSON.")
-def main(count: int, *, pure: bool | None, json_file: Path | None) -> None:
+def main(count: int, *, pure: bool | None, lazy: bool, json_file: Path | None) -> None:
     """Run all that can run here and print the table."""
     console = Console(width=None if sys.stdout.isatty() else 150)
     if pure is None:
@@ -194,7 +197,7 @@ def main(count: int, *, pure: bool | None, json_file: Path | None) -> None:
             program = build_generator(AMQP091, Path(scratch))
         except GeneratorError as error:
             raise click.ClickException(str(error)) from error
-        for contestant in contestants(pure=pure):
+        for contestant in contestants(pure=pure, lazy=lazy):
             reason = contestant.broker.missing()
             if reason:
                 console.print(f"backlog: {contestant.name} is left out: {reason}", markup=False)

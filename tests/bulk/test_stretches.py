@@ -50,7 +50,7 @@ async def test_rows_on_disk_and_messages_in_memory_are_one_stretch(monkeypatch: 
 async def test_rows_of_several_priorities_are_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "WALK_MESSAGES", 4)
     deep = Levels()
-    deep.order.keep_messages, deep.order.level_least = 2, 1
+    deep.order.keep_messages, deep.order.fold_least = 2, 1
     deep.put(*[number % 7 % 3 for number in range(60)])
     while deep.order.page_out(ALL, 1000):
         pass

@@ -98,7 +98,7 @@ class Deep:
             if isinstance(standing, TargetList):
                 standing.look_entries = self.keep + 2
         if isinstance(order, PagedLevels):
-            order.level_least = 1
+            order.fold_least = 1
         return order.page_out(ALL, limit)
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:

@@ -63,7 +63,7 @@ class Levels:
 
 def test_the_oldest_of_all_levels_may_be_a_row():
     levels = Levels()
-    levels.order.keep_messages = levels.order.level_least = 1
+    levels.order.keep_messages = levels.order.fold_least = 1
     (first, *_) = levels.put(0, 0, 2, 1)
     levels.disk.stored[1] = levels.disk.stored[1]._replace(accepted_at=NOW - 50)
     first.message.accepted_at = NOW - 50
@@ -105,7 +105,7 @@ def test_the_front_is_counted_in_bytes_too():
 def test_a_front_goes_to_more_important_messages_that_come_later():
     levels = Levels()
     levels.order.keep_messages = 100
-    levels.order.level_least = 8
+    levels.order.fold_least = 8
     levels.put(*[0] * 300)
     levels.order.page_out(ALL, 1000)
     assert levels.rows() == [200, 0, 0]
@@ -361,7 +361,7 @@ def test_what_came_back_becomes_rows_of_its_level_again() -> None:
 
 def test_the_disk_is_asked_for_the_most_important_rows_when_a_consumer_comes() -> None:
     levels = Levels()
-    levels.order.keep_messages = levels.order.level_least = 1
+    levels.order.keep_messages = levels.order.fold_least = 1
     entries = levels.put(0, 0, 1, 1, 1)
     assert levels.order.page_out(ALL, 10) == 4
     assert levels.rows() == [2, 2, 0]

@@ -63,7 +63,7 @@ class Sorted:
         order = paged_order_of(self.queue, pages_of(self.queue, self.disk, lambda: room))
         assert isinstance(order, PagedSorted)
         self.order = order
-        order.keep_messages = order.least_messages = 0
+        order.keep_messages = order.fold_least = 0
         order.load_messages = 4
 
     def put(self, *keys: PropertyValue, size: int = 10, durable: bool = True, **times: int) -> list[QueueEntry]:
@@ -140,7 +140,7 @@ def test_the_next_stay_in_memory_and_the_far_ones_leave() -> None:
     assert deep.page_out() == 101 - 10 - 20
     there = sorted(deep.view.keys[entry.sequence] for entry in deep.order.in_memory())
     assert there == list(range(10))
-    deep.order.least_messages = 8
+    deep.order.fold_least = 8
     deep.put(*[-1] * 7)
     assert deep.page_out() == 0, "a few of them are no gain"
     deep.put(-1)

@@ -334,7 +334,7 @@ def test_what_expired_among_rows_is_not_indexed_again_when_they_come_back():
 
 def test_rows_of_all_levels_expire_the_oldest_first():
     aging = Aging(priorities=10)
-    aging.order.level_least = 1
+    aging.order.fold_least = 1
     for number in range(30):
         aging.put([number], priority=number % 10)
     aging.page()

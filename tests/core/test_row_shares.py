@@ -52,7 +52,7 @@ class Backlog:
         assert order is not None
         order.keep_messages = 10
         if isinstance(order, PagedLevels):
-            order.level_least = 1
+            order.fold_least = 1
         while order.page_out(1 << 60, 1000):
             pass
 

@@ -7,13 +7,14 @@ from annulet.core.paged_levels import paged_order_of
 from annulet.core.paging import ENTRY_BYTES
 from annulet.residency.budget import (
     BODY_BYTES,
-    FLOOR_BYTES,
-    FLOOR_MESSAGES,
     MIB,
+    PAGED_AT_ONCE,
     BodyBudget,
     cost_of,
     drift_of,
+    waiting_in,
 )
+from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES
 from tests.core.helpers import NOW, RecordingSession
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
@@ -57,7 +58,7 @@ def test_queues_that_cannot_page_do_not_count():
     queue, _ = loaded_queue(3000, 1024)
     budget.measure([queue])
     queue.queue_id = 0
-    budget.measure_all()
+    budget.measure_some(1)
     assert (len(budget), budget.used) == (0, 0)
 
 
@@ -117,3 +118,32 @@ def test_a_wrong_account_is_found():
     assert drift_of(queue) == 1
     bodies.bytes -= 7
     assert drift_of(queue) == 1 + 7 + 7
+
+
+def test_some_of_very_many_are_measured_and_named_in_turn():
+    budget = BodyBudget(MIB)
+    budget.floor = MIB // 16
+    queues = [loaded_queue(20 + place, 1024)[0] for place in range(PAGED_AT_ONCE + 2)]
+    for queue in queues:
+        queue.pending_bytes += MIB // 16
+    budget.measure(queues)
+    assert len(budget) == len(queues)
+    assert budget.to_page() == queues[:1:-1]
+    for queue in queues:
+        queue.pending_bytes += 1
+    used = budget.used
+    budget.measure_some(10)
+    budget.measure_some(10)
+    assert budget.used == used + 20
+    budget.measure_some(len(queues))
+    assert budget.used == used + len(queues)
+
+
+def test_what_waits_counts_on_disk_as_well():
+    queue, disk = loaded_queue(2000, 1024)
+    whole = waiting_in(queue)
+    assert whole == cost_of(queue)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    assert order.page_out(1 << 40, 2000) > 0
+    assert cost_of(queue) < waiting_in(queue) == whole

@@ -142,8 +142,9 @@ async def gather(broker: Broker) -> Snapshot:
         ledger = host.ledger
         snapshot.ledgers.append((host.name, len(ledger), ledger.total, ledger.forgotten))
     if broker.pager is not None:
-        for number, queue in enumerate(broker.pager.budget.counted(), 1):
-            snapshot.residence += residence_of(queue)
+        budget = broker.pager.budget
+        for number, queue in enumerate(budget.counted(), 1):
+            snapshot.residence += residence_of(queue, budget.front_of(queue))
             if number % RESIDENCE_SLICE == 0:
                 await asyncio.sleep(0)
     snapshot.lags = await lag_figures(broker, [(host, statistics.name) for host, statistics in snapshot.listed])
@@ -290,6 +291,14 @@ def _bodies(broker: Broker) -> dict[str, tuple[str, float]]:
         "memory_bodies_bytes": (
             "Bodies in memory and what leaves with them, of the queues that are large enough to page",
             0 if pager is None else pager.budget.used,
+        ),
+        "memory_small_bodies_bytes": (
+            "The same of queues that are not, as far as known: all are looked at in turn",
+            0 if pager is None else pager.budget.below,
+        ),
+        "memory_body_floor_bytes": (
+            "Bytes in memory from which on a queue counts and may have to page; less while very many hold some each",
+            0 if pager is None else pager.budget.floor,
         ),
         "bodies_away": ("Messages in memory whose bodies are on disk only", away),
         "messages_folded": (

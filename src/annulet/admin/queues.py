@@ -64,7 +64,9 @@ async def get_queue(request: Request) -> Response:
     host, queue = chosen_queue(request, user)
     broker = broker_of(request)
     more = {
-        "body_bytes_in_memory": residence_of(queue).as_dict(),
+        "body_bytes_in_memory": residence_of(
+            queue, None if broker.pager is None else broker.pager.budget.front_of(queue)
+        ).as_dict(),
         "lag_milliseconds": lag_of(queue, broker.clock()),
         "lease_statistics": broker.leases.of_queue(queue),
     }

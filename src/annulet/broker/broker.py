@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from annulet.broker.leased import LeaseFigures
     from annulet.broker.transport import AnyConnection
     from annulet.core.message import PropertyValue
+    from annulet.core.queue import Queue
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
@@ -215,7 +216,9 @@ class Broker:
             budget = self.configuration.body_budget_bytes
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
             searches = self.configuration.search_process
-            self.pager = Pager(self.log, self.loop, budget, self.memory.left, self.clock, spill, searches=searches)
+            self.pager = Pager(
+                self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
+            )
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
@@ -317,6 +320,10 @@ class Broker:
     def _log_failed(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
+
+    def _queues(self) -> list[Queue]:
+        """Return the queues of all virtual hosts."""
+        return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
     # ------------------------------------------------------------------ virtual hosts
 

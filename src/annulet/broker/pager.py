@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_thread import SpillThread
+from annulet.broker.stall_warnings import StallWarnings
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.front_bounds import bound_front
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.held_folding import HELD_BLOCKS_LEAST, HeldFolding
 from annulet.core.paged_levels import PagedLevels, paged_order_of
@@ -27,21 +30,24 @@ from annulet.core.paging import pageable
 from annulet.core.row_moves import enough_written
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import BodyBudget, drift_of, in_memory
+from annulet.residency.budget import PAGED_AT_ONCE, BodyBudget, drift_of, in_memory
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
-from annulet.residency.noting import ArrivalNotes, worth_noting
+from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes, worth_noting
 from annulet.residency.pages import StoredQueueArea
+from annulet.residency.small_queues import SmallQueues
 from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
     from annulet.store.spill import SpillStore
+
+T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
 
@@ -85,36 +91,23 @@ ADOPTED_LEAST: Final = 1 << 15
 """Messages in memory from which on it is noted which bodies of a queue may leave, whether any has to or not: to look at
 32,768 takes some 5 ms of the loop, and at all that the budget has room for, which is when the first has to, 30."""
 
+TENDED: Final = 512
+"""Queues that a tick looks after, of each kind of work: 2 ms of the loop. Where there are more they take turns."""
+
+TENDED_STUCK: Final = 32
+"""Of those that were over their share and had nothing to page, so many are asked again by a tick: 1 ms of the loop."""
+
 AUDITED_ENTRIES_MAX: Final = 5000
 """Entries in memory of a queue whose account a tick counts anew: 1 ms of the loop. Deeper queues are not counted."""
 
 
-STALL_LOG_MILLISECONDS: Final = 60_000
-"""Between two log lines about a queue that the disk gives nothing: it is asked four times a second."""
-
-
-class StallWarnings:
-    """Says of each queue that cannot be read now, at most once a minute, how often the disk refused since."""
-
-    def __init__(self) -> None:
-        self._logged_at: dict[Queue, int] = {}
-        self._refusals: dict[Queue, int] = {}
-
-    def refused(self, queue: Queue, now: int) -> None:
-        """Note a refusal at ``now`` (milliseconds since 1970)."""
-        refusals = self._refusals[queue] = self._refusals.get(queue, 0) + 1
-        last = self._logged_at.get(queue)
-        if last is None or not 0 <= now - last < STALL_LOG_MILLISECONDS:
-            self._logged_at[queue] = now
-            self._refusals[queue] = 0
-            logger.warning(
-                "messages of a queue cannot be read now", queue=queue.name, refusals=refusals, remedy="check the disk"
-            )
-
-    def forget(self, queue: Queue) -> None:
-        """A queue has no rows any more."""
-        self._logged_at.pop(queue, None)
-        self._refusals.pop(queue, None)
+def _in_turn(queues: dict[Queue, T], most: int) -> list[Queue]:
+    """Return so many of them, and have others be the first next time."""
+    some = list(islice(queues, most))
+    if len(some) < len(queues):
+        for queue in some:
+            queues[queue] = queues.pop(queue)
+    return some
 
 
 class Pager:
@@ -128,6 +121,7 @@ class Pager:
         room: Callable[[], int],
         clock: Callable[[], int],
         spill: SpillStore | None = None,
+        queues: Callable[[], list[Queue]] = list,
         *,
         searches: bool = False,
     ) -> None:
@@ -144,6 +138,7 @@ class Pager:
         self._loop = loop
         self._room = room  # bytes the process may still take
         self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
+        self.small = SmallQueues(self.budget, self.notes, queues, self._bound)
         self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
@@ -152,7 +147,7 @@ class Pager:
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
-        self._stuck: set[Queue] = set()  # over their share with nothing to page, until a message comes or the next tick
+        self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
         self._owed = 0.0  # by so many others have computed for longer than paging since there is something to page
@@ -160,13 +155,17 @@ class Pager:
 
     def note(self, queue: Queue) -> None:
         """Look at a queue that a message was put into, with the next window."""
-        if worth_noting(queue):
+        if worth_noting(queue, self.notes.floor, self.notes.floor_messages):
             self.notes.queues.add(queue)
 
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
         queue = entry.queue
-        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST or not worth_noting(queue):
+        notes = self.notes
+        if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
+            return
+        notes.arrived += entry.message.size
+        if not worth_noting(queue, notes.floor, notes.floor_messages):
             return
         bodies = self._bodies.get(queue)
         if bodies is not None:
@@ -202,7 +201,8 @@ class Pager:
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
-        more = self._page(began) or self._fold(began) or self._fold_held(began)
+        looking = self.small.go_on()
+        more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
@@ -213,9 +213,10 @@ class Pager:
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
         self.adopt_noted()
-        self._stuck -= noted
         durable = self._log.written_below
-        self._stuck.difference_update(self.notes.take_written(durable))  # looked at before it could page what came last
+        self._try_again(
+            [*noted, *self.notes.take_written(durable)]
+        )  # these: looked at before it could page what came last
         for queue in noted:
             if self._deep(queue, durable):
                 self._rows_out(queue, durable)
@@ -225,18 +226,27 @@ class Pager:
             return False
         left = SLICE
         until = self._slice_end(began)
-        for queue in self.budget.to_page(without=self._stuck):
+        largest = self.budget.to_page(without=self._stuck.keys())
+        asked = 0
+        for queue in largest:
             share = self.budget.share
             while self.budget.exceeded() and self.budget.cost_of(queue) > share and not self._writes(queue):
                 moved = self._page_out(queue, durable)
+                asked += 1
                 self.budget.measure([queue])
                 left -= moved * SORTED_WORK if queue.ranker.sorts else moved
                 if not moved:
-                    self._stuck.add(queue)
-                    break
+                    self._stuck[queue] = None
                 if left <= 0 or time.thread_time() >= until:
                     return self.budget.exceeded()
-        return False
+                if not moved:
+                    break
+        return asked > 0 and len(largest) == PAGED_AT_ONCE and self.budget.exceeded()  # others may have something
+
+    def _try_again(self, queues: Iterable[Queue]) -> None:
+        """Let queues page again that had nothing to."""
+        for queue in queues:
+            self._stuck.pop(queue, None)
 
     def adopt_noted(self) -> None:
         """Look at what is in memory of queues with so many messages there that later it would take long."""
@@ -354,7 +364,18 @@ class Pager:
         return order
 
     def _paged(self, queue: Queue) -> TargetList | PagedLevels | PagedSorted | None:
-        return paged_order_of(queue, self._pages_of(queue))
+        order = paged_order_of(queue, self._pages_of(queue))
+        if order is not None and self.budget.floor < FLOOR_BYTES:  # else it is made so, or was told so
+            bound_front(order, self.budget.front_of(queue))
+        return order
+
+    def _bound(self, queue: Queue) -> None:
+        """The floor changed: let a queue that has paged keep as much of its next messages as it may now."""
+        bodies = self._bodies.get(queue)
+        if bodies is not None:
+            bounds = self.budget.front_of(queue)
+            bodies.bound(bounds)
+            bound_front(queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order, bounds)
 
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)
@@ -362,6 +383,7 @@ class Pager:
             bodies = StoredBodies(queue, self.store)
             self._bodies[queue] = bodies
             queue.bodies = bodies
+            bodies.bound(self.budget.front_of(queue))
         return bodies
 
     def _pages_of(self, queue: Queue) -> StoredQueueArea:
@@ -376,10 +398,12 @@ class Pager:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         if self.spilling is not None:
             self.spilling.retry()
-        self.budget.measure_all()
-        self.budget.measure(self._paging)  # nothing came, but what was read may be in delivery, or back from there
-        self._stuck.clear()
-        for queue in list(self._paging):
+        self.small.look()
+        self.budget.measure_some(TENDED)
+        paging = _in_turn(self._paging, TENDED)
+        self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
+        self._try_again(list(islice(self._stuck, TENDED_STUCK)))
+        for queue in paging:
             parts = [pages for pages in queue.order.page_parts() if isinstance(pages, StoredQueueArea)]
             if queue.deleted or (queue.copies is None and not any(pages.items for pages in parts)):
                 del self._paging[queue]
@@ -401,7 +425,8 @@ class Pager:
     def _tend_bodies(self, now: int) -> None:
         """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
         exceeded = self.budget.exceeded()
-        for queue, bodies in list(self._bodies.items()):
+        for queue in _in_turn(self._bodies, TENDED):
+            bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
                 self._drifts.pop(queue, None)

@@ -81,6 +81,7 @@ class RowRestorer:
         self._uncovered = uncovered
         self._redelivered = redelivered
         self._remembered: dict[int, list[int]] = {}  # ascending, by queue id
+        pager.small.expect()
 
     def may_have_rows(self, queue_id: int) -> bool:
         """Say whether the queue can have rows now; not so one that is gone."""
@@ -96,7 +97,8 @@ class RowRestorer:
         if queue is None or not self._are_next(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
-        start = min(front_room(queue, rows.sizes), end)
+        bounds = self._pager.budget.front_of(queue, sum(rows.sizes) // max(1, length))
+        start = min(front_room(queue, rows.sizes, *bounds), end)
         count = self._read(rows, 0, start)
         for first, behind in self._remembered_in(rows, start, end):
             self._add(queue, rows, start, first)

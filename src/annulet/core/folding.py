@@ -28,23 +28,24 @@ FOLD_BYTES_LEAST: Final = 64 << 10
 def worth_folding(target_list: TargetList) -> bool:
     """Say whether something came back before a front that rows follow, and it is much longer than what is kept.
 
-    Or whether it is longer only because somebody held what is there, and does no more.
+    Or whether it is longer only because somebody held what is there, and does no more, or because less is kept now.
     """
     if not target_list.pages.items:
         return False
     pinned = pinned_upto(target_list._queue)
     let_go = pinned < target_list.pinned
-    if not let_go and not target_list._returned.count:
+    shorter = let_go or target_list.lowered
+    if not shorter and not target_list._returned.count:
         return False
     tail = target_list._tail
     excess = len(tail) - length_kept(target_list)
-    if let_go:
+    if shorter:
         if excess:
             return True
-        target_list.pinned = pinned
+        target_list.pinned, target_list.lowered = pinned, False
     if excess >= FOLD_MESSAGES_LEAST:
         return True
-    return sum([tail[-1 - place].message.size for place in range(excess)]) >= FOLD_BYTES_LEAST
+    return sum([tail[-1 - place].message.size for place in range(excess)]) >= target_list.fold_bytes
 
 
 def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
@@ -109,7 +110,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
     excess = returned.count - kept_back
     if excess < target_list.fold_least:
         size = sum([entry.message.size for entry in returned.entries() if entry.place > above])
-        if not excess or size < FOLD_BYTES_LEAST:
+        if not excess or size < target_list.fold_bytes:
             return 0
     if tail:
         moved = fold_front(target_list, durable_record, limit)

@@ -32,7 +32,8 @@ class PagedLevels(LevelledOrder):
         super().__init__(0)
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
-        self.level_least = FOLD_MESSAGES_LEAST
+        self.fold_least = FOLD_MESSAGES_LEAST
+        self.fold_bytes = FOLD_BYTES_LEAST
         self.levels = order.levels
         self.count = order.count
         self._upto = order._upto
@@ -71,10 +72,12 @@ class PagedLevels(LevelledOrder):
             if not self._worth_paging(self.levels[number]):
                 continue
             level = self.paged_level(number)
-            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.level_least
+            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.fold_least
             moved += level.page_out(durable_record, limit - moved)
-            if moved < limit and level.watermark >= messages + self.level_least:  # what was kept when it was first
+            kept_when_first = level.watermark >= messages + self.fold_least
+            if moved < limit and (kept_when_first or level.lowered):
                 moved += fold_front(level, durable_record, limit - moved)
+                level.lowered = False
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:
@@ -83,10 +86,10 @@ class PagedLevels(LevelledOrder):
         for number, messages, size in self._shares():
             if moved >= limit:
                 break
-            if self.levels[number].came_back() < self.level_least:
+            if self.levels[number].came_back() < self.fold_least:
                 continue
             level = self.paged_level(number)
-            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.level_least
+            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.fold_least
             moved += level.fold(durable_record, limit - moved)
         return moved
 
@@ -110,9 +113,9 @@ class PagedLevels(LevelledOrder):
 
     def _worth_paging(self, level: FifoOrder) -> bool:
         """Say whether a level has rows, or much."""
-        if level.paged_count() or level.count >= self.level_least:
+        if level.paged_count() or level.count >= self.fold_least:
             return True
-        return sum([entry.message.size for entry in level.in_memory()]) >= FOLD_BYTES_LEAST
+        return sum([entry.message.size for entry in level.in_memory()]) >= self.fold_bytes
 
     def paged_level(self, number: int) -> TargetList:
         """Return a level as one whose middle may be on disk."""

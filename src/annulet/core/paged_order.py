@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
 from annulet.core.expiry import index_all
-from annulet.core.folding import FOLD_MESSAGES_LEAST, fold_back, fold_front, length_kept, worth_folding
+from annulet.core.folding import (
+    FOLD_BYTES_LEAST,
+    FOLD_MESSAGES_LEAST,
+    fold_back,
+    fold_front,
+    length_kept,
+    worth_folding,
+)
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging import Ended, QueueArea, may_be_row, refusal_for
@@ -57,6 +64,8 @@ class TargetList(FifoOrder):
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
         self.fold_least = FOLD_MESSAGES_LEAST
+        self.fold_bytes = FOLD_BYTES_LEAST
+        self.lowered = False  # less is kept since the front was cut last, or folded
         self.leading_bytes = LEADING_BYTES
         self.look_entries = LOOK_ENTRIES
         self.count = order.count
@@ -89,7 +98,7 @@ class TargetList(FifoOrder):
             head = super().first()
             if not self._split or self._tail:
                 return head
-            if head is not None and head.place < self._place_behind():
+            if head is not None and head.place < self.place_behind_front():
                 return head
             if not self._advance(insist=False):
                 return None
@@ -105,23 +114,19 @@ class TargetList(FifoOrder):
     def area_changed(self, area: TargetList, former: int) -> None:
         """Do nothing: it counts what it has."""
 
-    def place_behind_front(self) -> int:
-        """Return the place of the first row or of what follows it; some are on disk."""
-        return self._place_behind()
-
     def first_place(self) -> int:
         """Return the place of the first entry or row without reading it; something is there."""
         head = super().first()
-        if head is not None and (not self._split or self._tail or head.place < self._place_behind()):
+        if head is not None and (not self._split or self._tail or head.place < self.place_behind_front()):
             return head.place
-        return self._place_behind()
+        return self.place_behind_front()
 
     def first_sequence(self) -> int:
         """Return the sequence of the next entry or row."""
         head = super().first()
-        if head is not None and (not self._split or self._tail or head.place < self._place_behind()):
+        if head is not None and (not self._split or self._tail or head.place < self.place_behind_front()):
             return head.sequence
-        return self._place_behind() if self._split else 0
+        return self.place_behind_front() if self._split else 0
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED.
@@ -162,7 +167,7 @@ class TargetList(FifoOrder):
         while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
-        behind = self._place_behind() if self._split else BEHIND_ALL
+        behind = self.place_behind_front() if self._split else BEHIND_ALL
         nearest = max(count, self.keep_messages)  # not all: there may be very many
         back = self._returned.upcoming(nearest)
         if len(back) < nearest:  # that is all, or very many have been removed
@@ -453,8 +458,8 @@ class TargetList(FifoOrder):
 
     # ------------------------------------------------------------------ back from disk
 
-    def _place_behind(self) -> int:
-        """Return the place of what follows the front; there is something."""
+    def place_behind_front(self) -> int:
+        """Return the place of the first row, or of what is late when there is none; there is something."""
         return self.pages.first_sequence() if self.pages.items else self._pending_cache[0].place
 
     def _advance(self, *, insist: bool) -> bool:

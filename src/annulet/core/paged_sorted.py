@@ -44,7 +44,8 @@ class PagedSorted(Order):
         super().__init__()
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
-        self.least_messages = FOLD_MESSAGES_LEAST
+        self.fold_least = FOLD_MESSAGES_LEAST
+        self.fold_bytes = FOLD_BYTES_LEAST
         self.leading_bytes = LEADING_BYTES
         self.load_messages = LOAD_MESSAGES
         self.pages = pages
@@ -273,7 +274,7 @@ class PagedSorted(Order):
         """
         count = self.count - self.pages.rows
         size = self._queue.pending_bytes - self.pages.bytes
-        if count < self.keep_messages + self.least_messages and size < self.keep_bytes + FOLD_BYTES_LEAST:
+        if count < self.keep_messages + self.fold_least and size < self.keep_bytes + self.fold_bytes:
             return 0
         limit = min(limit, MOVED_AT_ONCE)
         last = self._last_of_front()
@@ -346,7 +347,8 @@ class PagedSorted(Order):
         if pages.stalled and not insist:
             return False
         average = max(1, pages.bytes // max(1, pages.rows))
-        places = self._keys.take(max(1, min(self.load_messages, LOAD_BYTES // average)))
+        most = min(self.load_messages, pages.most_messages)
+        places = self._keys.take(max(1, min(most, min(LOAD_BYTES, pages.most_bytes) // average)))
         ranks = {sequence: rank for rank, sequence in places}
         found = pages.take(list(ranks), insist=insist)
         if found is None:

@@ -99,6 +99,8 @@ class QueueArea:
         self.bytes = 0
         self.at_once = AT_ONCE_MAX  # entries that are looked at in the call that asks for it; of more some each turn
         self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
+        self.most_messages = 1 << 62  # of one load, beside the bounds each kind has
+        self.most_bytes = 1 << 62
         self.lost = 0  # rows that the last load or look found to be damaged
         self.looked_upto = 0  # the lowest sequence the last look did not come to
         self.passed_over: dict[

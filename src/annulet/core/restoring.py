@@ -107,14 +107,18 @@ def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> Non
     queue.finish(0)
 
 
-def front_room(queue: Queue, sizes: Sequence[int]) -> int:
-    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes."""
+def front_room(
+    queue: Queue, sizes: Sequence[int], keep_messages: int = KEEP_MESSAGES, keep_bytes: int = KEEP_BYTES
+) -> int:
+    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes,
+    which is to have no more than ``keep_messages`` or, but for one message, ``keep_bytes``.
+    """
     order = queue.order
     if (isinstance(order, TargetList) and order.split) or order.paged_count():
         return 0
-    room = KEEP_BYTES - queue.pending_bytes
+    room = keep_bytes - queue.pending_bytes
     count = 0
-    for size in sizes[: max(0, KEEP_MESSAGES - order.count)]:
+    for size in sizes[: max(0, keep_messages - order.count)]:
         if room <= 0:
             break
         room -= size

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.entry import QueueEntry
+    from annulet.core.front_bounds import FrontBounds
     from annulet.core.message import Message
     from annulet.core.order import Order
     from annulet.core.queue import Queue
@@ -43,6 +44,10 @@ GROWTH_LEAST: Final = 256
 """Bodies that came since the last pass before another is worth it, where rows can go instead."""
 
 
+SAMPLING: Final = Random(0)  # noqa: S311 - no secret
+"""What samples are drawn with. One for all: of ten thousand queues each its own would take 25 MB."""
+
+
 class StoredBodies(BodyCandidates):
     """The bodies of one queue: which are in memory and may leave, and the way back."""
 
@@ -51,8 +56,10 @@ class StoredBodies(BodyCandidates):
         self.store = store
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
+        self.load_messages = LOAD_MESSAGES
+        self.load_bytes = LOAD_BYTES
         self.freed = 0  # bytes that left in the pass under way, or the last one
-        self._random = Random(0) if random is None else random  # noqa: S311 - a sample, no secret
+        self._random = SAMPLING if random is None else random
         self._adopted = 0  # messages in memory when all of the queue was last looked at
         self._attempts = 0
         self._asked_for = 0  # fetches whose records the disk was asked for ahead
@@ -61,6 +68,12 @@ class StoredBodies(BodyCandidates):
         self.writing = 0  # bytes on their way to the spill store, still in memory
         self._boundary: Position | None = None
         self.adopt()
+
+    def bound(self, bounds: FrontBounds) -> None:
+        """Keep no more of what comes next than this, and read no more at once."""
+        self.keep_messages, self.keep_bytes = bounds
+        self.load_messages = min(LOAD_MESSAGES, bounds.messages)
+        self.load_bytes = min(LOAD_BYTES, bounds.size)
 
     # ------------------------------------------------------------------ what is in memory
 
@@ -199,7 +212,7 @@ class StoredBodies(BodyCandidates):
     # ------------------------------------------------------------------ back
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
-        """Read this body and those of the next entries that are away, ``LOAD_MESSAGES`` or about ``LOAD_BYTES``."""
+        """Read this body and those of the next entries that are away, ``load_messages`` or about ``load_bytes``."""
         if not entry.message.absent:  # another queue has it
             bring_back(entry, self)
             self.add(entry)
@@ -261,11 +274,11 @@ class StoredBodies(BodyCandidates):
     def _batch(self, entry: QueueEntry, order: Order) -> list[QueueEntry]:
         wanted = [entry]
         size = entry.message.size
-        for other in order.upcoming(LOAD_MESSAGES):
+        for other in order.upcoming(self.load_messages):
             if other is entry or not other.away:
                 continue
             size += other.message.size
-            if size > LOAD_BYTES or len(wanted) >= LOAD_MESSAGES:
+            if size > self.load_bytes or len(wanted) >= self.load_messages:
                 break
             wanted.append(other)
         return wanted
@@ -275,7 +288,7 @@ class StoredBodies(BodyCandidates):
         if self._asked_for > 0:
             return
         self._asked_for = PREFETCH_LOADS
-        following = order.upcoming(LOAD_MESSAGES * (PREFETCH_LOADS + 1))
+        following = order.upcoming(self.load_messages * (PREFETCH_LOADS + 1))
         self.store.prefetch([entry.message for entry in following if entry.message.absent])
 
     def _read(self, messages: Sequence[Message]) -> list[bytes | None] | None:

@@ -7,11 +7,15 @@ delivery. A message in several queues counts in each that wants its body.
 
 from __future__ import annotations
 
+from heapq import nlargest
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
+from annulet.core.front_bounds import FrontBounds
+from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import ENTRY_BYTES, pageable
-from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES
+from annulet.residency.noting import FLOOR_BYTES, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +38,10 @@ SLACK: Final = 8
 """The part of the budget, or of a share, that is freed beyond the need, so that one pass does for many arrivals."""
 
 
+PAGED_AT_ONCE: Final = 64
+"""Queues that page in one go, the largest: to sort ten thousand for each slice would take as long as the slice."""
+
+
 class BodyBudget:
     """Accounts for queues that are worth it: those with more than the floor in memory.
 
@@ -44,6 +52,8 @@ class BodyBudget:
         self.limit = limit  # bytes
         self.spills = spills
         self.used = 0  # bytes, by the queues measured last
+        self.floor = FLOOR_BYTES  # bytes from which on a queue counts, see small_queues, which sets both
+        self.below = 0  # bytes that queues below the floor take together, as far as known
         self._costs: dict[Queue, int] = {}
 
     def __len__(self) -> int:
@@ -52,21 +62,30 @@ class BodyBudget:
     def measure(self, queues: Iterable[Queue]) -> None:
         """Account for these queues anew. Those below the floor, or of which nothing can leave, do not count."""
         for queue in queues:
-            cost = cost_of(queue) if queue.queue_id or self.spills else 0
-            if cost < FLOOR_BYTES and in_memory(queue) <= FLOOR_MESSAGES:
-                cost = 0
-            former = self._costs.pop(queue, 0)
-            if cost:
-                self._costs[queue] = cost
-            self.used += cost - former
+            self.account(queue)
+
+    def concerns(self, queue: Queue) -> bool:
+        """Say whether anything of a queue can leave memory."""
+        return not queue.deleted and (queue.queue_id != 0 or self.spills)
+
+    def account(self, queue: Queue) -> int:
+        """Account for a queue anew; return what it takes, whether it counts or not: 0 when nothing of it can leave."""
+        cost = counts_for = cost_of(queue) if self.concerns(queue) else 0
+        if cost < self.floor and in_memory(queue) <= messages_of(self.floor):
+            counts_for = 0
+        former = self._costs.pop(queue, 0)
+        if counts_for:
+            self._costs[queue] = counts_for
+        self.used += counts_for - former
+        return cost
 
     def counted(self) -> list[Queue]:
         """Return the queues that count now."""
         return list(self._costs)
 
-    def measure_all(self) -> None:
-        """Account anew for all queues that count."""
-        self.measure(list(self._costs))
+    def measure_some(self, most: int) -> None:
+        """Account anew for so many of the queues that count, those first for which that was done longest ago."""
+        self.measure(list(islice(self._costs, most)))
 
     def cost_of(self, queue: Queue) -> int:
         """Return what a queue takes by the last measure, 0 when it does not count."""
@@ -74,31 +93,45 @@ class BodyBudget:
 
     def exceeded(self) -> bool:
         """Say whether more is in memory than may be."""
-        return self.used > self.limit
+        return self.used > self.limit - self.below
 
     @property
     def share(self) -> int:
         """Bytes a queue may have while the budget is exceeded: an equal part, at least the floor."""
-        return max(FLOOR_BYTES, self.limit // max(1, len(self._costs)))
+        return max(self.floor, (self.limit - self.below) // max(1, len(self._costs)))
+
+    def front_of(self, queue: Queue, average: int | None = None) -> FrontBounds:
+        """How much of its next messages a queue keeps: by the account no more than a lowered floor, but one message.
+
+        ``average``: bytes of their bodies; of all that wait there unless given.
+        """
+        if self.floor >= FLOOR_BYTES:
+            return FrontBounds()
+        if average is None:
+            average = queue.pending_bytes // max(1, queue.order.count)
+        beside = _bytes_beside(queue)
+        messages = min(KEEP_MESSAGES, max(1, self.floor // (beside + average)))
+        return FrontBounds(messages, min(KEEP_BYTES, max(1, self.floor - messages * beside)))
 
     def excess(self, queue: Queue) -> int:
         """Return how many bytes a queue should free: what is over the budget and over its share, and an eighth more.
 
         So a pass over its bodies is not for one arrival.
         """
-        share, limit = self.share, self.limit
+        share, limit = self.share, self.limit - self.below
         return min(self.cost_of(queue) - (share - share // SLACK), self.used - (limit - limit // SLACK))
 
     def to_page(self, without: AbstractSet[Queue] = frozenset()) -> list[Queue]:
         """Return the queues over their share but those ``without``, the largest first; none while the budget is kept.
 
-        Fronts may exceed the budget when there are hundreds of queues: who has nothing to page is not asked each time.
+        No more than :data:`PAGED_AT_ONCE`. Fronts may exceed the budget when there are very many queues: who has
+        nothing to page is not asked each time.
         """
         if not self.exceeded():
             return []
         share = self.share
         over = [queue for queue, cost in self._costs.items() if cost > share and queue not in without]
-        return sorted(over, key=self._costs.__getitem__, reverse=True)
+        return nlargest(PAGED_AT_ONCE, over, key=self._costs.__getitem__)
 
 
 def in_memory(queue: Queue) -> int:
@@ -115,9 +148,19 @@ def body_bytes(queue: Queue) -> int:
 
 def cost_of(queue: Queue) -> int:
     """Return the bytes these take, by the account."""
-    if queue.deleted:
-        return 0
-    return in_memory(queue) * (ENTRY_BYTES if pageable(queue) else BODY_BYTES) + body_bytes(queue)
+    return 0 if queue.deleted else in_memory(queue) * _bytes_beside(queue) + body_bytes(queue)
+
+
+def waiting_in(queue: Queue) -> int:
+    """Return the bytes that all messages of a queue would take in memory, those on disk too."""
+    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
+    return count * _bytes_beside(queue) + size
+
+
+def _bytes_beside(queue: Queue) -> int:
+    """Return what leaves memory with a body of a queue."""
+    return ENTRY_BYTES if pageable(queue) else BODY_BYTES
 
 
 def drift_of(queue: Queue) -> int:

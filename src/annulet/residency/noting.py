@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging import may_be_row
+from annulet.core.paging import ENTRY_BYTES, may_be_row
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -21,13 +21,22 @@ class ArrivalNotes:
     """The queues that may have grown too large since the last look."""
 
     def __init__(self) -> None:
+        self.floor = FLOOR_BYTES  # bytes from which on a queue is worth a measure, see small_queues, which sets both
+        self.floor_messages = FLOOR_MESSAGES
+        self.arrived = 0  # bytes of what arrived, by the account, since small_queues began to look at all queues
         self.queues: set[Queue] = set()
         self.records: dict[Queue, int] = {}  # the newest record of queues with some that may not be written yet
+
+    def lower(self, floor: int) -> None:
+        """Set the floor, in bytes; that in messages follows."""
+        self.floor = floor
+        self.floor_messages = messages_of(floor)
 
     def stored(self, entry: QueueEntry) -> None:
         """A message was put into a queue and its record into the log."""
         queue = entry.queue
-        if worth_noting(queue):
+        self.arrived += entry.message.size + ENTRY_BYTES
+        if worth_noting(queue, self.floor, self.floor_messages):
             self.queues.add(queue)
             self.records[queue] = entry.message.record
             bodies = queue.bodies
@@ -42,11 +51,16 @@ class ArrivalNotes:
         return written
 
 
-def worth_noting(queue: Queue) -> bool:
-    """Say whether a queue that a message was put into may be over the floor."""
+def messages_of(floor: int) -> int:
+    """Return how many messages a queue may have that is below the floor of so many bytes."""
+    return FLOOR_MESSAGES * floor // FLOOR_BYTES
+
+
+def worth_noting(queue: Queue, floor: int = FLOOR_BYTES, messages: int = FLOOR_MESSAGES) -> bool:
+    """Say whether a queue that a message was put into may be over the floor, which is so many bytes or messages."""
     return (
-        queue.order.count > FLOOR_MESSAGES
-        or queue.pending_bytes > FLOOR_BYTES // 2
-        or queue.delivering_bytes > FLOOR_BYTES // 2
-        or queue.schedule.bytes > FLOOR_BYTES // 2
+        queue.order.count > messages
+        or queue.pending_bytes > floor // 2
+        or queue.delivering_bytes > floor // 2
+        or queue.schedule.bytes > floor // 2
     )

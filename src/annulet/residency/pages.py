@@ -198,19 +198,19 @@ class StoredQueueArea(QueueArea):
         if self.stalled and not insist:
             return None
         page = self._pages[0]
-        found = self._reading.load(page, _items_to_load(page), LOAD_BYTES, insist=insist)
+        found = self._reading.load(page, self._items_to_load(page), min(LOAD_BYTES, self.most_bytes), insist=insist)
         self.stalled = found is None
         if found is None:
             return None
         items, rows, self.lost, entries, size = found
         self._account(page, items, rows, size)
         self._drop_if_empty(page)
-        self._ahead.loaded(rows, self._pages, _items_to_load)
+        self._ahead.loaded(rows, self._pages, self._items_to_load)
         return entries
 
     def look_ahead(self) -> None:
         """Have the disk read what the first loads come to."""
-        self._ahead.ask(self._pages, _items_to_load)
+        self._ahead.ask(self._pages, self._items_to_load)
 
     def skip(self, rows: int) -> int:
         """Forget whole pages."""
@@ -238,6 +238,7 @@ class StoredQueueArea(QueueArea):
             self._queue, self._reader, self._figures, self._room, self._on_asked, self._search.search
         )
         area.level = self.level
+        area.most_messages, area.most_bytes = self.most_messages, self.most_bytes
         return area
 
     def record_bounds(self) -> tuple[int, int]:
@@ -322,10 +323,10 @@ class StoredQueueArea(QueueArea):
             needles = []  # to be noted what they have the others are read as well
         elif full is not None:
             page = self._pages[index]
-            most = min(messages, _items_to_load(page))
+            most = min(messages, self._items_to_load(page))
             rows, upto, self.passed_over = self._hot.with_room(page, sequence, messages, most, full)
         else:
-            most = min(messages, doubtful or messages, _items_to_load(self._pages[index]))
+            most = min(messages, doubtful or messages, self._items_to_load(self._pages[index]))
             rows = self._pages[index].peek_from(sequence, most)
             upto = rows.sequences[-1] + 1
         most = len(rows)
@@ -369,7 +370,7 @@ class StoredQueueArea(QueueArea):
         self._looked_ahead -= rows
         if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
             return
-        self._looked_ahead = _items_to_load(page) * PREFETCH_LOADS
+        self._looked_ahead = self._items_to_load(page) * PREFETCH_LOADS
         ahead = page.peek_from(self.looked_upto, self._looked_ahead)
         records = [record for record in ahead.records if record]
         if records:
@@ -485,6 +486,5 @@ class StoredQueueArea(QueueArea):
         self.stalled = found is None
         return found
 
-
-def _items_to_load(page: Page) -> int:
-    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)
+    def _items_to_load(self, page: Page) -> int:
+        return page.items_of(min(LOAD_MESSAGES, self.most_messages), min(LOAD_BYTES, self.most_bytes))

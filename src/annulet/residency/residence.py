@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
+from annulet.core.front_bounds import FrontBounds
 from annulet.residency.budget import body_bytes
 
 if TYPE_CHECKING:
@@ -46,25 +46,28 @@ class Residence:
         return {"in_delivery": self.in_delivery, "direct": self.direct, "late": self.late, "head": self.head}
 
 
-def residence_of(queue: Queue) -> Residence:
-    """Look at one queue; some 0.1 ms, whatever its depth. All zero for a queue that was deleted."""
+def residence_of(queue: Queue, bounds: FrontBounds | None = None) -> Residence:
+    """Look at one queue; some 0.1 ms, whatever its depth. All zero for a queue that was deleted.
+
+    ``bounds``: those of its front; as of one that has the whole floor unless given.
+    """
     if queue.deleted:
         return Residence()
     in_delivery = queue.delivering_bytes
     if queue.bodies is not None:
         in_delivery -= queue.bodies.in_delivery_bytes
-    front = min(_front_bytes(queue), body_bytes(queue) - in_delivery)
+    front = min(_front_bytes(queue, bounds or FrontBounds()), body_bytes(queue) - in_delivery)
     late = body_bytes(queue) - in_delivery - front
     if queue.takers:
         return Residence(in_delivery, direct=front, late=late)
     return Residence(in_delivery, late=late, head=front)
 
 
-def _front_bytes(queue: Queue) -> int:
+def _front_bytes(queue: Queue, bounds: FrontBounds) -> int:
     """Return the bytes of the next bodies that are in memory, as many as never leave."""
     size = 0
-    for entry in queue.order.upcoming(KEEP_MESSAGES):
-        if size >= KEEP_BYTES:
+    for entry in queue.order.upcoming(bounds.messages):
+        if size >= bounds.size:
             break
         if not entry.away:
             size += entry.message.size

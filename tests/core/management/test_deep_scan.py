@@ -88,7 +88,7 @@ class Site:
             assert order is not None
             order.keep_messages = self.keep
             if isinstance(order, PagedLevels):
-                order.level_least = 1
+                order.fold_least = 1
             order.page_out(1 << 60, 1 << 20)
 
     def take(self, count: int) -> None:

@@ -191,9 +191,9 @@ class PagedRunner(Runner):
             if isinstance(paged, TargetList):
                 paged.look_entries, paged.fold_least = 2, 1
             if isinstance(paged, PagedSorted):
-                paged.least_messages, paged.load_messages = 0, 2
+                paged.fold_least, paged.load_messages = 0, 2
             if isinstance(paged, PagedLevels):
-                paged.level_least = 1
+                paged.fold_least = 1
             self.paged += paged.page_out(ALL, 3)
             self.paged += paged.page_out(ALL, 100)
 

@@ -25,7 +25,7 @@ from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.paged_order import TargetList
 from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
-from annulet.residency.budget import FLOOR_BYTES, MIB, body_bytes, drift_of
+from annulet.residency.budget import MIB, body_bytes, drift_of
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import LOAD_BYTES
 from annulet.residency.residence import Residence, residence_of
@@ -128,16 +128,17 @@ class Deep:
     def check_budget(self) -> None:
         """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
 
-        A floor, and a load, are 1 MiB or one message (V6). The load is what a read brought and nobody took, or what
-        came back from who had pulled it and is less than that; what he still has is his.
+        A floor, which is less when there are very many queues, and a load, 1 MiB, are one message at least (V6). The
+        load is what a read brought and nobody took, or what came back from who had pulled it and is less than that;
+        what he still has is his.
         """
         assert self.broker.pager is not None
         budget = self.broker.pager.budget
         queues = budget.counted()
-        there = sum((residence_of(queue) for queue in queues), Residence())
+        there = sum((residence_of(queue, budget.front_of(queue)) for queue in queues), Residence())
         assert there.total == sum(map(body_bytes, queues))
         assert min(there.as_dict().values()) >= 0
-        bound = max(budget.limit, len(queues) * (FLOOR_BYTES + self.largest))
+        bound = max(budget.limit, len(queues) * (budget.floor + self.largest))
         bound += max(LOAD_BYTES, self.largest)
         pulled = [entry for queue in queues for entry in queue.delivering if entry.consumer is None and not entry.away]
         bound += sum(entry.message.size for entry in pulled)  # whoever took them reads them when he likes

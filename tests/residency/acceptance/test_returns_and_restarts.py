@@ -79,7 +79,7 @@ def page(deep: Deep) -> None:
     assert isinstance(order, (TargetList, PagedLevels))
     order.keep_messages = KEEP
     if isinstance(order, PagedLevels):
-        order.level_least = 1
+        order.fold_least = 1
     else:
         order.fold_least = 1
     durable = deep.broker.log.written_below

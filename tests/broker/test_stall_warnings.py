@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from annulet.broker.pager import STALL_LOG_MILLISECONDS, StallWarnings
+from annulet.broker.stall_warnings import STALL_LOG_MILLISECONDS, StallWarnings
 from tests.residency.doubles import durable_queue
 
 

@@ -1,0 +1,116 @@
+"""V1 and V7 with so many queues that the budget has less for each than what is worth a measure with every window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annulet.core.front_bounds import FrontBounds
+from annulet.core.paged_order import TargetList
+from annulet.residency.budget import MIB, body_bytes
+from annulet.residency.noting import FLOOR_BYTES
+from annulet.residency.small_queues import FLOOR_LEAST
+from tests.residency.acceptance.deep import Deep, deep_broker
+
+QUEUES = 24
+COUNT = 500
+NAMES = [f"q{number}" for number in range(QUEUES)]
+
+
+def in_memory(deep: Deep) -> int:
+    """Bytes of bodies in memory, of all queues."""
+    return sum(body_bytes(deep.queue(name)) for name in NAMES)
+
+
+async def filled(deep: Deep) -> None:
+    """Fill queues of which none is worth a look alone: half of them plain, the others with ten priorities."""
+    for number, name in enumerate(NAMES):
+        await deep.declare(name, **({"x_max_priority": 9} if number % 2 else {}))
+    for name in NAMES:
+        await deep.publish(range(COUNT), name)
+    assert all(body_bytes(deep.queue(name)) < FLOOR_BYTES for name in NAMES)
+
+
+async def test_v1_many_small_queues_keep_the_budget_together(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await filled(deep)
+        assert in_memory(deep) <= MIB, "it did not take a tick"
+        for name in NAMES:
+            assert deep.queue(name).order.count == COUNT
+        for name in NAMES[:4]:
+            assert await deep.drained(name) == list(range(COUNT))
+        deep.check()
+
+
+async def test_v7_each_of_them_keeps_its_next_messages(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await filled(deep)
+        for _ in range(3):
+            await deep.settled()
+        for name in NAMES:
+            entries = deep.queue(name).order.upcoming(5)
+            assert [entry.away for entry in entries] == [False] * 5
+        assert sum(body_bytes(deep.queue(name)) for name in NAMES) >= MIB // 3
+
+
+async def test_a_start_reads_no_more_of_them_than_the_budget(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await filled(deep)
+    async with deep_broker(tmp_path / "data") as deep:
+        assert in_memory(deep) <= MIB
+        for name in NAMES[:4]:
+            assert await deep.drained(name) == list(range(COUNT))
+
+
+async def test_the_floor_rises_when_less_waits_and_not_because_it_paged(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        assert deep.broker.pager is not None
+        budget = deep.broker.pager.budget
+        await filled(deep)
+        deep.tick()
+        lowered = budget.floor
+        assert QUEUES * lowered < MIB < QUEUES * (lowered + FLOOR_LEAST)
+        for _ in range(3):
+            await deep.settled()
+        assert budget.floor == lowered
+        for name in NAMES[1:]:
+            assert len(await deep.drained(name)) == COUNT
+        await deep.settled()
+        assert budget.floor == FLOOR_BYTES
+        order = deep.queue(NAMES[0]).order
+        assert isinstance(order, TargetList)
+        assert (order.keep_messages, order.keep_bytes) == FrontBounds()
+        assert await deep.drained(NAMES[0]) == list(range(COUNT))
+
+
+async def test_what_consumers_have_read_for_them_sinks_with_it(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await filled(deep)
+        for _ in range(3):
+            await deep.settled()
+        for name in NAMES:
+            consumer = await deep.consumer(name, prefetch=20)
+            assert await consumer.all(20) == list(range(20))
+        await deep.settled()
+        assert in_memory(deep) <= MIB
+        assert all(deep.queue(name).order.upcoming(1) for name in NAMES)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 9}, {"x_sort_key": "rank"}])
+async def test_what_was_read_before_it_sank_goes_as_well(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("first", **arguments)
+        await deep.publish(range(3000), "first", rank=1)
+        consumer = await deep.consumer("first", prefetch=1050)
+        assert len(await consumer.all(1050)) == 1050
+        await consumer.leave()
+        await deep.settled()
+        before = body_bytes(deep.queue("first"))
+        await filled(deep)
+        for _ in range(3):
+            await deep.settled()
+        assert before > 8 * FLOOR_LEAST
+        assert body_bytes(deep.queue("first")) <= 2 * FLOOR_LEAST
+        assert in_memory(deep) + body_bytes(deep.queue("first")) <= MIB
