@@ -1,4 +1,4 @@
-"""``python -m benchmarks.deep``: the acceptance checks A1 to A23 that need a broker process, with a report.
+"""``python -m benchmarks.deep``: the acceptance checks A1 to A23 and V1 that need a broker process, with a report.
 
 A miss is a result and not an error: the exit code is 1 only with ``--strict``. What has no full size (A6, A18 to A20,
 A24) is tested in ``tests/residency/acceptance``.
@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 
 from benchmarks.brokers import Annulet
-from benchmarks.deep import depth, kinds, looking, neighbours, report, restarts, unacknowledged
+from benchmarks.deep import depth, kinds, looking, many_queues, neighbours, report, restarts, unacknowledged
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import FAILURES, Run
 from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
@@ -33,6 +33,7 @@ SUITES: dict[str, Callable[[Run], None]] = {
     "purge": kinds.run_purge,
     "large": kinds.run_large,
     "spill": kinds.run_spill,
+    "many": many_queues.run_many_queues,
     "selectors": looking.run_selectors,
 }
 
