@@ -35,7 +35,7 @@ class RecordedTimer:
         self.cancelled = True
 
 
-def timer_of(clock: VirtualClock, tick: Callable[[int], int]) -> tuple[WakeTimer, RecordingLoop]:
+def timer_of(clock: VirtualClock, tick: Callable[[int], int | None]) -> tuple[WakeTimer, RecordingLoop]:
     loop = RecordingLoop()
     return WakeTimer(loop, clock, tick), loop  # type: ignore[arg-type]
 
@@ -116,3 +116,40 @@ async def test_with_a_real_loop_it_wakes_within_milliseconds() -> None:
     at = clock() + 30
     timer.wake_at(at)
     assert 0 <= await asyncio.wait_for(due, 5) - at < 1000  # a busy machine may be late, but it is never early
+
+
+def test_what_has_many_to_look_at_goes_on_soon_and_wishes_wait_for_its_end() -> None:
+    clock = VirtualClock(10_000)
+    answers: list[int | None] = [None, None, 10_900, 0]
+    ticks: list[int] = []
+
+    def tick(now: int) -> int | None:
+        ticks.append(now)
+        if len(ticks) == 1:
+            timer.wake_at(10_500)
+        return answers[len(ticks) - 1]
+
+    timer, loop = timer_of(clock, tick)
+    timer.tick()
+    assert loop.waiting == [pytest.approx(LEAST_SECONDS, abs=0.01)], "for the rest"
+    timer.wake_at(10_300)
+    timer.wake_at(10_700)
+    timer.wake_at(0)
+    assert len(loop.waiting) == 1
+    loop.timers[-1].callback()
+    assert len(ticks) == 2
+    timer.tick()  # the broker's own tick does not wait for it
+    assert len(ticks) == 3
+    assert loop.waiting[-1] == pytest.approx(0.3), "the earliest that was asked for"
+    assert not loop.timers[-1].cancelled
+    clock.advance(300)
+    loop.timers[-1].callback()
+    assert len(ticks) == 4
+
+
+def test_nothing_goes_on_after_the_end() -> None:
+    clock = VirtualClock(10_000)
+    timer, loop = timer_of(clock, lambda now: None)
+    timer.stop()
+    timer.tick()
+    assert loop.waiting == []

@@ -65,6 +65,23 @@ def test_if_unused_and_if_empty(host):
     assert host.delete_queue(queue, NOW) == 0
 
 
+def test_a_tick_in_parts_does_what_a_whole_one_does(host):
+    for number in range(5):
+        declare(host, f"ttl{number}", arguments={"x-message-ttl": 5 + number})
+        publish(host, "", f"ttl{number}")
+    declare(host, "unused", arguments={"x-expires": 10})
+    assert host.tick_some(NOW + 5, 2) is None
+    assert [host.queues[f"ttl{number}"].order.count for number in range(5)] == [0, 1, 1, 1, 1]
+    host.delete_queue(host.queues["ttl3"], NOW)
+    assert host.tick_some(NOW + 7, 2) is None
+    assert [host.queues[name].order.count for name in ("ttl1", "ttl2", "ttl4")] == [1, 0, 1], "the first had its turn"
+    assert host.tick_some(NOW + 7, 2) == NOW + 6, "what it is due for since then"
+    assert host.tick_some(NOW + 7, 2) is None
+    assert host.tick(NOW + 8) == NOW + 9, "a whole one begins anew"
+    assert host.tick_some(NOW + 10, 100) == 0
+    assert "unused" not in host.queues
+
+
 def test_auto_delete_waits_for_the_last_consumer(host):
     (queue,) = declare(host, "q", auto_delete=True)
     session = RecordingSession()

@@ -71,6 +71,9 @@ logger = structlog.get_logger(__name__)
 TICK_SECONDS: Final = 0.25
 """How often expiry, the memory alarm and the log's upkeep are looked at when nothing asks for it earlier."""
 
+TICKED: Final = 512
+"""Queues of a virtual host that are looked at in one turn for what is due: 2 ms of the loop."""
+
 REFUSAL_LOG_MILLISECONDS: Final = 1000
 """Between two log lines about refused publishes: a full queue refuses thousands a second."""
 
@@ -341,7 +344,7 @@ class Broker:
             effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             self.event_logs[name] = effects.event_log
         host.ledger.listeners.append(DurableLosses(effects))
-        effects.timer = WakeTimer(self.loop, self.clock, host.tick)
+        effects.timer = WakeTimer(self.loop, self.clock, lambda now: host.tick_some(now, TICKED))
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
         self._timers.append(effects.timer)

@@ -91,8 +91,8 @@ ADOPTED_LEAST: Final = 1 << 15
 """Messages in memory from which on it is noted which bodies of a queue may leave, whether any has to or not: to look at
 32,768 takes some 5 ms of the loop, and at all that the budget has room for, which is when the first has to, 30."""
 
-TENDED: Final = 512
-"""Queues that a tick looks after, of each kind of work: 2 ms of the loop. Where there are more they take turns."""
+TENDED: Final = 256
+"""Queues that a tick looks after, of each kind of work: 1 ms of the loop. Where there are more they take turns."""
 
 TENDED_STUCK: Final = 32
 """Of those that were over their share and had nothing to page, so many are asked again by a tick: 1 ms of the loop."""

@@ -23,19 +23,27 @@ SHARE_DIVISOR: Final = 10
 
 
 class WakeTimer:
-    """Calls ``tick(now)``, which returns when more is due (0: nothing), at the earliest time asked for."""
+    """Calls ``tick(now)``, which returns when more is due (0: nothing), at the earliest time asked for.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: Callable[[int], int]) -> None:
+    When it returns ``None`` it is called again soon, for the rest of what it has to look at.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: Callable[[int], int | None]) -> None:
         self._loop = loop
         self._clock = clock
         self._tick = tick
         self._at = 0  # what the timer is set to, milliseconds since 1970; 0: not set
         self._handle: asyncio.TimerHandle | None = None
+        self._goes_on = False  # it was called for a part
+        self._wish = 0  # the earliest time asked for meanwhile
         self._rest = 0.0  # seconds until which the next tick has to wait, for its share of the loop
         self._ended = False
 
     def wake_at(self, at: int) -> None:
         """Tick at ``at`` (milliseconds since 1970) or as soon after as the share allows. The earliest wish counts."""
+        if self._goes_on:
+            self._wish = min(self._wish or at, at) if at > 0 else self._wish
+            return
         if self._ended or at <= 0 or (self._at and self._at <= at):
             return
         if self._handle is not None:
@@ -45,7 +53,7 @@ class WakeTimer:
         self._handle = self._loop.call_later(seconds, self._fire)
 
     def tick(self) -> None:
-        """Tick now, and set the timer to what is due next."""
+        """Tick now, or go on with what was begun, and set the timer to what is due next."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -54,7 +62,16 @@ class WakeTimer:
         following = self._tick(self._clock())
         now = time.monotonic()
         self._rest = now + (now - began) * SHARE_DIVISOR
-        self.wake_at(following)
+        self._goes_on = following is None
+        if following is not None:
+            wish, self._wish = self._wish, 0
+            self.wake_at(following)
+            self.wake_at(wish)
+        elif not self._ended:
+            if self._handle is not None:  # something it looked at asked for a time
+                self._handle.cancel()
+                self._wish, self._at = min(self._wish or self._at, self._at), 0
+            self._handle = self._loop.call_later(max(LEAST_SECONDS, self._rest - now), self._fire)
 
     def stop(self) -> None:
         """End; later wishes are not heard."""

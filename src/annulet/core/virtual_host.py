@@ -13,6 +13,7 @@ from annulet.core.routing_graph import ROUTES_MAX
 
 if TYPE_CHECKING:
     from annulet.core.effects import Effects
+    from annulet.core.queue import Queue
 
 __all__ = ["ROUTES_MAX", "VirtualHost"]
 
@@ -43,6 +44,8 @@ class VirtualHost(Nodes):
         self.dead_letters = DeadLetters(self)
         self.dead_letters.ensure_target = self.ensure_target
         self.forwarder = self.dead_letters
+        self._round: list[Queue] | None = None  # still to be looked at in the round under way, the next one last
+        self._following = NEVER  # the first time that one of those before is due at
 
     def tick(self, now: int) -> int:
         """Do what is due: expiry, schedules, unused queues and addresses. Returns when more is due; 0 for never.
@@ -50,10 +53,24 @@ class VirtualHost(Nodes):
         Messages and queues that arrive later may be due earlier, so call it at least every second. Being late costs
         memory and counters only: an expired message is never delivered.
         """
+        self._round = None
+        following = self.tick_some(now, 1 << 62)
+        assert following is not None
+        return following
+
+    def tick_some(self, now: int, most: int) -> int | None:
+        """Do it for so many queues, one call after the other. Returns what :meth:`tick` does, ``None`` before the last.
+
+        What the queues that were looked at first are due for meanwhile they ask their effects to be woken for.
+        """
+        if self._round is None:
+            self.settle_rings(now)
+            self._round = list(self.queues.values())
+            self._round.reverse()
+            self._following = NEVER
         self.latest = max(self.latest, now)
-        self.settle_rings(now)
-        following = NEVER
-        for queue in list(self.queues.values()):
+        for _ in range(min(most, len(self._round))):
+            queue = self._round.pop()
             if queue.deleted:  # an earlier one took it along
                 continue
             queue.tick(now)
@@ -61,7 +78,10 @@ class VirtualHost(Nodes):
             if goes_at and goes_at <= now:
                 self.delete_queue(queue, now)
                 continue
-            following = sooner(following, sooner(queue.next_due_at(), goes_at))
+            self._following = sooner(self._following, sooner(queue.next_due_at(), goes_at))
+        if self._round:
+            return None
+        self._round = None
         for address in list(self.addresses.values()):
             if not address.auto_created:
                 continue
@@ -69,5 +89,5 @@ class VirtualHost(Nodes):
             if due_at and due_at <= now:
                 self.delete_address(address.name)
             else:
-                following = sooner(following, due_at)
-        return following
+                self._following = sooner(self._following, due_at)
+        return self._following

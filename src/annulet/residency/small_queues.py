@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from annulet.residency.budget import BodyBudget
     from annulet.residency.noting import ArrivalNotes
 
-LOOKED_AT: Final = 512
+LOOKED_AT: Final = 256
 """Queues that are looked at with one tick, or in one turn of a round at once: some 2 ms of the loop. Ten thousand take
-twenty ticks, five seconds."""
+forty ticks, ten seconds."""
 
 FLOOR_LEAST: Final = 16 << 10
 """Bytes. With less a queue would keep too few of its next messages to be worth a page. Beyond 16,000 queues with the
