@@ -175,7 +175,7 @@ def test_the_report_names_every_outcome(tmp_path: Path) -> None:
 
 
 def test_the_last_line_says_what_was_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is what the report of ``make soak`` says of this part, which passes whatever was missed."""
+    """It is what the report of ``make soak`` says of this part."""
 
     def missing(run: Run) -> None:
         with run.check("A9", "restart") as outcome:
