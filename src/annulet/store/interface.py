@@ -67,7 +67,7 @@ class LoggedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryProgress:
-    """How far recovery has come. ``records`` and ``bytes`` are totals so far, ``share`` is the part of the work, 0 to 1."""
+    """How far recovery has come. ``records`` and ``bytes`` are totals so far, ``share`` of the work is done, 0 to 1."""
 
     segments_done: int
     segments_total: int
