@@ -1,8 +1,8 @@
 """``python -m benchmarks.deep``: the acceptance checks A1 to A23 that need a broker process, with a report.
 
 A miss is a result and not an error: the exit code is 1 only with ``--strict``, and then for every miss but of times and
-ratios in a suite that the machine's host disturbed each time; ``make soak`` asks for that. What has no full size (A6, A18 to A20,
-A24) is tested in ``tests/residency/acceptance``.
+ratios in a suite that the machine's host disturbed each time; ``make soak`` asks for that. What has no full size (A6,
+A18 to A20, A24) is tested in ``tests/residency/acceptance``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SUITES: dict[str, Callable[[Run], None]] = {
 }
 
 TRIES: Final = 3
-"""Of a suite that misses nothing but times and ratios, while the host takes processors away. The last one counts; what it
-misses in the same way is told and fails nothing."""
+"""Of a suite that misses nothing but times and ratios, while the host takes processors away. The last one counts; what
+it misses in the same way is told and fails nothing."""
 
 IN_SMALL = "tests/residency/acceptance"
 ELSEWHERE = {
@@ -61,7 +61,9 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
     held is kept apart where the host took processors away, for A22.
     """
     stalls, held = run.stalls, run.held
-    for number in range(TRIES):
+    tries = 0
+    while True:
+        tries += 1
         before, samples, stolen = len(run.outcomes), len(run.samples), StolenTime()
         run.stalls, run.held = Stalls(), Stalls()
         try:
@@ -70,8 +72,7 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
             run.outcomes.append(Outcome(name, "the checks of this suite", failure=f"{type(error).__name__}: {error}"))
             run.console.print(f"  {name}: {run.outcomes[-1].failure}", markup=False)
         missed = [outcome for outcome in run.outcomes[before:] if outcome.verdict == "MISS"]
-        last = number + 1 == TRIES
-        if last or not missed or not all(outcome.disturbed for outcome in missed):
+        if tries == TRIES or not missed or not all(outcome.disturbed for outcome in missed):
             break
         for outcome in run.outcomes[before:]:
             outcome.repeated = True
@@ -79,7 +80,7 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
         worst = max(outcome.stolen for outcome in missed)
         run.console.print(f"deep: {name} again: the host took away up to {worst:.1%} of the processors", markup=False)
     for outcome in missed:
-        outcome.excused = last
+        outcome.excused = tries == TRIES
     if stolen.share() >= TELLING_SHARE:
         run.disturbed.add(run.stalls)
     else:
