@@ -45,7 +45,7 @@ def test_a_part_that_fails_keeps_no_other_from_running(tmp_path: Path) -> None:
     assert all(
         call.startswith("soak -m pytest -m soak or hypothesis ") and call.endswith("-k ring") for call in calls[:2]
     )
-    assert calls[2].endswith("-m benchmarks.deep --count 20000")
+    assert calls[2].endswith("-m benchmarks.deep --strict --count 20000")
 
 
 def test_make_soak_runs_it() -> None:

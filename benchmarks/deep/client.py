@@ -69,8 +69,8 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._input = bytearray()
         self._confirming = False
-        self._published = 0
-        self._confirmed = 0
+        self.published = 0
+        self.confirmed = 0
         self._socket.sendall(PROTOCOL_HEADER)
         self._wait_for(commands.Connection.Start)
         self.send(commands.Connection.StartOk(dict(CLIENT_PROPERTIES), "PLAIN", "\0guest\0guest", "en_US"), 0)
@@ -153,30 +153,44 @@ class Client:
 
     def publish(self, queue: str, numbers: range, header_of: Callable[[int], bytes], size: int = BODY_BYTES) -> None:
         """Publish numbered messages; return when all are confirmed. Raises ClientError."""
+        self.want_confirms()
+        for start in range(numbers.start, numbers.stop, BATCH):
+            self.publish_some(queue, range(start, min(start + BATCH, numbers.stop)), header_of, size)
+            while self.published - self.confirmed > UNCONFIRMED_MAX:
+                self._read_confirms()
+        while self.published > self.confirmed:
+            self._read_confirms()
+
+    def want_confirms(self) -> None:
+        """Ask for confirms, before anything is consumed: what comes before the answer is passed over."""
         if not self._confirming:
             self.ask(commands.Confirm.Select(), commands.Confirm.SelectOk)
             self._confirming = True
+
+    def publish_some(
+        self, queue: str, numbers: range, header_of: Callable[[int], bytes], size: int = BODY_BYTES
+    ) -> None:
+        """Publish numbered messages without waiting; :meth:`deliveries` counts the confirms it comes upon."""
         method = frame.marshal(commands.Basic.Publish(0, "", queue), 1)
-        for start in range(numbers.start, numbers.stop, BATCH):
-            batch = range(start, min(start + BATCH, numbers.stop))
-            self._socket.sendall(b"".join([method + header_of(number) + numbered(number, size) for number in batch]))
-            self._published += len(batch)
-            while self._published - self._confirmed > UNCONFIRMED_MAX:
-                self._read_confirms()
-        while self._published > self._confirmed:
-            self._read_confirms()
+        self._socket.sendall(b"".join([method + header_of(number) + numbered(number, size) for number in numbers]))
+        self.published += len(numbers)
 
     def _read_confirms(self) -> None:
         self._read()
         for kind, _, payload in self._frames():
-            code = _CODE.unpack_from(payload)
-            if kind == METHOD and code == ACKED:
-                tag = _LONG.unpack_from(payload, 4)[0]
-                self._confirmed = tag if payload[12] & 1 else self._confirmed + 1
-            elif code == REFUSED:
-                raise ClientError("a publish was refused")
-            else:
-                self._fail_on_close(kind, payload)
+            self._note_confirm(kind, payload)
+
+    def _note_confirm(self, kind: int, payload: bytes) -> None:
+        if kind != METHOD:
+            return
+        code = _CODE.unpack_from(payload)
+        if code == ACKED:
+            tag = _LONG.unpack_from(payload, 4)[0]
+            self.confirmed = tag if payload[12] & 1 else self.confirmed + 1
+        elif code == REFUSED:
+            raise ClientError("a publish was refused")
+        else:
+            self._fail_on_close(kind, payload)
 
     # ------------------------------------------------------------------ deliveries
 
@@ -205,7 +219,7 @@ class Client:
                     tag = _LONG.unpack_from(payload, place)[0]
                     redelivered = bool(payload[place + 8])
                 else:
-                    self._fail_on_close(kind, payload)
+                    self._note_confirm(kind, payload)
             if found:
                 yield found
             try:

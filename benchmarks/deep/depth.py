@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.deep.client import Client, first_delivery
+from benchmarks.deep.joins import joins, joins_at, publish_matches
 from benchmarks.deep.outcome import MIB, Relation
 from benchmarks.deep.run import Run, medians, memory_relation, wait_for
 from benchmarks.deep.site import Site
@@ -31,14 +31,13 @@ WINDOW_OF_GENERATORS = 1000
 BURSTS = 7
 """Turns of as many messages as the short queue gets, with all that a consumer's coming costs."""
 
+AHEAD_PERCENT = 65
+"""Of what fills the queue so much comes before the messages at which others are in A4: half of all is before them still
+when the turns have taken theirs, of ten million."""
+
 SETTLED_SECONDS = 10.0
 RESIDENT_BESIDE_BODIES = 144
 """MiB that the process may have beside the budget of bodies, itself included: 400 with the usual budget."""
-
-JOINS = 100
-JOINS_MESSAGES = 10_000
-"""Messages that another consumer holds without acknowledging while others join."""
-
 
 SHORT = "short-"
 DEEP = "deep-"
@@ -49,13 +48,17 @@ def run_depth(run: Run) -> None:
 
     Rates at depth and of a short queue are measured in turn; what is published at depth are as many messages as the
     short queue gets, what is drained is some more. Beside them stand the rates of as few, and of all that fills the
-    queue and empties it, over those same turns of the short one.
+    queue and the last of what empties it, over those same turns of the short one. Joins come after these turns, which
+    take a sixth of the queue: behind them is what consumers and selectors have left in memory.
     """
     with run.site("depth") as (site, sampler):
         idle = site.resident()
         turn(run, site, SHORT)  # does not count
         since = sampler.now()
-        began = run.fill(site, DEEP, run.count)
+        ahead = run.count * AHEAD_PERCENT // 100
+        filled = [run.fill(site, DEEP, ahead)]
+        publish_matches(site, f"{DEEP}0")
+        filled.append(run.fill(site, DEEP, run.count - ahead))
         with run.check("A2", "publish rate at depth over that of a short queue") as outcome:
             deep, short = medians(
                 lambda: run.fill(site, DEEP, SHALLOW), lambda: turn(run, site, SHORT)[0], PUBLISHING_TURNS
@@ -63,29 +66,27 @@ def run_depth(run: Run) -> None:
             outcome.relations += [
                 Relation(f"ratio, median of {PUBLISHING_TURNS} turns", deep / short, least=0.9, ratio=True),
                 Relation("rate", deep, "/s"),
-                Relation(f"ratio of all {run.count:,}, from nothing", began / short),
+                Relation(f"ratio of all {run.count:,}, from nothing", statistics.harmonic_mean(filled) / short),
             ]
-        with run.check("A4", f"first message of {JOINS} new consumers, page cache dropped") as outcome:
-            joins(site, outcome.relations)
         with run.check("A3", "drain rate at depth, page cache dropped, over that of a short queue") as outcome:
             drained = min(DRAINED, run.count // 10)
-            turns = min(TURNS, run.count // drained // 3)  # all take half of it at most: behind it numbers come again
+            turns = min(TURNS, run.count // drained // 3)  # all take half of it at most: then come what A4 wants
             deep, short = drained_in_turn(run, site, drained, turns, WINDOW)
             bursts = max(1, min(BURSTS, run.count // SHALLOW // 6))
             wide, beside_wide = drained_in_turn(run, site, drained, bursts, WINDOW_OF_GENERATORS)
             burst, beside = drained_in_turn(run, site, SHALLOW, bursts, WINDOW)
-            wait_for(lambda: not site.queue_metric(f"{DEEP}0", "messages_delivering"), SETTLED_SECONDS)
-            # Who took some was sent more than he waited for. What the turns have published has the same numbers again.
-            left = site.queue_metric(f"{DEEP}0", "messages_pending") - PUBLISHING_TURNS * SHALLOW
-            rate = drained_cold(run, site, left, WINDOW)
             outcome.relations += [
                 Relation(f"ratio, median of {turns} turns of {drained:,}", deep / short, least=0.7, ratio=True),
                 Relation("rate", deep, "/s"),
                 Relation(f"ratio with a window of {WINDOW_OF_GENERATORS:,}, of {bursts}", wide / beside_wide),
                 Relation(f"ratio of {SHALLOW:,} each", burst / beside),
-                Relation(f"ratio of {left:,} at once", rate / short),
             ]
+        count = joins_at(run.count)
+        with run.check("A4", f"first message of {count} new consumers, others ahead, page cache dropped") as outcome:
+            behind = run.count - ahead + PUBLISHING_TURNS * SHALLOW
+            outcome.relations += joins(site, f"{DEEP}0", count, behind)
         with run.check("A1", "memory while the backlog comes and goes") as outcome:
+            left, rate = drained_to_the_end(run, site, run.count - ahead)
             resident = sampler.highest_since(since) / MIB
             bodies = sampler.bodies_most / MIB
             outcome.relations += [
@@ -93,7 +94,24 @@ def run_depth(run: Run) -> None:
                 Relation("resident set", resident, "MiB", most=run.budget / MIB + RESIDENT_BESIDE_BODIES),
                 Relation("bodies by the broker's account", bodies, "MiB", most=run.budget / MIB),
                 Relation("idle", idle / MIB, "MiB"),
+                Relation(f"drain rate of {left:,} at once over that of a short queue", rate / short),
             ]
+
+
+def drained_to_the_end(run: Run, site: Site, behind: int) -> tuple[int, float]:
+    """Take all that filled the queue; return of how many, at most the ``behind`` last of them, and at which rate.
+
+    What the turns have published has numbers that were there before, and so have those that were filled in last: no
+    drain may see one twice.
+    """
+    wait_for(lambda: not site.queue_metric(f"{DEEP}0", "messages_delivering"), SETTLED_SECONDS)
+    # Who took some was sent more than he waited for.
+    left = site.queue_metric(f"{DEEP}0", "messages_pending") - PUBLISHING_TURNS * SHALLOW
+    if left > behind:
+        drained_cold(run, site, left - behind, WINDOW)
+        left = behind
+    left -= 2 * WINDOW  # of two drains, what they may take beyond what they wait for
+    return left, drained_cold(run, site, left, WINDOW)
 
 
 def turn(run: Run, site: Site, queue: str, window: int = WINDOW) -> tuple[float, float]:
@@ -110,24 +128,3 @@ def drained_cold(run: Run, site: Site, count: int, window: int) -> float:
     """Return the rate at which so many of the oldest come out when the page cache has none of them."""
     site.drop_cache()
     return run.drain(site, DEEP, count, "--prefetch", str(window))
-
-
-def joins(site: Site, relations: list[Relation]) -> None:
-    """Measure joins while another consumer holds what comes before."""
-    holder = Client(site.port)
-    holder.consume(f"{DEEP}0", JOINS_MESSAGES)
-    held = 0
-    for found in holder.deliveries():
-        held += len(found)
-        if held >= JOINS_MESSAGES:
-            break
-    seconds = []
-    for _ in range(JOINS):
-        site.drop_cache()
-        seconds.append(first_delivery(site.port, f"{DEEP}0") * 1000)
-    holder.close()
-    seconds.sort()
-    relations += [
-        Relation("median", statistics.median(seconds), "ms", most=50),
-        Relation("99th percentile", seconds[int(0.99 * len(seconds)) - 1], "ms", most=150),
-    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from benchmarks.deep.client import Client, ClientError, content_header
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
-from benchmarks.deep.run import Run, compared, stall_relations
+from benchmarks.deep.run import Run, compared, stall_relations, wait_for
 from benchmarks.deep.sampling import Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.scenarios import GeneratorError
@@ -26,6 +26,10 @@ LEAD_SECONDS = 0.5
 
 DRAINERS = 4
 BROWSES = 5
+HELD = 1000
+"""Messages in delivery all the time: a browser sees these too."""
+
+SETTLED_SECONDS = 30.0
 NEAR = 4000
 """Messages around the last taken that a browser may miss, of each time: what four consumers hold with a prefetch of
 1000. They take that many more than they are asked for at most."""
@@ -108,10 +112,49 @@ def evaluations(site: Site, queue: str, count: int) -> Relation:
     return Relation("questions asked", asked, most=count, least=MATCHES)
 
 
-def run_browser(run: Run) -> None:
-    """Browse all while four consumers take a part, several times, until half is gone.
+class Browses:
+    """What each browse of a queue saw, against what was there: see :meth:`wrong`.
 
-    Rate and memory are held against those of four consumers of another queue, each time right before.
+    Rounds follow each other, and nobody takes anything between them: what was there when one ended is there when the
+    next begins.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.wrong_opened = 0  # seen, and gone when the browser came
+        self.wrong_ended = 0  # not seen, and there when all was over
+        self._former = (1 << 8 * count) - 1  # a byte for each number; all were there at first
+        self._seen = 0
+
+    def note(self, seen: bytearray, opened: int, ended: int) -> None:
+        """Note which numbers a browse saw, and how many there were when it opened, and when all was over.
+
+        Nothing that it saw may have been missing in the browse before, or that one missed it, or this one saw what was
+        gone. Of how many it saw the counters of the broker tell bounds.
+        """
+        self._seen = int.from_bytes(seen, "little")
+        number = self._seen.bit_count()
+        self.wrong_opened += max(0, number - opened)
+        self.wrong_ended += max(0, ended - number)
+        self.wrong_ended += (self._seen & ~self._former).bit_count()
+        self._former = self._seen
+
+    def note_truth(self, there: bytearray) -> None:
+        """Note what was there after the last one, by who took it all."""
+        self.wrong_ended += (int.from_bytes(there, "little") & ~self._seen).bit_count()
+
+    def relations(self) -> list[Relation]:
+        """Return what the design asks: exactly what was there when a browser opened, but what it found gone."""
+        return [
+            exactly("seen and gone when it opened", self.wrong_opened, 0),
+            exactly("not seen and there at the end", self.wrong_ended, 0),
+        ]
+
+
+def run_browser(run: Run) -> None:
+    """Browse all while four consumers take a part, several times, until half is gone; one holds the first all the time.
+
+    Rate and memory are held against those of four consumers of another queue, each time right before. What a browser
+    sees is held against what was there: in the end everything is taken, so it is known.
     """
     with run.site("browser") as (site, sampler):
         part = run.count // (2 * BROWSES)
@@ -120,15 +163,18 @@ def run_browser(run: Run) -> None:
         run.fill(site, QUEUE[:-1], run.count)
         with run.check("A8", f"browse all while {DRAINERS} consumers take a part, {BROWSES} times") as outcome:
             before = Stalls.of(site.metrics())
+            holder = held_by_one(site)
             grown: list[float] = []
             grown_alone: list[float] = []
             missed: list[int] = []
+            browses = Browses(run.count)
 
             def alone() -> float:
                 return taking(run, site, sampler, "quiet-", part, grown_alone)
 
             def browsed() -> float:
                 rates: list[float] = []
+                opened = there(site)
                 load = lambda: taking(run, site, sampler, QUEUE[:-1], part, grown)  # noqa: E731 - what the thread does
                 others = threading.Thread(target=note_rate, args=(load, rates, outcome))
                 others.start()
@@ -136,20 +182,60 @@ def run_browser(run: Run) -> None:
                     seen, out_of_order = browse(site, run.count)
                 finally:
                     others.join()
-                left = min(run.count, (len(missed) + 1) * (part + NEAR))
-                missed.append(run.count - left - sum(seen[left:]) + out_of_order)
+                left = min(run.count, HELD + (len(missed) + 1) * (part + NEAR))
+                not_seen = HELD - sum(seen[:HELD]) + run.count - left - sum(seen[left:])
+                missed.append(not_seen + out_of_order)
+                browses.note(seen, opened, there(site))
                 return sum(rates)
 
             ratio = compared(browsed, alone, BROWSES)
+            stalls = stall_relations(site, before)
+            holder.close()
+            browses.note_truth(taken_all(site, run.count))
             outcome.relations += [
                 exactly("of what nobody takes, not seen or out of order", sum(missed), 0),
+                *browses.relations(),
                 Relation(
                     f"consumers' rate over that without a browser, median of {BROWSES}", ratio, least=0.8, ratio=True
                 ),
                 Relation("resident set grew, more than without one by", max(grown) - max(grown_alone), "MiB", most=4),
                 Relation("grew by, without one", max(grown_alone), "MiB"),
-                *stall_relations(site, before),
+                *stalls,
             ]
+
+
+def held_by_one(site: Site) -> Client:
+    """Return a client that holds the first messages."""
+    holder = Client(site.port)
+    holder.consume(QUEUE, HELD)
+    held = 0
+    for found in holder.deliveries():
+        held += len(found)
+        if held == HELD:
+            return holder
+    raise ClientError(f"only {held} messages came")
+
+
+def there(site: Site) -> int:
+    """Return how many messages are in the queue when only what is held for long is in delivery."""
+    wait_for(lambda: site.queue_metric(QUEUE, "messages_delivering") == HELD, SETTLED_SECONDS, pause=0.05)
+    return site.queue_metric(QUEUE, "messages_pending") + HELD
+
+
+def taken_all(site: Site, count: int) -> bytearray:
+    """Take everything; return a mark for each number that was there."""
+    marks = bytearray(count)
+    left = site.queue_metric(QUEUE, "messages_pending") + site.queue_metric(QUEUE, "messages_delivering")
+    taker = Client(site.port)
+    taker.consume(QUEUE, 0, no_ack=True)
+    for found in taker.deliveries():
+        for delivery in found:
+            marks[delivery.sequence] = 1
+        left -= len(found)
+        if left <= 0:
+            taker.close()
+            return marks
+    raise ClientError(f"{left} messages did not come")
 
 
 def taking(run: Run, site: Site, sampler: Sampler, queue: str, count: int, grown: list[float]) -> float:

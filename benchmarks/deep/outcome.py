@@ -63,7 +63,8 @@ class Outcome:
     """One check of the list A1 to A24. ``failure``: why it could not be measured to its end.
 
     ``stolen``: the part of the processors' time that the host took away meanwhile. ``repeated``: for that its suite was
-    run again, and this is not what counts.
+    run again, and this is not what counts. ``excused``: it was the last try, and that one was disturbed like those
+    before it: what was missed is told, and fails nothing.
     """
 
     check: str
@@ -73,6 +74,7 @@ class Outcome:
     not_applicable: str = ""
     stolen: float = 0.0
     repeated: bool = False
+    excused: bool = False
 
     @property
     def missed(self) -> list[Relation]:
@@ -87,11 +89,13 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``MISS``, ``repeated`` or ``not applicable``."""
+        """``pass``, ``MISS``, ``repeated``, ``disturbed`` or ``not applicable``."""
         if self.repeated:
             return "repeated"
         if self.not_applicable:
             return "not applicable"
+        if self.excused and self.disturbed:
+            return "disturbed"
         return "pass" if not self.failure and not self.missed else "MISS"
 
     def text(self) -> str:

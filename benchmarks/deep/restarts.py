@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 import time
 
 from benchmarks.deep.client import Client, ClientError, first_delivery, plain
+from benchmarks.deep.killing import GONE, PRESENT, UNCERTAIN, kill_under_load
 from benchmarks.deep.outcome import MIB, Relation, exactly
 from benchmarks.deep.run import Run, wait_for
 from benchmarks.deep.site import Site
@@ -19,7 +19,6 @@ HEADS_BYTES = SEGMENT_BYTES // 6
 
 RELEASE_SECONDS = 60.0
 QUIET_SECONDS = 3.0
-ACKNOWLEDGED_EARLY_MOST = 20_000
 
 
 def run_restarts(run: Run) -> None:
@@ -39,12 +38,13 @@ def run_restarts(run: Run) -> None:
                 exactly("messages", site.queue_metric(QUEUE, "messages_pending"), run.count),
                 Relation("the stop took", stopped, "s"),
             ]
-        present = bytearray(b"\1") * run.count
-        with run.check("A10", "kill -9 while others publish and acknowledge") as outcome:
-            confirmed = kill_under_load(run, site, present)
+        present = bytearray([PRESENT]) * run.count
+        with run.check("A10", "kill -9 while others publish and acknowledge, the checkpoint 10 s old") as outcome:
+            killed = kill_under_load(site, QUEUE, present)
             started = site.start()
-            lost, back = take_alternate(site, present, confirmed)
+            lost, back = take_alternate(site, present, killed.confirmed)
             outcome.relations += [
+                *killed.relations(),
                 Relation("listening after", started, "s", most=30),
                 exactly("confirmed and lost", lost, 0),
                 exactly("settled and back", back, 0),
@@ -63,37 +63,11 @@ def run_restarts(run: Run) -> None:
             take_all_but_first(site, outcome.relations, left)
 
 
-def kill_under_load(run: Run, site: Site, present: bytearray) -> range:
-    """Acknowledge the first, confirm that; kill while a producer is at work. Return the numbers it had confirmed."""
-    early = min(ACKNOWLEDGED_EARLY_MOST, run.count // 10)
-    consumer = Client(site.port)
-    consumer.consume(QUEUE, 1000)
-    taken = 0
-    for found in consumer.deliveries():
-        part = found[: early - taken]
-        consumer.acknowledge(part[-1].tag, multiple=True)
-        for delivery in part:
-            present[delivery.number] = 0
-        taken += len(part)
-        if taken == early:
-            break
-    consumer.leave()  # a socket that is cut with deliveries on their way may take acknowledgements along
-    done = run.count
-    producer = Client(site.port)
-    producer.publish(QUEUE, range(done, done + 500), plain)  # a confirm covers the acknowledgements before it
-    done += 500
-    timer = threading.Timer(1.0, site.end, [signal.SIGKILL])
-    timer.start()
-    with contextlib.suppress(ClientError, OSError):  # the kill cuts it
-        while True:
-            producer.publish(QUEUE, range(done, done + 500), plain)
-            done += 500
-    timer.join()
-    return range(run.count, done)
-
-
 def take_alternate(site: Site, present: bytearray, confirmed: range) -> tuple[int, int]:
-    """Take everything, acknowledge odd numbers and what is beyond; return how many were lost, and came back."""
+    """Take everything, acknowledge odd numbers and what is beyond; return how many were lost, and came back.
+
+    What is uncertain are odd numbers.
+    """
     consumer = Client(site.port)
     expected = site.queue_metric(QUEUE, "messages_pending")
     consumer.consume(QUEUE, 0)
@@ -107,7 +81,7 @@ def take_alternate(site: Site, present: bytearray, confirmed: range) -> tuple[in
                 beyond.add(number)
                 tags.append(delivery.tag)
                 continue
-            back += not present[number]
+            back += present[number] == GONE
             seen[number] = 1
             if number % 2:
                 tags.append(delivery.tag)
@@ -116,7 +90,9 @@ def take_alternate(site: Site, present: bytearray, confirmed: range) -> tuple[in
         received += len(found)
         if received >= expected:
             break
-    lost = sum(was and not now for was, now in zip(present, seen, strict=True)) + len(set(confirmed) - beyond)
+    lost = sum(was == PRESENT and not now for was, now in zip(present, seen, strict=True))
+    lost += len(set(confirmed) - beyond)
+    present[:] = present.replace(bytes([UNCERTAIN]), bytes([GONE]))  # what of it was there is gone now as well
     producer = Client(site.port)
     producer.declare("marker")
     # Queued behind the acknowledgements on the other connection once these were read; its confirm covers them.

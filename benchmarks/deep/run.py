@@ -47,6 +47,7 @@ class Run:
     samples: list[Sample] = dataclasses.field(default_factory=list)
     stalls: Stalls = dataclasses.field(default_factory=Stalls)
     held: Stalls = dataclasses.field(default_factory=Stalls)  # without waits for a processor
+    disturbed: Stalls = dataclasses.field(default_factory=Stalls)  # of suites while processors were taken away
     drifts: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager

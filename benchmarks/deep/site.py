@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from benchmarks.brokers import ROOT, BrokerError, Running, answers, free_port
 
 READY_SECONDS_MAX: Final = 900.0
@@ -117,6 +118,14 @@ class Site:
             with contextlib.suppress(FileNotFoundError):  # the broker removes what is empty meanwhile
                 size += path.stat().st_size
         return size
+
+    def checkpoint_at(self) -> float:
+        """Return when the last checkpoint was written, in seconds since 1970; 0 when there is none."""
+        last = 0.0
+        for path in (self.data / "messages").glob("checkpoint-*"):
+            with contextlib.suppress(FileNotFoundError):  # two are kept, and they get their names when they are whole
+                last = max(last, path.stat().st_mtime if path.suffix != UNFINISHED_SUFFIX else 0.0)
+        return last
 
     def drop_cache(self) -> None:
         """Have the system forget the log's pages, so that reads come from the disk."""

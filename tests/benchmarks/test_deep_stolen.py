@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.deep import __main__ as program
 from benchmarks.deep import stolen
+from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import Run
 from benchmarks.deep.sampling import Sample
@@ -74,15 +76,21 @@ def suite(*tries: tuple[float, list[Relation]]) -> Suite:
     return check
 
 
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite) -> tuple[str, Run]:
-    """Run the program on one suite; return what it says, and the run that it wrote a report of."""
+def told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite, *options: str, code: int = 0, whole: float = 0.0
+) -> tuple[str, Run]:
+    """Run the program on one suite; return what it says, and the run that it wrote a report of.
+
+    ``code``: what it is to exit with. ``whole``: the share that was stolen during the suite as a whole.
+    """
     runs: list[Run] = []
     monkeypatch.setattr(program, "SUITES", {"restarts": suite})
     monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
     monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(program.report, "write", lambda run, folder: runs.append(run))
-    result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report")])
-    assert result.exit_code == 0, result.output
+    monkeypatch.setattr(program, "StolenTime", lambda: SimpleNamespace(share=lambda: whole))
+    result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report"), *options])
+    assert result.exit_code == code, result.output
     return result.output, runs[0]
 
 
@@ -95,10 +103,70 @@ def test_a_disturbed_suite_is_run_again_and_both_are_reported(tmp_path: Path, mo
     assert run.stalls.counts == {0.01: 1}, "without the first one's"
 
 
-def test_the_last_try_counts_whatever_was_stolen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said, run = told(tmp_path, monkeypatch, suite(*[(0.04, [LATE])] * 4))
+@pytest.mark.parametrize("options", [(), ("--strict",)])
+def test_what_was_disturbed_three_times_is_told_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    said, run = told(tmp_path, monkeypatch, suite(*[(0.04, [LATE])] * 4), *options)
+    assert said.splitlines()[-1].endswith("1 kept, 0 missed: none; 1 disturbed each time: A9")
+    assert [outcome.verdict for outcome in run.outcomes[:3]] == ["repeated", "repeated", "disturbed"]
+
+
+QUIET = TELLING_SHARE - 0.0001
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        (QUIET, [LATE]),
+        (QUIET, [SLOW]),
+        (0.04, [LARGE]),
+        (0.04, [LOST]),
+        (0.04, [LATE, LOST]),
+        (0.04, [SLOW, LARGE]),
+    ],
+)
+@pytest.mark.parametrize("disturbed", [0, 1, 2])
+def test_strictly_everything_else_that_is_missed_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: tuple[float, list[Relation]], disturbed: int
+) -> None:
+    tries = [(0.04, [LATE])] * disturbed
+    said, run = told(tmp_path, monkeypatch, suite(*tries, last), "--strict", code=1)
     assert said.splitlines()[-1].endswith("1 missed: A9")
-    assert [outcome.verdict for outcome in run.outcomes[:3]] == ["repeated", "repeated", "MISS"]
+    assert [outcome.verdict for outcome in run.outcomes[: disturbed + 1]] == ["repeated"] * disturbed + ["MISS"]
+
+
+@pytest.mark.parametrize(("options", "code"), [(("--strict",), 1), (("--strict", "--no-strict"), 0)])
+def test_a_suite_that_fails_is_a_miss_whatever_was_stolen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], code: int
+) -> None:
+    def silent(run: Run) -> None:
+        raise ClientError("silent")
+
+    said, _ = told(tmp_path, monkeypatch, silent, *options, code=code, whole=0.04)
+    assert said.splitlines()[-1].endswith("1 missed: restarts")
+
+
+def held_for(seconds: float) -> Suite:
+    """A suite in which all looks found the loop held for so long."""
+
+    def check(run: Run) -> None:
+        run.stalls.counts |= {seconds: 100.0, float("inf"): 100.0}
+        run.held.counts |= run.stalls.counts
+
+    return check
+
+
+def test_the_loop_is_judged_by_parts_in_which_nothing_was_stolen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = told(tmp_path, monkeypatch, held_for(0.02), "--strict")
+    assert [(outcome.check, outcome.verdict) for outcome in run.outcomes[:1]] == [("A22", "pass")]
+    said, run = told(tmp_path, monkeypatch, held_for(0.05), "--strict", code=1)
+    assert said.splitlines()[-1].endswith("1 missed: A22")
+    _, run = told(tmp_path, monkeypatch, held_for(0.05), "--strict", whole=TELLING_SHARE)
+    assert (run.outcomes[0].check, run.outcomes[0].verdict) == ("A22", "not applicable")
+    assert "in parts in which the host took some away 50 ms" in run.outcomes[0].text()
 
 
 def test_what_is_lost_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

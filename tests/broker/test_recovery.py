@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from pamqp import commands
+from structlog.testing import capture_logs
 
 from annulet import testing
+from annulet.broker import recovery, recovery_progress
 from annulet.broker.broker import CATALOGUE_FILE
 from annulet.broker.configuration import load
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
@@ -41,6 +43,23 @@ async def test_definitions_come_back_as_they_were(tmp_path: Path) -> None:
         assert "t" not in host.exchanges
         edges = {(binding.source.name, binding.routing_key) for binding in host.bindings()}
         assert edges == {("e", "a.#"), ("amq.fanout", "")}
+
+
+async def test_a_long_start_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(running.broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(40)))
+        await leave(peer)
+    monkeypatch.setattr(recovery_progress, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(recovery, "RESTORE_SLICE", 10)
+    with capture_logs() as said:
+        async with testing.broker(http=False, data_dir=tmp_path):
+            pass
+    read = [line for line in said if line["event"] == "recovering the message log"]
+    assert (read[-1]["segments_done"], read[-1]["seconds_left"]) == (read[-1]["segments_total"], 0)
+    assert "share" not in read[-1]
+    assert [line["restored"] for line in said if line["event"] == "restoring messages"] == [10, 20, 30, 40]
 
 
 async def test_messages_come_back_in_order_and_only_what_must(tmp_path: Path) -> None:

@@ -10,13 +10,16 @@ import pytest
 
 from annulet.core.message import Message, Origin
 from annulet.store.errors import StoreError
-from annulet.store.interface import NO_PRIORITY, RecoveredRows
+from annulet.store.interface import NO_PRIORITY, RecoveredRows, RecoveryProgress
 from annulet.store.log import MessageLog
+from annulet.store.recovery import READ_WORK
 from annulet.store.segment import segment_name
 from annulet.store.segment_index import index_name, index_number
 from tests.store.log_tools import (
     DIRECTORY,
     ORIGIN,
+    SEGMENT,
+    asks_for,
     every_queue,
     flush,
     message,
@@ -81,6 +84,46 @@ def deep(files: SimulatedFiles, count: int = 80) -> MessageLog:
     flush(log)
     upkeep(log, checkpoint=True)
     return log
+
+
+def progress_of(files: SimulatedFiles) -> list[RecoveryProgress]:
+    seen: list[RecoveryProgress] = []
+    MessageLog.open(DIRECTORY, files=files, segment_bytes=SEGMENT, asks_for=asks_for, progress=seen.append)
+    return seen
+
+
+def test_the_share_of_a_start_that_is_done_goes_by_what_is_read() -> None:
+    files = SimulatedFiles()
+    deep(files).close()
+    read = progress_of(without_indexes(files))
+    count = len(read)
+    assert count > 4
+    assert [each.share for each in read] == [(place + 1) / count for place in range(count)]
+    kept = next(name for name in sorted(files.names_now) if index_number(name) is not None)
+    image = files.copied()
+    for name in list(image.names_now):
+        if index_number(name) is not None and name != kept:
+            image.remove(DIRECTORY / name)
+    mixed = progress_of(image)
+    assert mixed[0].share == 1 / (1 + READ_WORK * (count - 1)), "one of all is taken from its index"
+    assert mixed[-1].share == 1
+    damaged = files.copied()
+    file = damaged.open(DIRECTORY / kept)
+    file.write([b"no index"], 0)
+    file.sync()
+    found = progress_of(damaged)
+    assert found[0].share == READ_WORK / (READ_WORK + count - 1), "which is known when it was come to"
+    assert found[-1].share == 1
+
+
+def test_the_log_knows_how_much_of_it_was_restored() -> None:
+    files = SimulatedFiles()
+    deep(files).close()
+    log = opened(files)
+    told = {log.report.restored_records for _ in log.restorable(every_queue)} | {log.report.restored_records}
+    assert min(told) == 0
+    assert max(told) == log.report.live_records == 80
+    assert len(told) > 4, "with each segment"
 
 
 def test_no_message_of_an_indexed_segment_is_read_at_start() -> None:

@@ -265,6 +265,9 @@ def test_progress_is_told_after_each_segment() -> None:
     assert totals == sorted(totals)
     assert totals[-1] > SEGMENT, "bytes are a total"
     assert set(seen[-1].as_dict()) == {"segments_done", "segments_total", "records", "bytes"}
+    shares = [each.share for each in seen]
+    assert shares == sorted(shares)
+    assert (shares[0] > 0, shares[-1]) == (True, 1.0)
 
 
 def test_checkpoint_names_sort_by_number() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from annulet.broker.leased import expect_leased
+from annulet.broker.recovery_progress import ProgressLines
 from annulet.broker.row_recovery import Remembered, RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PROGRESS_SECONDS: Final = 1.0
-"""Time between two progress lines while recovering."""
-
 RESTORE_SLICE: Final = 5000
 """Messages restored before other tasks get a turn, so that a signal can end the start while a large backlog loads."""
 
@@ -64,13 +61,10 @@ async def open_log(directory: Path | None, loop: asyncio.AbstractEventLoop, *, h
     """
     if directory is None:
         return MemoryLog()
-    last = time.monotonic()
+    lines = ProgressLines("recovering the message log")
 
     def report(progress: RecoveryProgress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            logger.info("recovering the message log", **progress.as_dict())
+        lines.say(progress.share, **progress.as_dict())
 
     return await loop.run_in_executor(
         None, lambda: MessageLog.open(directory / LOG_DIRECTORY, progress=report, asks_for=may_ask_for, heads=heads)
@@ -168,7 +162,8 @@ async def restore_messages(broker: Broker) -> None:
     rows = None if broker.pager is None else restorer.row_restorer(broker.pager)
     count = 0
     work = 0
-    last = time.monotonic()
+    lines = ProgressLines("restoring messages")
+    live = max(1, log.report.live_records)
     for recovered in log.recovered() if rows is None else log.restorable(rows.may_have_rows):
         if isinstance(recovered, RecoveredRows):
             assert rows is not None
@@ -183,9 +178,7 @@ async def restore_messages(broker: Broker) -> None:
             if broker.pager is not None:
                 broker.pager.run()
             await asyncio.sleep(0)
-            if time.monotonic() - last >= PROGRESS_SECONDS:
-                last = time.monotonic()
-                logger.info("restoring messages", restored=count)
+            lines.say(log.report.restored_records / live, restored=count)
     if restorer.orphans:
         # Durably, before anybody declares: a catalogue that was lost gives the same ids to other queues.
         await broker.commit.durable()

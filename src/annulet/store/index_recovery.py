@@ -72,8 +72,9 @@ def restorable(
     A message of several queues is in columns only where all of them ``may_have_rows``; it is read once for the others.
     """
     for _, segment in sorted(segments.items()):
-        if segment.live_count:
+        if live := segment.live_count:  # what nobody wants is settled on the way
             yield from _restorable_of(segment, reader, files, may_have_rows, redelivered=redelivered)
+            reader.note_restored(live)
 
 
 def _restorable_of(

@@ -67,16 +67,19 @@ class LoggedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryProgress:
-    """How far recovery has come. ``records`` and ``bytes`` are totals so far."""
+    """How far recovery has come. ``records`` and ``bytes`` are totals so far, ``share`` of the work is done, 0 to 1."""
 
     segments_done: int
     segments_total: int
     records: int
     bytes: int
+    share: float = 0.0
 
     def as_dict(self) -> dict[str, int]:
-        """Flat form for the structured log."""
-        return asdict(self)
+        """Flat form for the structured log, which says the time that is left in place of the share."""
+        figures = asdict(self)
+        del figures["share"]
+        return figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class RecoveryReport:
     records: int = 0  # valid records read, or named by the index of their segment
     indexed_segments: int = 0  # restored from their index, without reading their records
     live_records: int = 0
+    restored_records: int = 0  # of the live ones, those in segments that the broker has taken all of since
     corrupt_records: int = 0  # stretches of damaged bytes that were not merely torn
     torn_tails: int = 0
     lost_records: int = 0  # records that must have been live and cannot be read

@@ -425,6 +425,10 @@ class RecordReader:
             origin = self._origins[encoded] = decode_origin(encoded)
         return origin
 
+    def note_restored(self, records: int) -> None:
+        """The broker has taken so many more at start: a whole segment's."""
+        self._report.restored_records += records
+
     def _note_damaged(self, record: int, offset: int) -> None:
         self._report.lost_records += 1
         if offset:

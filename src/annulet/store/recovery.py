@@ -62,6 +62,11 @@ OUTCOMES_MAX: Final = 4096
 """Outcomes of staged publishes kept, the latest; the catalogue holds them for good once the broker has seen them."""
 
 
+READ_WORK: Final = 200
+"""To read a segment of 16,000 messages is so many times the work of taking it from its index, about: the time a start
+still takes is told by it, and nothing else."""
+
+
 @dataclass(slots=True)
 class BatchRecords:
     """Control records of one batch, held back until the batch is over."""
@@ -129,17 +134,21 @@ class Recovery:
             self.files.remove(self.directory / name)
         indexes = {number for name in names if (number := index_number(name)) is not None}
         self._load_checkpoint(names, numbers)
-        read = 0
-        for place, number in enumerate(numbers):
-            if number < self.base.segment and number not in self._pictures:
-                self.dead.append(number)
-                continue
-            indexed = number < self.base.segment and number in indexes
-            if not indexed or not self._restore_by_index(number):
+        self.dead = [number for number in numbers if number < self.base.segment and number not in self._pictures]
+        wanted = sorted({*numbers} - {*self.dead})
+        indexed = {number for number in wanted if number < self.base.segment and number in indexes}
+        work = len(indexed) + READ_WORK * (len(wanted) - len(indexed))
+        read = done = 0
+        for place, number in enumerate(wanted):
+            by_index = number in indexed and self._restore_by_index(number)
+            if not by_index:
                 self._read_segment(number)
             if self._progress is not None:
                 read += self.segments[number].size
-                self._progress(RecoveryProgress(place + 1, len(numbers), self.report.records, read))
+                done += 1 if by_index else READ_WORK
+                work += READ_WORK - 1 if number in indexed and not by_index else 0  # it was not to be believed
+                share = done / work
+                self._progress(RecoveryProgress(place + 1, len(wanted), self.report.records, read, share))
         self._finish_batch(last=True)
         self._finish_transactions()
         self._sweep_forgotten()

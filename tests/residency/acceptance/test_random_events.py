@@ -17,9 +17,9 @@ from annulet.store.files import OsFile
 from annulet.store.spill import SpillStore
 from annulet.testing.clock import VirtualClock
 from tests.residency.acceptance.deep import Deep, deep_broker, number_of, refuse
+from tests.residency.acceptance.soaking import lives_of, soak_events, soak_seconds
 
 EVENTS = 60
-EVENTS_SOAK = 20_000
 SOAK_EVENTS_A_BROKER = 500
 
 
@@ -142,10 +142,11 @@ class History:
         assert self.deep.broker.pager.budget.used == 0
 
 
-async def run_history(directory: Path, seed: int, parts: int, events: int) -> None:
+async def run_history(directory: Path, seed: int, lives: list[int]) -> None:
+    """Run so many events in each life of a broker, all on one data directory."""
     history, clock = History(seed), VirtualClock()
     small_files = functools.partial(SpillStore, file_bytes=MIB)  # so that they are ended, moved and removed often
-    for part in range(parts):
+    for part, events in enumerate(lives):
         history.patch.setattr(recovery, "SpillStore", small_files)
         async with deep_broker(directory, budget=MIB, clock=clock) as deep:
             if part == 0:
@@ -156,18 +157,17 @@ async def run_history(directory: Path, seed: int, parts: int, events: int) -> No
                 await history.run(events)
             finally:
                 history.patch.undo()
-            if part == parts - 1:
+            if part == len(lives) - 1:
                 await history.end()
             await deep.written()
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a20_random_events_leave_every_message_where_it_belongs(tmp_path: Path, seed: int) -> None:
-    await run_history(tmp_path / "data", seed, 2, EVENTS // 2)
+    await run_history(tmp_path / "data", seed, [EVENTS // 2] * 2)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(soak_seconds(soak_events()))
 async def test_a20_very_many_random_events(tmp_path: Path, moments: random.Random) -> None:
-    parts = EVENTS_SOAK // SOAK_EVENTS_A_BROKER
-    await run_history(tmp_path / "data", moments.getrandbits(32), parts, SOAK_EVENTS_A_BROKER)
+    await run_history(tmp_path / "data", moments.getrandbits(32), lives_of(soak_events(), SOAK_EVENTS_A_BROKER))
