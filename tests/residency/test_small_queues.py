@@ -231,3 +231,20 @@ def test_before_a_start_all_queues_may_be_deep() -> None:
     many = Site([holding(0) for _ in range(100)])
     many.small.expect()
     assert many.budget.floor == FLOOR_LEAST
+
+
+def test_until_the_first_tick_after_a_start_the_floor_does_not_rise() -> None:
+    """A round finds queues empty that are restored behind it."""
+    site = Site([holding(0) for _ in range(4)])
+    site.small.expect()
+    lowered = site.budget.floor
+    site.settled()
+    assert site.budget.floor == lowered < FLOOR_BYTES
+    site.queues += [holding(100) for _ in range(20)]
+    site.notes.arrived = 2 * MIB
+    site.settled()
+    assert site.budget.floor < lowered, "it may sink"
+    site.remove(4)
+    site.small.tick()
+    site.settled()
+    assert site.budget.floor == FLOOR_BYTES

@@ -398,7 +398,7 @@ class Pager:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         if self.spilling is not None:
             self.spilling.retry()
-        self.small.look()
+        self.small.tick()
         self.budget.measure_some(TENDED)
         paging = _in_turn(self._paging, TENDED)
         self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
