@@ -248,3 +248,27 @@ def test_until_the_first_tick_after_a_start_the_floor_does_not_rise() -> None:
     site.small.tick()
     site.settled()
     assert site.budget.floor == FLOOR_BYTES
+
+
+@pytest.mark.parametrize("settings", [{}, {"last_value_key": "key"}])
+@pytest.mark.parametrize("large", [0, 10 * MIB])
+def test_a_front_has_more_than_one_of_small_messages_beside_a_huge_one(settings: dict[str, str], large: int) -> None:
+    queue, disk = durable_queue(**settings), Disk()
+    for size in ([100] * 20 + [large]) if large else []:
+        for entry in stored_entries(queue, disk, 1, size=size):
+            queue.insert(entry, arrival=True)
+    budget = BodyBudget(MIB)
+    budget.floor = FLOOR_LEAST
+    messages, size = budget.front_of(queue)
+    assert messages >= 6
+    assert 4 << 10 <= size <= FLOOR_LEAST
+
+
+def test_a_front_of_large_messages_has_one() -> None:
+    queue = durable_queue()
+    for entry in stored_entries(queue, Disk(), 10, size=FLOOR_LEAST // 2 + 1):
+        queue.insert(entry, arrival=True)
+    budget = BodyBudget(MIB)
+    budget.floor = FLOOR_LEAST
+    assert budget.front_of(queue).size <= FLOOR_LEAST // 2
+    assert budget.front_of(queue, [10] * 10).messages > 6, "it goes by those that are to be read"

@@ -380,9 +380,8 @@ class Pager:
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)
         if bodies is None:
-            bodies = StoredBodies(queue, self.store)
-            self._bodies[queue] = bodies
-            queue.bodies = bodies
+            bodies = self._bodies[queue] = queue.bodies = StoredBodies(queue, self.store)
+        if self.budget.floor < FLOOR_BYTES:  # its messages may be of other sizes by now
             bodies.bound(self.budget.front_of(queue))
         return bodies
 
