@@ -272,3 +272,13 @@ def test_a_front_of_large_messages_has_one() -> None:
     budget.floor = FLOOR_LEAST
     assert budget.front_of(queue).size <= FLOOR_LEAST // 2
     assert budget.front_of(queue, [10] * 10).messages > 6, "it goes by those that are to be read"
+
+
+def test_what_comes_to_a_deep_queue_begins_no_round() -> None:
+    queue = durable_queue()
+    notes = ArrivalNotes()
+    notes.lower(FLOOR_LEAST)
+    for entry in stored_entries(queue, Disk(), 100, size=1024):
+        queue.insert(entry, arrival=True)
+        notes.stored(entry)
+    assert notes.arrived == (FLOOR_LEAST // 1024) * (1024 + ENTRY_BYTES)

@@ -164,11 +164,11 @@ class Pager:
         notes = self.notes
         if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
             return
-        notes.arrived += entry.message.size
+        if queue.pending_bytes < notes.floor + entry.message.size:
+            notes.arrived += entry.message.size
         if not worth_noting(queue, notes.floor, notes.floor_messages):
             return
-        bodies = self._bodies.get(queue)
-        if bodies is not None:
+        if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)
         if not self.spilling.refusing:  # else the next tick looks again: a pass for each arrival would be for nothing
             self._changed(queue)
