@@ -96,3 +96,24 @@ def test_an_order_without_a_front_of_its_own_is_left_alone() -> None:
     filled(queue, Disk(), 10)
     bound_front(queue.order, FEW)
     assert queue.order.count == 10
+
+
+def test_a_level_keeps_no_more_of_what_came_back_than_the_order() -> None:
+    _, order = deep(max_priority=9)
+    assert isinstance(order, PagedLevels)
+    bound_front(order, FEW)
+    paged(order)
+    occupied = [level for level in order.levels if isinstance(level, TargetList) and level.count]
+    assert occupied
+    assert [(level.fold_least, level.fold_bytes) for level in occupied] == [FEW] * len(occupied)
+
+
+def test_a_level_whose_front_cannot_go_yet_goes_later() -> None:
+    _, order = deep(max_priority=9)
+    assert isinstance(order, PagedLevels)
+    paged(order)
+    fewer = KEEP_MESSAGES - FOLD_MESSAGES_LEAST // 2
+    bound_front(order, FrontBounds(messages=fewer))
+    assert order.page_out(1, COUNT) == 0, "nothing of it is written"
+    paged(order)
+    assert COUNT - order.paged_count() == fewer

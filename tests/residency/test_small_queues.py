@@ -231,3 +231,77 @@ def test_before_a_start_all_queues_may_be_deep() -> None:
     many = Site([holding(0) for _ in range(100)])
     many.small.expect()
     assert many.budget.floor == FLOOR_LEAST
+
+
+def test_until_the_first_tick_after_a_start_the_floor_does_not_rise() -> None:
+    """A round finds queues empty that are restored behind it."""
+    site = Site([holding(0) for _ in range(4)])
+    site.small.expect()
+    lowered = site.budget.floor
+    site.settled()
+    assert site.budget.floor == lowered < FLOOR_BYTES
+    site.queues += [holding(100) for _ in range(20)]
+    site.notes.arrived = 2 * MIB
+    site.settled()
+    assert site.budget.floor < lowered, "it may sink"
+    site.remove(4)
+    site.small.tick()
+    site.settled()
+    assert site.budget.floor == FLOOR_BYTES
+
+
+@pytest.mark.parametrize("settings", [{}, {"last_value_key": "key"}])
+@pytest.mark.parametrize("large", [0, 10 * MIB])
+def test_a_front_has_more_than_one_of_small_messages_beside_a_huge_one(settings: dict[str, str], large: int) -> None:
+    queue, disk = durable_queue(**settings), Disk()
+    for size in ([100] * 20 + [large]) if large else []:
+        for entry in stored_entries(queue, disk, 1, size=size):
+            queue.insert(entry, arrival=True)
+    budget = BodyBudget(MIB)
+    budget.floor = FLOOR_LEAST
+    messages, size = budget.front_of(queue)
+    assert messages >= 6
+    assert 4 << 10 <= size <= FLOOR_LEAST
+
+
+def test_a_front_of_large_messages_has_one() -> None:
+    queue = durable_queue()
+    for entry in stored_entries(queue, Disk(), 10, size=FLOOR_LEAST // 2 + 1):
+        queue.insert(entry, arrival=True)
+    budget = BodyBudget(MIB)
+    budget.floor = FLOOR_LEAST
+    assert budget.front_of(queue).size <= FLOOR_LEAST // 2
+    assert budget.front_of(queue, [10] * 10).messages > 6, "it goes by those that are to be read"
+
+
+def test_what_comes_to_a_deep_queue_begins_no_round() -> None:
+    queue = durable_queue()
+    notes = ArrivalNotes()
+    notes.lower(FLOOR_LEAST)
+    for entry in stored_entries(queue, Disk(), 100, size=1024):
+        queue.insert(entry, arrival=True)
+        notes.stored(entry)
+    assert notes.arrived == (FLOOR_LEAST // 1024) * (1024 + ENTRY_BYTES)
+
+
+def test_rounds_for_what_is_taken_at_once_come_less_and_less_often_until_a_tick_ends_one() -> None:
+    site = Site([holding(20) for _ in range(70)])
+    site.small.look()
+    site.settled()
+    before = site.budget.used
+    came = []
+    for _ in range(5):
+        site.queues[0].pending_bytes += 1  # seen by a round only
+        site.notes.arrived, size = 0, 0
+        while site.budget.used == before:
+            size += MIB // 16
+            site.notes.arrived = size + 1
+            site.settled()
+        before = site.budget.used
+        came.append(size)
+    assert came == [MIB // 8, MIB // 4, MIB // 2, MIB, MIB]
+    site.small.look()
+    site.queues[0].pending_bytes += 1
+    site.notes.arrived = MIB // 8 + 1
+    site.settled()
+    assert site.budget.used == before + 1

@@ -147,6 +147,7 @@ class Pager:
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
+        self._unaudited: list[Queue] = []  # those of ``_bodies`` whose turn to be counted anew is yet to come
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
@@ -164,11 +165,11 @@ class Pager:
         notes = self.notes
         if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
             return
-        notes.arrived += entry.message.size
+        if queue.pending_bytes < notes.floor + entry.message.size:
+            notes.arrived += entry.message.size
         if not worth_noting(queue, notes.floor, notes.floor_messages):
             return
-        bodies = self._bodies.get(queue)
-        if bodies is not None:
+        if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)
         if not self.spilling.refusing:  # else the next tick looks again: a pass for each arrival would be for nothing
             self._changed(queue)
@@ -214,9 +215,8 @@ class Pager:
         noted = self.notes.queues
         self.adopt_noted()
         durable = self._log.written_below
-        self._try_again(
-            [*noted, *self.notes.take_written(durable)]
-        )  # these: looked at before it could page what came last
+        self._try_again(noted)
+        self._try_again(self.notes.take_written(durable))  # looked at before it could page what came last
         for queue in noted:
             if self._deep(queue, durable):
                 self._rows_out(queue, durable)
@@ -371,8 +371,8 @@ class Pager:
 
     def _bound(self, queue: Queue) -> None:
         """The floor changed: let a queue that has paged keep as much of its next messages as it may now."""
-        bodies = self._bodies.get(queue)
-        if bodies is not None:
+        if (bodies := self._bodies.get(queue)) is not None:
+            self._try_again([queue])
             bounds = self.budget.front_of(queue)
             bodies.bound(bounds)
             bound_front(queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order, bounds)
@@ -380,9 +380,8 @@ class Pager:
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)
         if bodies is None:
-            bodies = StoredBodies(queue, self.store)
-            self._bodies[queue] = bodies
-            queue.bodies = bodies
+            bodies = self._bodies[queue] = queue.bodies = StoredBodies(queue, self.store)
+        if self.budget.floor < FLOOR_BYTES:  # its messages may be of other sizes by now
             bodies.bound(self.budget.front_of(queue))
         return bodies
 
@@ -398,7 +397,7 @@ class Pager:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
         if self.spilling is not None:
             self.spilling.retry()
-        self.small.look()
+        self.small.tick()
         self.budget.measure_some(TENDED)
         paging = _in_turn(self._paging, TENDED)
         self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
@@ -450,11 +449,12 @@ class Pager:
 
     def _audit(self) -> None:
         """Count the account of one queue anew, each tick of the next."""
-        if not self._bodies:
+        self._unaudited = self._unaudited or list(self._bodies)
+        if not self._unaudited:
             return
-        queue, bodies = next(iter(self._bodies.items()))
-        self._bodies[queue] = self._bodies.pop(queue)
-        if bodies.in_memory + bodies.count > AUDITED_ENTRIES_MAX:
+        queue = self._unaudited.pop()
+        bodies = self._bodies.get(queue)
+        if bodies is None or bodies.in_memory + bodies.count > AUDITED_ENTRIES_MAX:
             return
         drift = drift_of(queue)
         if drift and not self._drifts.get(queue):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import PENDING, level_of
-from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front, length_kept
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.order import FifoOrder, RankedOrder
@@ -72,12 +72,12 @@ class PagedLevels(LevelledOrder):
             if not self._worth_paging(self.levels[number]):
                 continue
             level = self.paged_level(number)
-            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.fold_least
+            self._bound(level, messages, size)
             moved += level.page_out(durable_record, limit - moved)
             kept_when_first = level.watermark >= messages + self.fold_least
             if moved < limit and (kept_when_first or level.lowered):
                 moved += fold_front(level, durable_record, limit - moved)
-                level.lowered = False
+                level.lowered = level.watermark > length_kept(level)  # somebody may hold it, or it is not written yet
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:
@@ -89,9 +89,13 @@ class PagedLevels(LevelledOrder):
             if self.levels[number].came_back() < self.fold_least:
                 continue
             level = self.paged_level(number)
-            level.keep_messages, level.keep_bytes, level.fold_least = messages, size, self.fold_least
+            self._bound(level, messages, size)
             moved += level.fold(durable_record, limit - moved)
         return moved
+
+    def _bound(self, level: TargetList, messages: int, size: int) -> None:
+        level.keep_messages, level.keep_bytes = messages, size
+        level.fold_least, level.fold_bytes = self.fold_least, self.fold_bytes
 
     def _shares(self) -> list[tuple[int, int, int]]:
         """Return the levels that hold something, the least important first, each with its messages and bytes of the

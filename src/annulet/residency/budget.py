@@ -18,7 +18,7 @@ from annulet.core.paging import ENTRY_BYTES, pageable
 from annulet.residency.noting import FLOOR_BYTES, messages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
     from annulet.core.queue import Queue
@@ -100,18 +100,24 @@ class BodyBudget:
         """Bytes a queue may have while the budget is exceeded: an equal part, at least the floor."""
         return max(self.floor, (self.limit - self.below) // max(1, len(self._costs)))
 
-    def front_of(self, queue: Queue, average: int | None = None) -> FrontBounds:
+    def front_of(self, queue: Queue, sizes: Sequence[int] = ()) -> FrontBounds:
         """How much of its next messages a queue keeps: by the account no more than a lowered floor, but one message.
 
-        ``average``: bytes of their bodies; of all that wait there unless given.
+        It goes by the average of bodies, in bytes: of those of these ``sizes``, else of all that wait there. That is
+        unknown where nothing waits, and says little where few messages may make it large: the next may be small ones,
+        which have half the floor.
         """
-        if self.floor >= FLOOR_BYTES:
+        floor = self.floor
+        if floor >= FLOOR_BYTES:
             return FrontBounds()
-        if average is None:
-            average = queue.pending_bytes // max(1, queue.order.count)
         beside = _bytes_beside(queue)
-        messages = min(KEEP_MESSAGES, max(1, self.floor // (beside + average)))
-        return FrontBounds(messages, min(KEEP_BYTES, max(1, self.floor - messages * beside)))
+        count, size = (len(sizes), sum(sizes)) if sizes else (queue.order.count, queue.pending_bytes)
+        average = size // count if count else beside
+        if beside + average > floor // 2:
+            floor //= 2
+            average = beside
+        messages = min(KEEP_MESSAGES, max(1, floor // (beside + average)))
+        return FrontBounds(messages, min(KEEP_BYTES, max(1, floor - messages * beside)))
 
     def excess(self, queue: Queue) -> int:
         """Return how many bytes a queue should free: what is over the budget and over its share, and an eighth more.

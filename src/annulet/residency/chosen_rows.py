@@ -76,7 +76,7 @@ class ChosenRows(StoredQueueArea):
         self._figures.paged_out += 1
 
     def take(self, sequences: list[int], *, insist: bool) -> list[QueueEntry] | None:
-        """Read them together, whatever pages they are in: up to ``LOAD_BYTES`` of bodies."""
+        """Read them together, whatever pages they are in: up to ``LOAD_BYTES`` of bodies, or ``most_bytes``."""
         self.lost = self.lost_bytes = 0
         if self.stalled and not insist:
             return None
@@ -103,7 +103,7 @@ class ChosenRows(StoredQueueArea):
         for page, sequence in zip(pages, rows.sequences, strict=True):
             assert page.facts is not None
             sizes[sequence] = page.facts.of(sequence)[1]
-        left = LOAD_BYTES
+        left = min(LOAD_BYTES, self.most_bytes)
         if sum(sizes.values()) <= left:
             return rows, pages
         wanted: list[int] = []

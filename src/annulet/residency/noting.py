@@ -23,7 +23,9 @@ class ArrivalNotes:
     def __init__(self) -> None:
         self.floor = FLOOR_BYTES  # bytes from which on a queue is worth a measure, see small_queues, which sets both
         self.floor_messages = FLOOR_MESSAGES
-        self.arrived = 0  # bytes of what arrived, by the account, since small_queues began to look at all queues
+        # Bytes by the account of what came to queues that held less than the floor, since small_queues began to look at
+        # all. Others keep no more than that, as was expected of them; a deep one would begin rounds all the time.
+        self.arrived = 0
         self.queues: set[Queue] = set()
         self.records: dict[Queue, int] = {}  # the newest record of queues with some that may not be written yet
 
@@ -35,7 +37,9 @@ class ArrivalNotes:
     def stored(self, entry: QueueEntry) -> None:
         """A message was put into a queue and its record into the log."""
         queue = entry.queue
-        self.arrived += entry.message.size + ENTRY_BYTES
+        size = entry.message.size
+        if queue.pending_bytes < self.floor + size:
+            self.arrived += size + ENTRY_BYTES
         if worth_noting(queue, self.floor, self.floor_messages):
             self.queues.add(queue)
             self.records[queue] = entry.message.record

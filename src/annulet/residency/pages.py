@@ -323,10 +323,10 @@ class StoredQueueArea(QueueArea):
             needles = []  # to be noted what they have the others are read as well
         elif full is not None:
             page = self._pages[index]
-            most = min(messages, self._items_to_load(page))
+            most = min(messages, _items_to_look_at(page))
             rows, upto, self.passed_over = self._hot.with_room(page, sequence, messages, most, full)
         else:
-            most = min(messages, doubtful or messages, self._items_to_load(self._pages[index]))
+            most = min(messages, doubtful or messages, _items_to_look_at(self._pages[index]))
             rows = self._pages[index].peek_from(sequence, most)
             upto = rows.sequences[-1] + 1
         most = len(rows)
@@ -370,7 +370,7 @@ class StoredQueueArea(QueueArea):
         self._looked_ahead -= rows
         if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
             return
-        self._looked_ahead = self._items_to_load(page) * PREFETCH_LOADS
+        self._looked_ahead = _items_to_look_at(page) * PREFETCH_LOADS
         ahead = page.peek_from(self.looked_upto, self._looked_ahead)
         records = [record for record in ahead.records if record]
         if records:
@@ -488,3 +488,7 @@ class StoredQueueArea(QueueArea):
 
     def _items_to_load(self, page: Page) -> int:
         return page.items_of(min(LOAD_MESSAGES, self.most_messages), min(LOAD_BYTES, self.most_bytes))
+
+
+def _items_to_look_at(page: Page) -> int:
+    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)  # however little a front may have: they do not stay

@@ -115,13 +115,27 @@ class SmallQueues:
         self._at_once = False  # a round is not to wait for ticks: too much came, or the floor changed
         self._changed = False  # it did, and not all queues heard of it and are measured by it yet
         self._expected = budget.limit  # bytes that may come before a round is due at once
+        self._patience = budget.limit // SURPRISE  # the least of these
+        self._held = 0  # bytes in memory at the end of the last round, by the account
+        self._starting = False  # not all is there that queues held before a start
 
     def expect(self) -> None:
-        """Before a start: all queues there are may be deep, and their fronts are read before there was a round."""
+        """Before a start: all queues there are may be deep, and their fronts are read before there was a round.
+
+        Until the first tick the floor may sink but not rise: a round finds queues empty that are restored behind it.
+        """
         found = Round([])
         for _ in self._queues():
             found.note(FLOOR_BYTES, 0)
         self._set(self._floor_for(found))
+        self._starting = True
+
+    def tick(self) -> None:
+        """Look at the next few queues; after a start at all at once, as everything has come back."""
+        if self._starting:
+            self._starting = False
+            self._round, self._at_once = None, True
+        self.look()
 
     def go_on(self) -> bool:
         """Look at the next few queues if a round is due at once. Returns whether there are more."""
@@ -154,10 +168,14 @@ class SmallQueues:
         budget = self._budget
         floor = self._floor_for(found)
         budget.below = found.below(floor)
+        held, least = budget.used + budget.below, budget.limit // SURPRISE
+        in_vain = self._at_once and floor == budget.floor and held - self._held < least // 2
+        self._patience = min(2 * self._patience, budget.limit) if in_vain else least  # what came was taken at once
+        self._held = held
         self._at_once = self._changed = False
         if floor != budget.floor:
             self._set(floor)
-        self._expected = max(budget.limit // SURPRISE, budget.limit - found.together(floor))
+        self._expected = max(self._patience, budget.limit - found.together(floor))
 
     def _floor_for(self, found: Round) -> int:
         """Return the highest floor with which all queues have room: what is in memory of them, and what is yet to be
@@ -165,7 +183,9 @@ class SmallQueues:
         """
         limit, now = self._budget.limit, self._budget.floor
         highest = found.highest_floor(limit)
-        return highest if highest <= now else max(now, found.highest_floor(limit - limit // RISING))
+        if highest <= now or self._starting:
+            return min(highest, now)
+        return max(now, found.highest_floor(limit - limit // RISING))
 
     def _set(self, floor: int) -> None:
         self._at_once = self._changed = floor != self._budget.floor
