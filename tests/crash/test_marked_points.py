@@ -22,7 +22,7 @@ from annulet.store.data_format import BACKUP_FILE, UNFINISHED_BACKUP, check_form
 from annulet.store.errors import FormatError
 from annulet.store.inspection import ERROR, WARNING, inspect
 from tests.bulk.helpers import bench
-from tests.crash.mortal_broker import DEFECT, ROUND, Order
+from tests.crash.mortal_broker import DEFECT, ROUND, STOPPED, Order
 from tests.crash.promises import Promises
 from tests.crash.volatile_files import KILL, Fault
 
@@ -117,15 +117,16 @@ def round_of(
     must_die: bool = True,
     promises: Promises | None = None,
     restart: Fault | None = None,
+    power: bool = False,
 ) -> Promises:
     """Let a broker live and meet the fault, start another one on what is left, and check what it finds.
 
     ``promises`` of rounds before on the same directory hold too. A broker between the two that has nothing to do but to
-    recover meets ``restart``; ``points`` are its own then.
+    recover meets ``restart``; ``points`` are its own then. ``power``: the databases lose what they did not sync, too.
     """
     promises = promises or Promises()
     data.parent.mkdir(exist_ok=True)
-    order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.clients)
+    order = Order(str(data), seed, promises.next_number, steps, list(plan), list(fault), promises.clients, power)
     codes, faults = [brokers.live(order, promises)], [fault]
     if restart is not None:
         promises.points.clear()
@@ -134,13 +135,15 @@ def round_of(
     log = data.with_name(f"{data.name}.log")
     assert DEFECT not in codes, log.read_text()
     assert set(codes) <= {0, KILLED}
+    promises.crashed = any(code == KILLED and each.point != STOPPED for each, code in zip(faults, codes, strict=True))
+    promises.forgets = power and promises.crashed
     disk_refused = any(fault.kind != KILL for fault in faults)
     found = inspect(data, int(time.time() * 1000))
     wrong = [finding for finding in found.findings if finding.severity in (ERROR, WARNING)]
     refused = promises.refusals > 0 or disk_refused
     look_at_backups(promises, refused=refused)
     if ["ready"] in promises.ended or promises.next_number:
-        assert disk_refused or not wrong, wrong
+        assert disk_refused or all(promises.expects(finding.code) for finding in wrong), wrong
         asyncio.run(look(data, promises, refused=refused))
     else:  # it never came so far as to take anything
         asyncio.run(look_at_nothing(data))
