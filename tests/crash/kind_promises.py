@@ -103,7 +103,7 @@ class Kept:
         """What was held is back as far as there is room, and is not superseded."""
         kind = self.kind
         for number in sorted(self.held, key=self.importance, reverse=True):
-            of_key = self.accepted[facts_of(number)["key"]]
+            of_key = self.accepted.get(facts_of(number)["key"], [])  # nothing of it where its sending was refused
             if number in self.left:
                 continue
             if (kind.per_key and number in of_key[: -kind.per_key]) or len(self.content) >= kind.ring > 0:

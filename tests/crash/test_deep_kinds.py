@@ -16,13 +16,13 @@ from tests.crash.test_marked_points import MortalBrokers, faults_at, kinds, roun
 from tests.crash.volatile_files import KILL, Fault
 
 DEATHS = 12
-TORN = 5
+TORN = 4
 DIRECTORIES = 4
 ROWS = ("sorted", "circle", "groups", "shared", "history", "readings", "tries", "patient")
 """Kinds with rows; of the others only bodies page."""
 
 BRIEF = kind_plan(*KINDS, bursts=3, rounds=1)
-TWIN = (("sync segment", 330), ("write segment", 370), ("history write", 50))
+TWIN = (("sync segment", 330), ("history write", 50))
 """Points the ordinary suite dies at, and at which occurrence: late in a round, when messages are taken and kept."""
 
 

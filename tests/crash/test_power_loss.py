@@ -8,11 +8,11 @@ some seconds old.
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.crash.kind_clients import KINDS
 from tests.crash.kind_promises import KindPromises
 from tests.crash.power_clients import POWER_ROUND
 from tests.crash.power_promises import PowerPromises
@@ -64,7 +64,7 @@ def test_what_is_declared_is_synced_before_the_answer(
 ) -> None:
     """In one directory, at the next writes and syncs of SQLite each: a cut behind a commit keeps it."""
     promises = PowerPromises()
-    for occurrence in range(3, 9):
+    for occurrence in range(3, 7):
         point = moments.choice(["write catalogue journal", "sync catalogue journal", "sync history journal"])
         fault, seed = Fault(point, occurrence), moments.getrandbits(32)
         print(f"{point} {occurrence} seed {seed}")
@@ -135,4 +135,4 @@ def test_power_losses_of_deep_queues_of_all_kinds(
         print(f"{fault.point} {fault.occurrence} seed {seed}")
         data, promises = tmp_path / point.replace(" ", "-"), KindPromises()
         round_of(brokers, data, fault, seed, len(BRIEF), plan=BRIEF, promises=promises, must_die=False, power=True)
-    assert KINDS
+        shutil.rmtree(data)
