@@ -14,6 +14,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.broker.upkeep import LogUpkeep
 from annulet.store.errors import DirectoryInUseError, LogFailedError, StoreError
+from annulet.store.files import OsFileSystem
 from annulet.store.lock import DirectoryLock
 from tests.broker.amqp091.peer import Peer, persistent, publish
 
@@ -48,6 +49,21 @@ class Recorder:
 
     async def stop(self) -> None:
         self.calls.append("stop")
+
+
+async def test_a_new_data_directory_has_a_durable_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    sync = OsFileSystem.sync_directory
+
+    def note(files: OsFileSystem, path: Path) -> None:
+        synced.append(path)
+        sync(files, path)
+
+    monkeypatch.setattr(OsFileSystem, "sync_directory", note)
+    broker = make(tmp_path / "deep" / "data")
+    await broker.start()
+    await broker.stop()
+    assert synced[:2] == [tmp_path, tmp_path / "deep"], "of whatever is in it nothing would be found"
 
 
 async def test_services_are_restored_before_they_start_and_stop_once() -> None:

@@ -14,6 +14,7 @@ import pytest
 from annulet.bulk import stages
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
 from annulet.bulk.stages import StageKey, StageStore
+from annulet.store.files import OsFileSystem
 
 BATCH = pa.record_batch({"body": [b"a", b"b"]})
 
@@ -46,6 +47,15 @@ def test_files_survive_a_restart(tmp_path: Path) -> None:
     stage = key(1)
     StageStore(tmp_path).write(stage, BATCH.schema, [BATCH])
     assert rows(StageStore(tmp_path), stage) == [b"a", b"b"]
+
+
+def test_the_folder_of_all_stages_has_a_durable_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(OsFileSystem, "sync_directory", lambda _, path: synced.append(path))
+    StageStore(tmp_path)
+    assert synced == [tmp_path]
+    StageStore(tmp_path)
+    assert synced == [tmp_path], "it is there"
 
 
 def test_a_failed_write_leaves_nothing(store: StageStore, tmp_path: Path) -> None:

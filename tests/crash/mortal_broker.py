@@ -36,6 +36,7 @@ from annulet.core.message import Message, Origin
 from annulet.store import maintenance
 from annulet.store.backup import BackupCopy, Staging
 from annulet.store.catalogue import Catalogue
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE
 from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
 from annulet.store.head_writing import HeadTask, PendingHeads
 from annulet.store.history import History
@@ -44,6 +45,7 @@ from annulet.store.spill import SpillStore
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench
 from tests.cheap_passwords import use_cheap_passwords
+from tests.crash.volatile_databases import VolatileDatabases
 from tests.crash.volatile_files import Fault, VolatileFiles
 
 SEGMENT = 16 << 10
@@ -85,6 +87,9 @@ ROUND = (
     "settle",
 )
 """Steps in turns. Most of what is written dies in the ring, so that segments are rewritten and removed."""
+STOPPED = "stopped"
+"""The point behind a clean stop."""
+
 DEFECT = 70
 """Exit code of a broker that ended by an error no client is told; the traceback is in its log."""
 
@@ -99,6 +104,7 @@ class Order(NamedTuple):
     plan: list[str]  # the steps, in turns
     fault: list[Any]
     clients: str = ""  # which, see clients_of
+    power: bool = False  # what SQLite did not sync is lost as well: the machine dies, not the broker alone
 
 
 def body_of(number: int, copies: int = 1) -> bytes:
@@ -172,9 +178,16 @@ class Clients:
         """Do one step, while a backup copies one more file; what the broker refuses is told."""
         self.files_to_copy.release()
         try:
-            await getattr(self, name)()
+            await self.do(name)
         except (StoreError, CoreError, BulkError, OSError) as error:
             self.tell("refused", name, str(error))
+
+    async def do(self, name: str) -> None:
+        """Do one step, whatever comes of it."""
+        await getattr(self, name)()
+
+    async def leave(self) -> None:
+        """End before the broker stops."""
 
     async def publish(self) -> None:
         numbers = self.take(self.chance.randint(1, 6))
@@ -294,9 +307,14 @@ class Clients:
 def clients_of(order: Order) -> type[Clients]:
     """Return the clients that an order names."""
     from tests.crash.deep_clients import DeepClients
+    from tests.crash.kind_clients import KindClients
     from tests.crash.letter_clients import DeepLetterClients, LetterClients
+    from tests.crash.power_clients import PowerClients
 
-    kinds = {"": Clients, "deep": DeepClients, "letters": LetterClients, "deep letters": DeepLetterClients}
+    kinds: dict[str, type[Clients]] = {
+        "": Clients, "deep": DeepClients, "letters": LetterClients, "deep letters": DeepLetterClients,
+        "kinds": KindClients, "power": PowerClients,
+    }  # fmt: skip
     return kinds[order.clients]
 
 
@@ -316,6 +334,7 @@ async def run(order: Order, tell: Callable[..., None]) -> None:
                     tell("failed")
                     return
                 await here.broker.commit.maintain(checkpoint=number % STEPS_BY_TIME == 0)
+            await clients.step("leave")
         finally:
             Clients.files_to_copy.release(FILES_MAX)  # a stopping broker waits for the thread that copies
     tell("stopped")
@@ -372,6 +391,8 @@ def live(order: Order, reports: int) -> None:
         def __init__(self, directory: Path, limit: int) -> None:
             super().__init__(directory, limit, files)
 
+    if order.power:
+        VolatileDatabases(files, Path(order.data), (CATALOGUE_FILE, HISTORY_FILE))
     scale = clients_of(order).scale
     recovery.MessageLog = VolatileLog  # type: ignore[misc]
     recovery.SpillStore = VolatileSpill  # type: ignore[misc]
@@ -393,6 +414,8 @@ def live(order: Order, reports: int) -> None:
     mark(files, StageStore, "drop", "stage dropped")
     try:
         asyncio.run(run(order, tell))
+        with files.point(STOPPED):  # a stop that was clean is on the disk when it is over
+            pass
     except (StoreError, OSError) as error:
         tell("ended", f"{type(error).__name__}: {error}")
     files.write_back("heads")  # which are never synced

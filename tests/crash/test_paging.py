@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from annulet.core.paged_order import KEEP_MESSAGES
 from tests.broker_process import BrokerProcess
-from tests.clients.support import Scene
+from tests.clients.support import Scene, deliveries, depth, wait_until
 from tests.crash.test_kill import kill_under_load
-from tests.crash.workload import PERSISTENT, Consumer, Producer, contents, encode
+from tests.crash.workload import PERSISTENT, Consumer, Producer, contents, decode, encode
 
+WORK = "/api/v1/queues/%2F/work"
 BACKLOG = 4000
 ROUNDS = 2
 ROUNDS_SOAK = 40
@@ -31,7 +33,7 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def paged(process: BrokerProcess) -> int:
-    return int(process.get("/api/v1/queues/%2F/work")["messages_paged"])
+    return int(process.get(WORK)["messages_paged"])
 
 
 def kill_rounds(process: BrokerProcess, scene: Scene, moments: random.Random, rounds: int) -> None:
@@ -81,7 +83,68 @@ def test_a_deep_queue_survives_many_kills(process: BrokerProcess, scene: Scene, 
     kill_rounds(process, scene, moments, ROUNDS_SOAK)
 
 
-WORK = "/api/v1/queues/%2F/work"
+Seen = tuple[int, bool, int]
+"""Number, mark and count of a delivery."""
+
+
+def seen_in(channel: BlockingChannel, queue: str, most: int = 0) -> list[Seen]:
+    """Return all there is, or the ``most`` first of it; it goes back."""
+    channel.basic_qos(prefetch_count=most)
+    count = most or depth(channel, queue)
+    received = deliveries(channel, queue, consumer_tag="seen")
+    wait_until(lambda: len(received) >= count, channel.connection)
+    channel.basic_cancel("seen")
+    channel.basic_nack(received[-1][0].delivery_tag, multiple=True, requeue=True)
+    return [
+        (decode(body), method.redelivered, (properties.headers or {}).get("x-delivery-count", 0))
+        for method, properties, body in received
+    ]
+
+
+def fill(channel: BlockingChannel, queue: str) -> None:
+    channel.queue_declare(queue, durable=True)
+    for number in range(BACKLOG // 2):
+        channel.basic_publish("", queue, encode(number), PERSISTENT)
+
+
+def test_deliveries_of_a_deep_queue_are_counted_over_a_kill_and_a_clean_stop(
+    process: BrokerProcess, scene: Scene
+) -> None:
+    channel = scene.channel()
+    for queue in ("work", "fresh"):
+        fill(channel, queue)
+    counts = dict.fromkeys(range(BACKLOG // 2), 0)
+    for most in (1500, 600, 200):
+        assert [(number, count) for number, _, count in seen_in(channel, "work", most)] == list(counts.items())[:most]
+        counts.update({number: counts[number] + 1 for number in range(most)})
+    channel.confirm_delivery()
+    channel.basic_publish("", "fresh", encode(BACKLOG // 2), PERSISTENT)  # confirms that the returns are on disk too
+    assert channel.basic_get("work")[0] is not None  # out when the broker is killed: that delivery did not come back
+    process.restart()
+    assert paged(process) > 0
+    channel = scene.channel()
+    returned = process.get(WORK)["messages_returned"]  # may be 10 s old after a kill
+    assert seen_in(channel, "work") == [(number, True, count) for number, count in counts.items()]
+    counts = {number: count + 1 for number, count in counts.items()}
+    assert all(redelivered for _, redelivered, _ in seen_in(channel, "fresh", 5))
+
+    channel.queue_purge("fresh")
+    fill(channel, "fresh")
+    channel.basic_qos(prefetch_count=30)
+    held = [deliveries(channel, queue, consumer_tag=queue) for queue in ("work", "fresh")]
+    wait_until(lambda: all(len(received) == 30 for received in held), channel.connection)
+    assert process.terminate() == 0  # closes the connection, so they come back
+    process.start()
+    assert paged(process) > 0
+    channel = scene.channel()
+    expected = [(number, True, count + (number < 30)) for number, count in counts.items()]
+    figures = process.get(WORK)
+    assert (figures["messages"], figures["messages_ready"], figures["unaccounted"]) == (len(expected), len(expected), 0)
+    assert figures["messages_returned"] == returned + len(expected) + 30
+    assert seen_in(channel, "work") == expected
+    assert seen_in(channel, "fresh") == [(number, number < 30, int(number < 30)) for number in range(BACKLOG // 2)]
+
+
 MOVED = 1500
 
 

@@ -45,7 +45,23 @@ class Node:
         self.descriptor = descriptor
         self.data = bytearray(content)
         self.durable = bytearray(content)
-        self.pending: list[tuple[int, bytes]] = []
+        self.pending: list[tuple[int, bytes | None]] = []  # None: the file was cut there
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Have programs see it."""
+        self.data.extend(bytes(max(0, offset + len(data) - len(self.data))))
+        self.data[offset : offset + len(data)] = data
+        self.pending.append((offset, data))
+
+    def cut(self, size: int) -> None:
+        """Make the file shorter, for programs."""
+        del self.data[size:]
+        self.pending.append((size, None))
+
+    def sync(self) -> None:
+        """Have on the disk what programs see."""
+        self.durable = bytearray(self.data)
+        self.pending.clear()
 
     def persist(self, content: bytearray) -> None:
         """Put the content on the real disk."""
@@ -62,16 +78,11 @@ class VolatileFile:
         data = b"".join(buffers)
         try:
             with self.files.operation("write", self.node.path):
-                self._put(data, offset)
+                self.node.write(data, offset)
         except OSError:
             with self.files.lock:
-                self._put(data[: self.files.chance.randint(0, len(data))], offset)
+                self.node.write(data[: self.files.chance.randint(0, len(data))], offset)
             raise
-
-    def _put(self, data: bytes, offset: int) -> None:
-        self.node.data.extend(bytes(max(0, offset + len(data) - len(self.node.data))))
-        self.node.data[offset : offset + len(data)] = data
-        self.node.pending.append((offset, data))
 
     def read(self, offset: int, length: int) -> bytes:
         with self.files.operation("read", self.node.path):
@@ -96,8 +107,7 @@ class VolatileFile:
 
     def sync(self) -> None:
         with self.files.operation("sync", self.node.path):
-            self.node.durable = bytearray(self.node.data)
-            self.node.pending.clear()
+            self.node.sync()
             self.node.persist(self.node.durable)
 
     def close(self) -> None:
@@ -175,8 +185,12 @@ class VolatileFiles:
     def _tear(self, node: Node) -> None:
         content = node.durable
         whole = self.chance.random() if self.chance.random() < 0.5 else 0.0  # a share that is there without holes
-        kept = int(whole * sum(len(written) for _, written in node.pending))
+        kept = int(whole * sum(len(written or b"") for _, written in node.pending))
         for offset, written in node.pending:
+            if written is None:
+                if kept > 0 or (not whole and self.chance.random() < 0.5):
+                    del content[offset:]
+                continue
             start, end = offset, offset + len(written)
             while start < end:
                 stop = min(end, (start // SECTOR + 1) * SECTOR)
@@ -190,7 +204,9 @@ class VolatileFiles:
     # ------------------------------------------------------------------ names
 
     def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():
+            path.mkdir(parents=True)
+            self._keep_names(path.parent)
 
     def names(self, directory: Path) -> list[str]:
         with self.operation("list", directory):
@@ -228,7 +244,21 @@ class VolatileFiles:
 
     def sync_directory(self, directory: Path) -> None:
         with self.operation("sync", directory):
-            self._undo = [(where, undo) for where, undo in self._undo if where != directory]
+            self._keep_names(directory)
+
+    def _keep_names(self, directory: Path) -> None:
+        self._undo = [(where, undo) for where, undo in self._undo if where != directory]
+
+    def adopt(self, path: Path, *, new: bool) -> None:
+        """Keep account of a file that somebody else has opened; ``new``: it has no name on the disk yet."""
+        if new:
+            self._undo.append((path.parent, lambda: path.unlink(missing_ok=True)))
+        if path not in self._nodes:
+            self._enter(Node(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), path.read_bytes()))
+
+    def node_of(self, path: Path) -> Node:
+        """Return the file that has this name."""
+        return self._nodes[path]
 
     def identity(self) -> int:
         return int.from_bytes(os.urandom(4), "little")
@@ -256,6 +286,10 @@ def kind_of(name: str) -> str:
     if name.endswith(UNFINISHED_SUFFIX):
         rest = name.removesuffix(UNFINISHED_SUFFIX)
         return "spare" if rest.startswith("spare") else f"unfinished {kind_of(rest)}"
+    if name.endswith(".sqlite-wal"):
+        return f"{name.removesuffix('.sqlite-wal')} journal"
+    if name.endswith(".sqlite"):
+        return name.removesuffix(".sqlite")
     if segment_number(name) is not None:
         return "segment"
     if checkpoint_number(name) is not None:

@@ -52,6 +52,14 @@ def test_a_file_is_made_and_found_again(path: Path) -> None:
         assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
 
 
+def test_a_file_that_sqlite_cannot_open_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 250) / ("y" * 250)  # the system takes longer paths than SQLite
+    folder.mkdir(parents=True)
+    path = folder / "diary.sqlite"
+    with pytest.raises(HistoryError, match=rf"diary {path} cannot be read: .*; the file is as it was"):
+        open_database(str(path), KIND)
+
+
 def test_an_older_file_gets_what_it_lacks(path: Path) -> None:
     change(path, "DROP INDEX t_check; PRAGMA user_version=1")
     for _ in range(2):

@@ -52,6 +52,7 @@ from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
 from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
 from annulet.store.errors import StoreError
+from annulet.store.files import OsFileSystem
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
@@ -200,7 +201,7 @@ class Broker:
         self.tls = TlsListeners(self.configuration, self.admission)
         directory = self.configuration.data_directory
         if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            OsFileSystem().make_directory(directory)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
             open_format(directory)

@@ -22,6 +22,7 @@ import pyarrow.ipc
 
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
 from annulet.store.data_format import STAGE_DIRECTORY
+from annulet.store.files import OsFileSystem
 
 STAGE_AGE_MAX: Final = 24 * 3600
 """Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""
@@ -60,7 +61,7 @@ class StageStore:
         self._directory = None if data_directory is None else data_directory / STAGE_DIRECTORY
         self._memory: dict[tuple[str, str], tuple[float, bytes]] = {}
         if self._directory is not None:
-            self._directory.mkdir(exist_ok=True)
+            OsFileSystem().make_directory(self._directory)
 
     def write(self, key: StageKey, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
         """Write a stage; it is on disk when this returns. Returns rows and bytes. A failure leaves nothing behind."""

@@ -65,7 +65,10 @@ def open_database(path: str, kind: DatabaseKind) -> sqlite3.Connection:
     if damage:
         raise unreadable(path, kind, damage)
     create_private(path)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise unreadable(path, kind, error) from error
     try:
         _prepare(connection, path, kind)
     except READ_ERRORS as error:
