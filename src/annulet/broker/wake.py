@@ -36,6 +36,7 @@ class WakeTimer:
         self._handle: asyncio.TimerHandle | None = None
         self._goes_on = False  # it was called for a part
         self._wish = 0  # the earliest time asked for meanwhile
+        self._took = 0.0  # seconds, all its parts so far
         self._rest = 0.0  # seconds until which the next tick has to wait, for its share of the loop
         self._ended = False
 
@@ -61,9 +62,11 @@ class WakeTimer:
         began = time.monotonic()
         following = self._tick(self._clock())
         now = time.monotonic()
-        self._rest = now + (now - began) * SHARE_DIVISOR
+        self._took += now - began
         self._goes_on = following is None
         if following is not None:
+            self._rest = now + self._took * SHARE_DIVISOR
+            self._took = 0.0
             wish, self._wish = self._wish, 0
             self.wake_at(following)
             self.wake_at(wish)
@@ -71,7 +74,7 @@ class WakeTimer:
             if self._handle is not None:  # something it looked at asked for a time
                 self._handle.cancel()
                 self._wish, self._at = min(self._wish or self._at, self._at), 0
-            self._handle = self._loop.call_later(max(LEAST_SECONDS, self._rest - now), self._fire)
+            self._handle = self._loop.call_later(LEAST_SECONDS, self._fire)  # others get a turn
 
     def stop(self) -> None:
         """End; later wishes are not heard."""
