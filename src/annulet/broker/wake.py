@@ -55,10 +55,7 @@ class WakeTimer:
 
     def tick(self) -> None:
         """Tick now, or go on with what was begun, and set the timer to what is due next."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        self._at = 0
+        self._unset()
         began = time.monotonic()
         following = self._tick(self._clock())
         now = time.monotonic()
@@ -71,10 +68,17 @@ class WakeTimer:
             self.wake_at(following)
             self.wake_at(wish)
         elif not self._ended:
-            if self._handle is not None:  # something it looked at asked for a time
-                self._handle.cancel()
-                self._wish, self._at = min(self._wish or self._at, self._at), 0
+            asked = self._unset()  # by what it looked at
+            self._wish = min(self._wish or asked, asked or self._wish)
             self._handle = self._loop.call_later(LEAST_SECONDS, self._fire)  # others get a turn
+
+    def _unset(self) -> int:
+        """Set no timer; return what it was set to, 0 for nothing."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = None
+        at, self._at = self._at, 0
+        return at
 
     def stop(self) -> None:
         """End; later wishes are not heard."""
