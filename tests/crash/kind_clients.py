@@ -167,6 +167,7 @@ class KindClients(DeepClients):
         holder = self.holders[name] = Taker()
         holder.consume(self.here.host.queues[name], self.clock(), HELD)
         await settled_turns(self.here)
+        holder.detach("c", self.clock())  # where the disk refused, the rest of its credit would take what comes later
         self.tell("hold", [name, list(holder.got)])
 
     async def leave(self) -> None:
