@@ -227,6 +227,16 @@ class Client:
             except TimeoutError:
                 return
 
+    def hold(self, queue: str, count: int, prefetch: int, prefetch_bytes: int = 0) -> None:
+        """Attach a consumer whose window is for so many messages, and wait until it has them. Raises ClientError."""
+        self.consume(queue, prefetch, prefetch_bytes=prefetch_bytes)
+        held = 0
+        for found in self.deliveries():
+            held += len(found)
+            if held == count:
+                return
+        raise ClientError(f"only {held} of {count} messages of {queue} came")
+
     # ------------------------------------------------------------------ frames
 
     def _read(self) -> None:

@@ -163,7 +163,8 @@ def run_browser(run: Run) -> None:
         run.fill(site, QUEUE[:-1], run.count)
         with run.check("A8", f"browse all while {DRAINERS} consumers take a part, {BROWSES} times") as outcome:
             before = Stalls.of(site.metrics())
-            holder = held_by_one(site)
+            holder = Client(site.port)
+            holder.hold(QUEUE, HELD, HELD)  # the first ones
             grown: list[float] = []
             grown_alone: list[float] = []
             missed: list[int] = []
@@ -202,18 +203,6 @@ def run_browser(run: Run) -> None:
                 Relation("grew by, without one", max(grown_alone), "MiB"),
                 *stalls,
             ]
-
-
-def held_by_one(site: Site) -> Client:
-    """Return a client that holds the first messages."""
-    holder = Client(site.port)
-    holder.consume(QUEUE, HELD)
-    held = 0
-    for found in holder.deliveries():
-        held += len(found)
-        if held == HELD:
-            return holder
-    raise ClientError(f"only {held} messages came")
 
 
 def there(site: Site) -> int:

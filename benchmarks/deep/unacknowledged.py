@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from benchmarks.deep.client import Client, ClientError
+from benchmarks.deep.client import Client
 from benchmarks.deep.outcome import MIB, Relation, exactly
 from benchmarks.deep.run import BODY_BYTES, ROUNDS, Run, compared, memory_relation, stall_relations, wait_for
 from benchmarks.deep.sampling import Stalls
@@ -97,13 +97,8 @@ def hold(site: Site, count: int) -> Client:
     Its window is one of bytes: a count of messages has 16 bits.
     """
     client = Client(site.port)
-    client.consume(QUEUE, 0, prefetch_bytes=count * BODY_BYTES)
-    held = 0
-    for found in client.deliveries():
-        held += len(found)
-        if held == count:
-            return client
-    raise ClientError(f"only {held} messages came")
+    client.hold(QUEUE, count, 0, count * BODY_BYTES)
+    return client
 
 
 def take_again(site: Site, count: int) -> list[Relation]:

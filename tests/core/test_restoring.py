@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, SCHEDULED
+from annulet.core.front_bounds import FrontBounds
 from annulet.core.invariants import check_invariants
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
@@ -132,14 +133,14 @@ def test_what_a_torn_window_brought_replaces_again(torn: int, left: str):
 
 def test_the_front_of_a_restored_queue_is_what_never_pages():
     queue, disk = durable_queue(), Disk()
-    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES
-    assert front_room(queue, [KEEP_BYTES // 2] * 5) == 2
-    assert front_room(queue, [KEEP_BYTES * 2] * 5) == 1, "one message always fits"
+    assert front_room(queue, [10] * 5000, FrontBounds()) == KEEP_MESSAGES
+    assert front_room(queue, [KEEP_BYTES // 2] * 5, FrontBounds()) == 2
+    assert front_room(queue, [KEEP_BYTES * 2] * 5, FrontBounds()) == 1, "one message always fits"
     for entry in stored_entries(queue, disk, 1000):
         queue.insert(entry, arrival=True)
-    assert front_room(queue, [10] * 5000) == KEEP_MESSAGES - 1000
+    assert front_room(queue, [10] * 5000, FrontBounds()) == KEEP_MESSAGES - 1000
     queue.pending_bytes = KEEP_BYTES
-    assert front_room(queue, [10]) == 0
+    assert front_room(queue, [10], FrontBounds()) == 0
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, 100):
         queue.insert(entry, arrival=True)
@@ -147,4 +148,4 @@ def test_the_front_of_a_restored_queue_is_what_never_pages():
     assert order is not None
     order.keep_messages = 1
     assert order.page_out(1 << 60, 1000)
-    assert front_room(queue, [10]) == 0, "there are rows, which come first"
+    assert front_room(queue, [10], FrontBounds()) == 0, "there are rows, which come first"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES, ArrivalNotes, worth_noting
+from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES, ArrivalNotes
 from tests.core.helpers import NOW, make_message, queue_of
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 
 
 def test_only_queues_that_may_be_over_the_floor_are_worth_a_look():
-    queue = queue_of()
+    queue, notes = queue_of(), ArrivalNotes()
     for _ in range(FLOOR_MESSAGES):
         queue.enqueue(make_message(b"x"), NOW)
-    assert not worth_noting(queue)
+    assert not notes.worth_noting(queue)
     queue.enqueue(make_message(b"x"), NOW)
-    assert worth_noting(queue)
+    assert notes.worth_noting(queue)
     queue = queue_of()
     queue.enqueue(make_message(b"x" * FLOOR_BYTES), NOW)
-    assert worth_noting(queue)
+    assert notes.worth_noting(queue)
 
 
 def test_a_queue_over_the_floor_is_noted_and_its_bodies_told():

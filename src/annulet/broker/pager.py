@@ -33,7 +33,7 @@ from annulet.residency.body_store import BodyStore
 from annulet.residency.budget import PAGED_AT_ONCE, BodyBudget, drift_of, in_memory
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
-from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes, worth_noting
+from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
 from annulet.residency.pages import StoredQueueArea
 from annulet.residency.small_queues import SmallQueues
 from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
@@ -156,7 +156,7 @@ class Pager:
 
     def note(self, queue: Queue) -> None:
         """Look at a queue that a message was put into, with the next window."""
-        if worth_noting(queue, self.notes.floor, self.notes.floor_messages):
+        if self.notes.worth_noting(queue):
             self.notes.queues.add(queue)
 
     def unstored(self, entry: QueueEntry) -> None:
@@ -167,7 +167,7 @@ class Pager:
             return
         if queue.pending_bytes < notes.floor + entry.message.size:
             notes.arrived += entry.message.size
-        if not worth_noting(queue, notes.floor, notes.floor_messages):
+        if not notes.worth_noting(queue):
             return
         if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)

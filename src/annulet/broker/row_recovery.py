@@ -97,7 +97,7 @@ class RowRestorer:
         if queue is None or not self._are_next(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
-        start = min(front_room(queue, rows.sizes, *self._pager.budget.front_of(queue, rows.sizes)), end)
+        start = min(front_room(queue, rows.sizes, self._pager.budget.front_of(queue, rows.sizes)), end)
         count = self._read(rows, 0, start)
         for first, behind in self._remembered_in(rows, start, end):
             self._add(queue, rows, start, first)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from annulet.core.entry import DELIVERING, SCHEDULED, QueueEntry
 from annulet.core.expiry import ExpiryIndex
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paged_order import TargetList
 from annulet.core.reasons import RemovalReason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from annulet.core.front_bounds import FrontBounds
     from annulet.core.message import Message, Origin
     from annulet.core.queue import Queue
 
@@ -107,18 +108,14 @@ def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> Non
     queue.finish(0)
 
 
-def front_room(
-    queue: Queue, sizes: Sequence[int], keep_messages: int = KEEP_MESSAGES, keep_bytes: int = KEEP_BYTES
-) -> int:
-    """Return how many of the next messages, with bodies of these sizes (bytes), the front of a restored queue takes,
-    which is to have no more than ``keep_messages`` or, but for one message, ``keep_bytes``.
-    """
+def front_room(queue: Queue, sizes: Sequence[int], bounds: FrontBounds) -> int:
+    """Return how many of the next messages, of these sizes in bytes, a restored queue's front has room for."""
     order = queue.order
     if (isinstance(order, TargetList) and order.split) or order.paged_count():
         return 0
-    room = keep_bytes - queue.pending_bytes
+    room = bounds.size - queue.pending_bytes
     count = 0
-    for size in sizes[: max(0, keep_messages - order.count)]:
+    for size in sizes[: max(0, bounds.messages - order.count)]:
         if room <= 0:
             break
         room -= size

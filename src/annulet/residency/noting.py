@@ -34,13 +34,23 @@ class ArrivalNotes:
         self.floor = floor
         self.floor_messages = messages_of(floor)
 
+    def worth_noting(self, queue: Queue) -> bool:
+        """Say whether a queue that a message was put into may be over the floor."""
+        half = self.floor // 2
+        return (
+            queue.order.count > self.floor_messages
+            or queue.pending_bytes > half
+            or queue.delivering_bytes > half
+            or queue.schedule.bytes > half
+        )
+
     def stored(self, entry: QueueEntry) -> None:
         """A message was put into a queue and its record into the log."""
         queue = entry.queue
         size = entry.message.size
         if queue.pending_bytes < self.floor + size:
             self.arrived += size + ENTRY_BYTES
-        if worth_noting(queue, self.floor, self.floor_messages):
+        if self.worth_noting(queue):
             self.queues.add(queue)
             self.records[queue] = entry.message.record
             bodies = queue.bodies
@@ -58,13 +68,3 @@ class ArrivalNotes:
 def messages_of(floor: int) -> int:
     """Return how many messages a queue may have that is below the floor of so many bytes."""
     return FLOOR_MESSAGES * floor // FLOOR_BYTES
-
-
-def worth_noting(queue: Queue, floor: int = FLOOR_BYTES, messages: int = FLOOR_MESSAGES) -> bool:
-    """Say whether a queue that a message was put into may be over the floor, which is so many bytes or messages."""
-    return (
-        queue.order.count > messages
-        or queue.pending_bytes > floor // 2
-        or queue.delivering_bytes > floor // 2
-        or queue.schedule.bytes > floor // 2
-    )
