@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,16 @@ from annulet.broker.memory import MemoryAlarm, resident_bytes
 def test_resident_set_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert resident_bytes() > 1 << 20
     monkeypatch.setattr(memory, "_STATM", tmp_path / "absent")
-    assert resident_bytes() == 0
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert resident_bytes() == 0, "as in a process without /proc"
+
+
+def test_the_resident_set_is_of_now_and_read_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    resident_bytes()
+    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened again"))
+    before = resident_bytes()
+    held = bytearray(b"x") * (64 << 20)
+    assert resident_bytes() - before > len(held) // 2
 
 
 def test_alarm_begins_above_the_limit_and_ends_well_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
