@@ -22,7 +22,7 @@ from benchmarks.deep import depth, kinds, looking, many_queues, neighbours, repo
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import FAILURES, Run
 from benchmarks.deep.sampling import Stalls
-from benchmarks.deep.stolen import TELLING_SHARE, StolenTime
+from benchmarks.deep.stolen import PAUSED_SHARE, TELLING_SHARE, PauseWatch, StolenTime
 from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
 
 SUITES: dict[str, Callable[[Run], None]] = {
@@ -65,7 +65,7 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
     tries = 0
     while True:
         tries += 1
-        before, samples, stolen = len(run.outcomes), len(run.samples), StolenTime()
+        before, samples, stolen = len(run.outcomes), len(run.samples), StolenTime(run.watch)
         run.stalls, run.held = Stalls(), Stalls()
         try:
             suite(run)
@@ -79,10 +79,12 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
             outcome.repeated = True
         del run.samples[samples:]
         worst = max(outcome.stolen for outcome in missed)
-        run.console.print(f"deep: {name} again: the host took away up to {worst:.1%} of the processors", markup=False)
+        paused = max(outcome.paused for outcome in missed)
+        said = f"up to {worst:.1%} of the processors, and one for long before {paused:.2%} of looks"
+        run.console.print(f"deep: {name} again: the host took away {said}", markup=False)
     for outcome in missed:
         outcome.excused = tries == TRIES
-    if stolen.share() >= TELLING_SHARE:
+    if stolen.share() >= TELLING_SHARE or stolen.paused() >= PAUSED_SHARE:
         run.disturbed.add(run.stalls)
     else:
         stalls.add(run.stalls)
@@ -165,10 +167,11 @@ def main(
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         run = Run(count, body_budget * MIB, pure, program, data, console)
         try:
-            for name, suite in SUITES.items():
-                if not only or name in only:
-                    console.print(f"deep: {name}")
-                    run_suite(name, suite, run)
+            with PauseWatch() as run.watch:
+                for name, suite in SUITES.items():
+                    if not only or name in only:
+                        console.print(f"deep: {name}")
+                        run_suite(name, suite, run)
         finally:  # an interrupted run reports what it found
             finish(run, report_folder)
     console.print(f"deep: {report_folder / 'report.md'}")

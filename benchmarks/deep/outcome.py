@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from benchmarks.deep.stolen import TELLING_SHARE
+from benchmarks.deep.stolen import PAUSED_SHARE, TELLING_SHARE
 
 MIB: Final = 1 << 20
 
@@ -15,6 +15,7 @@ class Relation:
     """A figure and the bound it is held against; without a bound it is for information.
 
     ``ratio``: of two rates, so that it depends on the processors being there, as what is in (milli)seconds does.
+    ``rare``: of the slowest in a thousand, which few and short pauses change.
     """
 
     what: str
@@ -23,6 +24,7 @@ class Relation:
     most: float | None = None
     least: float | None = None
     ratio: bool = False
+    rare: bool = False
 
     @property
     def timed(self) -> bool:
@@ -62,7 +64,8 @@ def exactly(what: str, value: float, wanted: float, unit: str = "") -> Relation:
 class Outcome:
     """One check of the list A1 to A24. ``failure``: why it could not be measured to its end.
 
-    ``stolen``: the part of the processors' time that the host took away meanwhile. ``repeated``: for that its suite was
+    ``stolen``: the part of the processors' time that the host took away meanwhile; ``paused``: the part of looks at the
+    event loop that may have met such a pause. ``repeated``: for that its suite was
     run again, and this is not what counts. ``excused``: it was the last try, and that one was disturbed like those
     before it: what was missed is told, and fails nothing.
     """
@@ -73,6 +76,7 @@ class Outcome:
     failure: str = ""
     not_applicable: str = ""
     stolen: float = 0.0
+    paused: float = 0.0
     repeated: bool = False
     excused: bool = False
 
@@ -85,7 +89,8 @@ class Outcome:
     def disturbed(self) -> bool:
         """Whether it missed times or ratios only, while the machine had not all of its processors."""
         timed = bool(self.missed) and all(relation.timed for relation in self.missed)
-        return timed and not self.failure and self.stolen >= TELLING_SHARE
+        rare = self.paused >= PAUSED_SHARE and all(relation.rare for relation in self.missed)
+        return timed and not self.failure and (self.stolen >= TELLING_SHARE or rare)
 
     @property
     def verdict(self) -> str:
@@ -102,4 +107,5 @@ class Outcome:
         """Return what was measured in one line."""
         said = [relation.text() for relation in self.relations]
         stolen = f"the host took away {self.stolen:.1%} of the processors" if self.stolen >= TELLING_SHARE else ""
-        return "; ".join([*said, *filter(None, [self.failure, self.not_applicable, stolen])])
+        paused = f"pauses of the host met {self.paused:.2%} of looks" if self.paused >= PAUSED_SHARE else ""
+        return "; ".join([*said, *filter(None, [self.failure, self.not_applicable, stolen, paused])])

@@ -17,7 +17,7 @@ from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation
 from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
-from benchmarks.deep.stolen import StolenTime
+from benchmarks.deep.stolen import PauseWatch, StolenTime
 from benchmarks.scenarios import GeneratorError, run_generator
 
 BODY_BYTES = 1024
@@ -47,6 +47,7 @@ class Run:
     samples: list[Sample] = dataclasses.field(default_factory=list)
     stalls: Stalls = dataclasses.field(default_factory=Stalls)
     held: Stalls = dataclasses.field(default_factory=Stalls)  # without waits for a processor
+    watch: PauseWatch | None = None
     disturbed: Stalls = dataclasses.field(default_factory=Stalls)  # of suites while processors were taken away
     drifts: dict[str, float] = dataclasses.field(default_factory=dict)
 
@@ -72,12 +73,12 @@ class Run:
     def check(self, check: str, title: str) -> Iterator[Outcome]:
         """Measure one check; what goes wrong is its failure and not the end of the run."""
         outcome = Outcome(check, title)
-        began, stolen = time.monotonic(), StolenTime()
+        began, stolen = time.monotonic(), StolenTime(self.watch)
         try:
             yield outcome
         except FAILURES as error:
             outcome.failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        outcome.stolen = stolen.share()
+        outcome.stolen, outcome.paused = stolen.share(), stolen.paused()
         self.outcomes.append(outcome)
         seconds = time.monotonic() - began
         self.console.print(f"  {check} {outcome.verdict} ({seconds:.1f} s): {outcome.text()}", markup=False)
@@ -140,7 +141,7 @@ def stall_relations(site: Site, before: Stalls) -> list[Relation]:
     """Return how long the event loop was held since ``before``: 99.9 % of looks, and the class of the longest."""
     stalls = Stalls.of(site.metrics()).since(before)
     return [
-        Relation("event loop held, 99.9th percentile below", stalls.within(0.999), "ms", most=20),
+        Relation("event loop held, 99.9th percentile below", stalls.within(0.999), "ms", most=20, rare=True),
         Relation("longest below", stalls.within(1), "ms"),
     ]
 

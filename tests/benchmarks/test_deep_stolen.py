@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +17,18 @@ from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import Run
 from benchmarks.deep.sampling import Sample
-from benchmarks.deep.stolen import TELLING_SHARE, StolenTime, stolen_seconds
+from benchmarks.deep.stolen import (
+    PAUSE_TICKS,
+    PAUSED_SHARE,
+    TELLING_SHARE,
+    PauseWatch,
+    StolenTime,
+    stolen_seconds,
+    stolen_ticks,
+)
 
 LATE, SLOW = Relation("after", 4.0, "s", most=3), Relation("rate over the other", 0.6, least=0.7, ratio=True)
+STALL = Relation("event loop held", 50.0, "ms", most=20, rare=True)
 LARGE, LOST = Relation("resident set", 400.0, "MiB", most=376), exactly("lost", 1, 0)
 
 
@@ -26,9 +36,11 @@ def test_the_system_tells_what_was_stolen(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu  10 20 30 40 50 60 70 250 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n")
     assert stolen_seconds(stat) == 250 / os.sysconf("SC_CLK_TCK")
+    assert stolen_ticks(stat) == [8]
     stat.write_text("cpu  10 20 30 40\n")
     assert stolen_seconds(stat) == 0, "an old system has no such column"
     assert stolen_seconds(tmp_path / "none") == 0
+    assert stolen_ticks(stat) == stolen_ticks(tmp_path / "none") == []
 
 
 def test_the_share_is_of_all_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +49,46 @@ def test_the_share_is_of_all_processors(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(stolen.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(stolen.os, "cpu_count", lambda: 4)
     assert StolenTime().share() == pytest.approx(1 / 40)
+
+
+def test_a_look_met_a_pause_where_one_processor_lost_enough_before_it() -> None:
+    told = iter([[0, 50], [1, 51], [1, 51 + PAUSE_TICKS], [9, 60], [9, 60]])
+    watch = PauseWatch(lambda: next(told))
+    watch.look()
+    stolen_since = StolenTime(watch)
+    assert (watch.looks, watch.met, stolen_since.paused()) == (1, 0, 0.0)
+    for _ in range(3):
+        watch.look()
+    assert (watch.looks, watch.met) == (4, 2)
+    assert stolen_since.paused() == pytest.approx(2 / 3), "of the looks since"
+    assert StolenTime().paused() == 0.0, "nobody watches"
+
+
+def test_who_watches_looks_at_this_machine_until_it_ends() -> None:
+    with PauseWatch() as watch:
+        until = time.monotonic() + 60
+        while watch.looks < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+    looks = watch.looks
+    assert not watch.is_alive()
+    assert looks >= 2
+    assert watch.met <= looks
+
+
+@pytest.mark.parametrize(
+    ("relations", "paused", "disturbed"),
+    [
+        ([STALL], PAUSED_SHARE, True),
+        ([STALL], PAUSED_SHARE / 2, False),
+        ([STALL, LATE], 0.5, False),
+        ([SLOW], 0.5, False),
+        ([STALL, LOST], 0.5, False),
+    ],
+)
+def test_pauses_excuse_the_slowest_looks_only(relations: list[Relation], paused: float, disturbed: bool) -> None:
+    outcome = Outcome("A8", "browse", relations, paused=paused)
+    assert outcome.disturbed is disturbed
+    assert ("pauses of the host met 50.00% of looks" in outcome.text()) is (paused == 0.5)
 
 
 @pytest.mark.parametrize(
@@ -77,18 +129,25 @@ def suite(*tries: tuple[float, list[Relation]]) -> Suite:
 
 
 def told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite, *options: str, code: int = 0, whole: float = 0.0
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suite: Suite,
+    *options: str,
+    code: int = 0,
+    whole: float = 0.0,
+    paused: float = 0.0,
 ) -> tuple[str, Run]:
     """Run the program on one suite; return what it says, and the run that it wrote a report of.
 
-    ``code``: what it is to exit with. ``whole``: the share that was stolen during the suite as a whole.
+    ``code``: what it is to exit with. ``whole``: the share that was stolen during the suite as a whole; ``paused``:
+    the share of looks that met a pause.
     """
     runs: list[Run] = []
     monkeypatch.setattr(program, "SUITES", {"restarts": suite})
     monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
     monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(program.report, "write", lambda run, folder: runs.append(run))
-    monkeypatch.setattr(program, "StolenTime", lambda: SimpleNamespace(share=lambda: whole))
+    monkeypatch.setattr(program, "StolenTime", lambda _: SimpleNamespace(share=lambda: whole, paused=lambda: paused))
     result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report"), *options])
     assert result.exit_code == code, result.output
     return result.output, runs[0]
@@ -165,6 +224,8 @@ def test_the_loop_is_judged_by_parts_in_which_nothing_was_stolen(
     said, run = told(tmp_path, monkeypatch, held_for(0.05), "--strict", code=1)
     assert said.splitlines()[-1].endswith("1 missed: A22")
     _, run = told(tmp_path, monkeypatch, held_for(0.05), "--strict", whole=TELLING_SHARE)
+    assert (run.outcomes[0].check, run.outcomes[0].verdict) == ("A22", "not applicable")
+    _, run = told(tmp_path, monkeypatch, held_for(0.05), "--strict", paused=PAUSED_SHARE)
     assert (run.outcomes[0].check, run.outcomes[0].verdict) == ("A22", "not applicable")
     assert "in parts in which the host took some away 50 ms" in run.outcomes[0].text()
 
