@@ -7,6 +7,7 @@ from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LE
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
+from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX
@@ -20,6 +21,7 @@ async def test_configured_and_built_in_bounds_are_there(site: Site) -> None:
     assert found["memory_limit_bytes"] == site.broker.configuration.memory_limit_bytes
     assert found["max_connections"] == site.broker.admission.limits.max_connections
     assert found["metrics_listed_queues_max"] == LISTED_QUEUES_MAX
+    assert found["spill_behind_bytes"] == SPILL_BEHIND_BYTES
     assert all(isinstance(value, int | float) for value in found.values())
 
 

@@ -479,7 +479,7 @@ async def test_what_has_nothing_to_page_is_asked_once(broker: Broker, monkeypatc
 async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = await settled(broker)
     monkeypatch.setattr(broker.memory, "left", lambda: SIZE)
-    monkeypatch.setattr(broker.pager, "_room", broker.memory.left)
+    monkeypatch.setattr(broker.pager.store, "room", broker.memory.left)
     assert isinstance(queue.order, TargetList)
     monkeypatch.setattr(queue.order.pages, "_room", broker.memory.left)
     with pytest.raises(PreconditionFailed, match=r"a snapshot has to read all of it, .* raise memory_limit"):

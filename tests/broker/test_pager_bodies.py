@@ -12,10 +12,10 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
-from annulet.broker.pager import AUDITED_ENTRIES_MAX
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
+from annulet.residency.account_audit import AUDITED_ENTRIES_MAX
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock

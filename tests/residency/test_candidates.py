@@ -11,7 +11,15 @@ from annulet.core.bodies import CLAIMED_BYTES, BodySource, claim
 from annulet.core.entry import QueueEntry
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.reasons import RemovalReason
-from annulet.residency.candidates import CLAIMED_BLOCKS_LEAST, FREED_MOST, SWEEP_LEAST, SWEEP_MOST, BodyCandidates
+from annulet.residency.candidates import (
+    CLAIMED_BLOCKS_LEAST,
+    FREED_MOST,
+    SWEEP_LEAST,
+    SWEEP_MOST,
+    TIDY_BYTES,
+    TIDY_MOST,
+    BodyCandidates,
+)
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, filled
 
@@ -285,11 +293,43 @@ def test_what_is_forgotten_is_freed_a_part_each_turn(count: int, turns: int):
     candidates = BodyCandidates(BodySource(), queue, -1)
     candidates.wait(list(entries))
     queue.remove_all(RemovalReason.PURGED, NOW)
-    candidates.tidy()
-    assert candidates.waiting == []
     references = [sys.getrefcount(entries[0])]  # the first is let go of last
     for _ in range(turns):
         candidates.tidy()
         references.append(sys.getrefcount(entries[0]))
     known = references[0]
     assert references == [known] * turns + [known - 1]
+
+
+@pytest.mark.parametrize(("removed", "left"), [(7, 100), (8, 92)])
+def test_large_ones_that_are_gone_are_forgotten_though_most_are_there(removed: int, left: int):
+    """A thousand of 64 KiB stayed in memory until the next tick beside those that came in their place."""
+    queue, disk = durable_queue(), Disk()
+    large = filled(queue, disk, 8, size=TIDY_BYTES // 8)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    for entry in large + filled(queue, disk, 92):
+        candidates.note(entry)
+    candidates.begin_pass()
+    for entry in large[:removed]:
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+    before = sys.getrefcount(large[0])
+    candidates.tidy()
+    let_go = before - sys.getrefcount(large[0])
+    assert (len(candidates.scanning), let_go) == (left, int(left < 100))
+    candidates.tidy()
+    assert len(candidates.scanning) == left
+
+
+def test_very_many_candidates_are_not_looked_through_for_some_large_ones():
+    queue, disk = durable_queue(), Disk()
+    large = filled(queue, disk, 8, size=TIDY_BYTES // 8)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    for entry in large + filled(queue, disk, TIDY_MOST - 7):
+        candidates.note(entry)
+    for entry in large:
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+    candidates.tidy()
+    assert len(candidates.waiting) == TIDY_MOST + 1
+    candidates.waiting.pop()
+    candidates.tidy()
+    assert len(candidates.waiting) == TIDY_MOST - 8

@@ -43,6 +43,7 @@ from annulet.broker.recovery import (
     save_counters,
 )
 from annulet.broker.sliced_work import SlicedWorker
+from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
@@ -164,7 +165,7 @@ class Broker:
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self.shares, self.inputs = DeliveryShares(), InputShares()
+        self.shares, self.inputs, self.spill_pace = DeliveryShares(), InputShares(), SpillPace()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
@@ -223,6 +224,7 @@ class Broker:
             self.pager = Pager(
                 self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
             )
+            self.spill_pace = self.pager.pace
             self.commit.on_written = self.pager.window_written
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)

@@ -17,6 +17,7 @@ import structlog
 
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
+from annulet.broker.spill_pace import SpillPace
 from annulet.broker.spill_thread import SpillThread
 from annulet.broker.stall_warnings import StallWarnings
 from annulet.core.deep_lanes import DeepLanes
@@ -28,9 +29,10 @@ from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
 from annulet.core.row_moves import enough_written
+from annulet.residency.account_audit import AccountAudit
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import PAGED_AT_ONCE, BodyBudget, drift_of, in_memory
+from annulet.residency.budget import PAGED_AT_ONCE, BodyBudget, in_memory
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.figures import PagingFigures
 from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
@@ -97,9 +99,6 @@ TENDED: Final = 256
 TENDED_STUCK: Final = 32
 """Of those that were over their share and had nothing to page, so many are asked again by a tick: 1 ms of the loop."""
 
-AUDITED_ENTRIES_MAX: Final = 5000
-"""Entries in memory of a queue whose account a tick counts anew: 1 ms of the loop. Deeper queues are not counted."""
-
 
 def _in_turn(queues: dict[Queue, T], most: int) -> list[Queue]:
     """Return so many of them, and have others be the first next time."""
@@ -129,6 +128,7 @@ class Pager:
         self.budget = BodyBudget(budget_bytes, spills=spill is not None)
         self.figures = PagingFigures()
         self.spill = spill  # None: what no log holds stays in memory
+        self.pace = SpillPace()
         self._thread = SpillThread(loop)
         self.spilling = None if spill is None else Spilling(spill, self.figures, self._thread.submit)
         self.store = BodyStore(log, self.figures, room, self._changed, self.spilling)
@@ -136,7 +136,6 @@ class Pager:
         self._search = log.search if searches else None
         self.searching = None if self._search is None else SearchProcess(loop, self._search)
         self._loop = loop
-        self._room = room  # bytes the process may still take
         self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
         self.small = SmallQueues(self.budget, self.notes, queues, self._bound)
         self._paging: dict[Queue, None] = {}  # queues with rows
@@ -146,8 +145,7 @@ class Pager:
         self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
-        self._drifts: dict[Queue, int] = {}  # bytes by which an account was wrong when it was last counted anew
-        self._unaudited: list[Queue] = []  # those of ``_bodies`` whose turn to be counted anew is yet to come
+        self._audit = AccountAudit()
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
@@ -171,6 +169,7 @@ class Pager:
             return
         if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)
+        self.pace.note()
         if not self.spilling.refusing:  # else the next tick looks again: a pass for each arrival would be for nothing
             self._changed(queue)
 
@@ -204,6 +203,7 @@ class Pager:
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
         looking = self.small.go_on()
         more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
+        self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
@@ -215,8 +215,7 @@ class Pager:
         noted = self.notes.queues
         self.adopt_noted()
         durable = self._log.written_below
-        self._try_again(noted)
-        self._try_again(self.notes.take_written(durable))  # looked at before it could page what came last
+        self._try_again([*noted, *self.notes.take_written(durable)])  # these were looked at before they could page
         for queue in noted:
             if self._deep(queue, durable):
                 self._rows_out(queue, durable)
@@ -249,14 +248,15 @@ class Pager:
             self._stuck.pop(queue, None)
 
     def adopt_noted(self) -> None:
-        """Look at what is in memory of queues with so many messages there that later it would take long."""
-        for queue in self.notes.queues:
-            if queue not in self._bodies and in_memory(queue) >= ADOPTED_LEAST and self._may_leave(queue):
-                self._bodies_of(queue)
+        """Look at what is in memory of queues with so many messages there that later it would take long.
 
-    def _may_leave(self, queue: Queue) -> bool:
-        """Say whether there is a place for bodies of a queue outside memory."""
-        return not queue.deleted and (queue.queue_id != 0 or self.spilling is not None)
+        Of those that were looked at, let go of what is not there any more.
+        """
+        for queue in self.notes.queues:
+            if (bodies := self._bodies.get(queue)) is not None:
+                bodies.tidy()
+            elif in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue):
+                self._bodies_of(queue)
 
     def _slice_end(self, began: float) -> float:
         """Return how many seconds the loop's thread will have computed when a slice ends that began at so many."""
@@ -325,7 +325,7 @@ class Pager:
 
         Bodies of a pass that began go first, and what came in delivery since the last one: nobody waits for those.
         """
-        if not self._may_leave(queue):
+        if not self.budget.concerns(queue):
             return 0
         bodies = self._bodies_of(queue)
         if not bodies.passing and bodies.grown < GROWTH_LEAST:
@@ -390,8 +390,8 @@ class Pager:
         if isinstance(order, (TargetList, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
             return order.pages
         if queue.ranker.sorts:
-            return ChosenRows(queue, self._log, self.figures, self._room, self.scanning.ask, self._search)
-        return StoredQueueArea(queue, self._log, self.figures, self._room, self.scanning.ask, self._search)
+            return ChosenRows(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
+        return StoredQueueArea(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
@@ -417,7 +417,7 @@ class Pager:
                 queue.wake(now)
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
-        self._audit()
+        self._audit.tick(self._bodies)
         self._tend_bodies(now)
         self.window_written()
 
@@ -428,7 +428,7 @@ class Pager:
             bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
-                self._drifts.pop(queue, None)
+                self._audit.forget(queue)
                 self._unfolded.pop(queue, None)
                 self._held_left.pop(queue, None)
                 continue
@@ -446,20 +446,6 @@ class Pager:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()
                 queue.wake(now)
-
-    def _audit(self) -> None:
-        """Count the account of one queue anew, each tick of the next."""
-        self._unaudited = self._unaudited or list(self._bodies)
-        if not self._unaudited:
-            return
-        queue = self._unaudited.pop()
-        bodies = self._bodies.get(queue)
-        if bodies is None or bodies.in_memory + bodies.count > AUDITED_ENTRIES_MAX:
-            return
-        drift = drift_of(queue)
-        if drift and not self._drifts.get(queue):
-            logger.error("defect: the account of a queue's bodies is wrong", queue=queue.name, drift=drift)
-        self._drifts[queue] = drift
 
     async def idle(self) -> None:
         """Return when no body is on its way to the spill store."""
@@ -480,7 +466,7 @@ class Pager:
     @property
     def drift(self) -> int:
         """Bytes by which the accounts of queues were wrong when last counted anew: 0, or there is a defect."""
-        return sum(self._drifts.values())
+        return self._audit.drift
 
     @property
     def bodies_away(self) -> tuple[int, int]:

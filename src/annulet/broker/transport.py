@@ -133,6 +133,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._shares = broker.shares
         self._inputs = broker.inputs
+        self._spill_pace = broker.spill_pace
+        self._spill_waits = False
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
         self._share = 0  # how many may be, since the first of them
@@ -187,6 +189,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
+        self._spill_pace.arrived = False
         try:
             if data:
                 self.engine.receive(data)
@@ -194,6 +197,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
             logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        if self._spill_pace.arrived:
+            self._spill_pace.served(self)
         self.mark_dirty()
 
     def eof_received(self) -> bool:
@@ -211,6 +216,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self._counted:
             self._counted = False
             self.broker.admission.closed(self.peer, self._counted_user)
+        self._spill_pace.ended(self)
         self.broker.connection_ended(self)
         try:
             self.engine.connection_lost()
@@ -323,8 +329,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._held.pop(session, None)
         self.mark_dirty()
 
+    def pace(self, *, waits: bool) -> None:
+        """Read nothing until what was published has been spilled, as the disk has fallen behind; or read again."""
+        self._spill_waits = waits
+        self.mark_dirty()
+
     def _pace_reading(self, transport: asyncio.Transport) -> None:
-        """Read nothing from publishers during the memory alarm, nor from who does not read our answers.
+        """Read nothing from publishers during the memory alarm, nor from who does not read our answers, nor from who
+        publishes faster than the disk takes it.
 
         Publishers into what is full and blocks them are told, if the protocol can. Who only publishes is not read until
         there is room, who also consumes is: its acknowledgements make room. A connection that closes is read: the peer
@@ -338,7 +350,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not any(session.consumers or session.unacknowledged for session in self.channels.values())
-        paused = alarmed or only or unread
+        paused = alarmed or only or unread or (self._spill_waits and self.running)
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:

@@ -93,7 +93,12 @@ class BodyBudget:
 
     def exceeded(self) -> bool:
         """Say whether more is in memory than may be."""
-        return self.used > self.limit - self.below
+        return self.over > 0
+
+    @property
+    def over(self) -> int:
+        """Bytes in memory beyond what may be, by the queues measured last; negative while there is room."""
+        return self.used - (self.limit - self.below)
 
     @property
     def share(self) -> int:

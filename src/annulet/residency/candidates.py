@@ -29,6 +29,13 @@ SWEEP_LEAST: Final = 1024
 that were left of the ones before, of all at as many beyond twice what is in memory. With the usual prefetch of up to
 1000 what is let go of at once is less than what has the cyclic collector look at young objects."""
 
+TIDY_BYTES: Final = 8 << 20
+"""Bytes removed from the queue before those are forgotten that were: where bodies are large few candidates hold much,
+and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their place."""
+
+TIDY_MOST: Final = 65_536
+"""Candidates that are looked through for bytes: 3 ms of the loop. Where there are more, 8 MiB are a small part."""
+
 FREED_MOST: Final = 16_384
 """Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
 
@@ -67,6 +74,7 @@ class BodyCandidates(QueueBodies):
         self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
         self.blocks: list[int] = []  # those that the pass under way has not come to; they come before what waited
         self._waited = 0  # how many of ``scanning`` waited when that pass began
+        self._tidied_at = queue.counters.bytes_removed  # as it was when the removed were last forgotten
 
     @property
     def in_memory(self) -> int:
@@ -249,12 +257,14 @@ class BodyCandidates(QueueBodies):
         raise NotImplementedError
 
     def tidy(self) -> None:
-        """Forget candidates that left or were removed, where these are most: what is removed is in no account.
+        """Forget candidates that left or were removed, where these are most, or large: they are in no account.
 
         Called again and again: a queue that nothing comes to any more would keep all it ever had.
         """
-        del self._gone[-FREED_MOST:]
-        if len(self.waiting) + len(self.scanning) > 2 * self.in_memory:
+        count = len(self.waiting) + len(self.scanning)
+        removed = self.queue.counters.bytes_removed
+        if count > 2 * self.in_memory or (0 < count <= TIDY_MOST and removed - self._tidied_at >= TIDY_BYTES):
+            self._tidied_at = removed
             self._gone += self.waiting
             self._gone += self.scanning
             self.wait(_in_memory_once(self.waiting))
@@ -262,6 +272,7 @@ class BodyCandidates(QueueBodies):
             self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
+        del self._gone[-FREED_MOST:]
 
     def _sweep_young(self) -> None:
         """Forget those that left or were removed of the ones that came last, and of some that were there twice.

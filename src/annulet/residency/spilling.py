@@ -104,6 +104,7 @@ class Spilling:
         self.figures = figures
         self.refusing = False  # the store is full, or the disk refused: nothing is asked of it until the next retry
         self.works = 0  # under way
+        self.writes = 0  # of these, those that let bodies leave memory
         self._submit = submit
         self._failing = False  # the disk refused: nor are files moved or removed until the next retry
         self._warned = False
@@ -127,6 +128,7 @@ class Spilling:
         for message, place in zip(messages, work.take_places(), strict=True):
             message.spill = place
         self.works += 1
+        self.writes += 1
 
         def done() -> None:
             self._written(work, messages)
@@ -137,6 +139,7 @@ class Spilling:
 
     def _written(self, work: SpillWork, messages: list[Message]) -> None:
         self.works -= 1
+        self.writes -= 1
         work.finish()
         if work.error is None:
             self._warned = False

@@ -1,0 +1,141 @@
+"""The pace of spilling: who publishes faster than the disk takes bodies is not read meanwhile, and nobody else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.broker.pager import Pager
+from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SpillPace
+from annulet.residency.budget import MIB
+from tests.broker.amqp091.peer import Peer, persistent, publish, turns
+from tests.broker.conftest import leave
+
+QUEUE, BASIC = commands.Queue, commands.Basic
+SIZE = 64 << 10
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
+    def pace(self, *, waits: bool) -> None:
+        self.told.append(waits)
+
+
+def test_who_brings_more_waits_once_until_the_disk_has_caught_up() -> None:
+    pace, publisher, other = SpillPace(), Connection(), Connection()
+    pace.look(SPILL_BEHIND_BYTES + 1, 1)
+    pace.note()
+    assert pace.arrived
+    pace.served(publisher)
+    assert not pace.arrived
+    pace.served(publisher)
+    pace.served(other)
+    assert (len(pace), pace.waits, publisher.told) == (2, 2, [True])
+    pace.ended(other)
+    pace.look(SPILL_BEHIND_BYTES + 1, 2)
+    assert (publisher.told, other.told) == ([True], [True])
+    pace.look(SPILL_BEHIND_BYTES, 1)
+    assert (len(pace), publisher.told, other.told) == (0, [True, False], [True])
+    pace.note()
+    assert not pace.arrived
+
+
+@pytest.mark.parametrize(("over", "writes"), [(SPILL_BEHIND_BYTES, 1), (1 << 40, 0)])
+def test_nobody_waits_within_the_bound_nor_for_what_is_not_being_written(over: int, writes: int) -> None:
+    pace = SpillPace()
+    pace.look(over, writes)
+    pace.note()
+    assert not pace.arrived
+
+
+class Busy:
+    """Keeps the thread that writes busy until it is let go."""
+
+    error = None
+
+    def __init__(self, pager: Pager) -> None:
+        self.goes_on = threading.Event()
+        pager._thread.submit(self, lambda: None)
+
+    def run(self) -> None:
+        assert self.goes_on.wait(60)
+
+    def finish(self) -> None:
+        """There is nothing to take note of."""
+
+    def following(self) -> None:
+        """Nothing follows."""
+
+
+async def fallen_behind(broker: Broker) -> tuple[Peer, Busy, int]:
+    """Return a publisher that is not read any more, what keeps the disk, and the bytes that were published."""
+    assert broker.pager is not None
+    busy = Busy(broker.pager)
+    publisher = await Peer(broker).open(1)
+    await publisher.send(1, QUEUE.Declare(queue="q"))
+    sent = 0
+    while publisher.transport.reading:
+        await publisher.send(1, publish(1, "q", bytes(SIZE)))
+        sent += SIZE
+        assert sent < SPILL_BEHIND_BYTES + 8 * MIB, "it is to be held"
+    return publisher, busy, sent
+
+
+async def caught_up(pager: Pager, busy: Busy) -> None:
+    busy.goes_on.set()
+    await pager.idle()
+    await turns()
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with testing.broker(http=False, data_dir=tmp_path / "data", body_budget_bytes=MIB) as running:
+        yield running.broker
+        leave(running.broker)
+
+
+async def test_a_publisher_is_not_read_while_the_disk_is_behind_and_others_are(broker: Broker) -> None:
+    pager, pace = broker.pager, broker.spill_pace
+    assert pager is not None
+    consumer, durable = [await Peer(broker).open(1) for _ in range(2)]
+    await durable.send(1, QUEUE.Declare(queue="q"), QUEUE.Declare(queue="kept", durable=True))
+    await consumer.send(1, BASIC.Qos(prefetch_count=1), BASIC.Consume(queue="q"))
+    publisher, busy, sent = await fallen_behind(broker)
+    assert SPILL_BEHIND_BYTES < pager.budget.over < sent
+    assert (len(pace), pace.waits) == (1, 1)
+    assert publisher.connection.reading_paused
+    await consumer.send(1, BASIC.Ack(delivery_tag=1))
+    await durable.send(1, persistent(1, "kept", bytes(SIZE)))
+    assert consumer.transport.reading
+    assert durable.transport.reading, "what is stored in the log waits for that"
+    await caught_up(pager, busy)
+    assert publisher.transport.reading
+    assert (len(pace), pace.waits) == (0, 1)
+    assert pager.budget.over < SIZE, "what is next to be delivered stays"
+    assert pager.figures.spilled * SIZE >= SPILL_BEHIND_BYTES
+
+
+async def test_who_goes_meanwhile_is_forgotten(broker: Broker) -> None:
+    assert broker.pager is not None
+    publisher, busy, _ = await fallen_behind(broker)
+    publisher.connection.abort()
+    await turns()
+    assert len(broker.spill_pace) == 0
+    await caught_up(broker.pager, busy)
+
+
+async def test_a_connection_that_closes_is_read_as_its_peer_has_to_answer(broker: Broker) -> None:
+    assert broker.pager is not None
+    publisher, busy, _ = await fallen_behind(broker)
+    publisher.connection.force_close("it is told to")
+    await turns()
+    assert publisher.transport.reading
+    await caught_up(broker.pager, busy)
