@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.brokers import BrokerError
 from benchmarks.deep.client import ClientError
-from benchmarks.deep.outcome import MIB, Outcome, Relation
+from benchmarks.deep.outcome import MIB, STALL_MOST, Outcome, Relation
 from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.deep.stolen import PauseWatch, StolenTime
@@ -140,8 +140,9 @@ def memory_relation(sampler: Sampler, idle: int, budget: int, since: float = 0.0
 def stall_relations(site: Site, before: Stalls) -> list[Relation]:
     """Return how long the event loop was held since ``before``: 99.9 % of looks, and the class of the longest."""
     stalls = Stalls.of(site.metrics()).since(before)
+    slowest, single = stalls.within(0.999), stalls.over(STALL_MOST / 1000) == 1
     return [
-        Relation("event loop held, 99.9th percentile below", stalls.within(0.999), "ms", most=20, rare=True),
+        Relation("event loop held, 99.9th percentile below", slowest, "ms", most=STALL_MOST, rare=True, single=single),
         Relation("longest below", stalls.within(1), "ms"),
     ]
 

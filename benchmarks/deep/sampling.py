@@ -118,6 +118,10 @@ class Stalls:
             self.counts[bound] = self.counts.get(bound, 0) + count
         self.longest = max(self.longest, other.longest)
 
+    def over(self, seconds: float) -> int:
+        """Return how many looks were later than one of the bounds."""
+        return int(max(self.counts.values(), default=0) - self.counts.get(seconds, 0))
+
     def within(self, share: float) -> float:
         """Return the bound in milliseconds below which this share of looks lies; 1 is the class of the longest."""
         total = max(self.counts.values(), default=0)

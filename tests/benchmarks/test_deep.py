@@ -58,6 +58,7 @@ def test_stalls_between_two_looks() -> None:
     stalls = after.since(before)
     assert stalls.within(0.999) == 1
     assert stalls.within(1) == 12_500, "longer than the last bound: what the broker says was the longest"
+    assert (stalls.over(0.02), before.over(0.02), Stalls().over(0.02)) == (1, 0, 0)
     held = Stalls.of({f'{HELD_PREFIX}0.001"}}': 7.0, f'{prefix}0.001"}}': 1.0}, HELD_PREFIX)
     assert held.counts == {0.001: 7}
     summed = Stalls()

@@ -206,6 +206,34 @@ def test_a_suite_that_fails_is_a_miss_whatever_was_stolen(
     assert said.splitlines()[-1].endswith("1 missed: restarts")
 
 
+LOOK = Relation("event loop held", 50.0, "ms", most=20, rare=True, single=True)
+
+
+def test_what_one_look_at_the_loop_decides_is_measured_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, run = told(tmp_path, monkeypatch, suite((0.0, [LOOK]), (0.0, [exactly("lost", 0, 0)])), "--strict")
+    assert "one look at the loop decides" in said
+    assert [outcome.verdict for outcome in run.outcomes[:2]] == ["repeated", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("tries", "verdicts"),
+    [
+        ([[LOOK], [LOOK], []], ["repeated", "MISS"]),
+        ([[STALL], []], ["MISS"]),
+        ([[LOOK, LATE], []], ["MISS"]),
+        ([[LOOK, LOST], []], ["MISS"]),
+    ],
+)
+def test_it_is_not_measured_until_it_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tries: list[list[Relation]], verdicts: list[str]
+) -> None:
+    said, run = told(tmp_path, monkeypatch, suite(*[(0.0, found) for found in tries]), "--strict", code=1)
+    assert said.splitlines()[-1].endswith("1 missed: A9")
+    assert [outcome.verdict for outcome in run.outcomes[: len(verdicts)]] == verdicts
+
+
 def held_for(seconds: float) -> Suite:
     """A suite in which all looks found the loop held for so long."""
 
