@@ -29,15 +29,19 @@ would else wait for its own clients. Where the system does not allow that both h
 
 
 class Site:
-    """Started on entering, killed and its folder removed on leaving. ``arguments`` go to ``annulet serve``."""
+    """Started on entering, killed and its folder removed on leaving. ``arguments`` go to ``annulet serve``.
 
-    def __init__(self, *arguments: str, pure: bool, folder: Path | None = None) -> None:
+    ``prelude``: Python that runs in its process before, which changes what no setting does.
+    """
+
+    def __init__(self, *arguments: str, pure: bool, folder: Path | None = None, prelude: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="annulet-deep-", dir=folder))
         self.data = self.folder / "data"
         self.port = 0
         self.http_port = 0
         self.process: subprocess.Popen[bytes] | None = None
         self._arguments = arguments
+        self._program = f"{prelude}\nfrom annulet.cli.main import main; main()"
         self._environment = {
             **os.environ,
             "ANNULET_PURE": "1" if pure else "0",
@@ -48,7 +52,7 @@ class Site:
     def start(self) -> float:
         """Start; return the seconds until clients are greeted. Raises BrokerError with the end of the log."""
         self.port, self.http_port = free_port(), free_port()
-        command = [sys.executable, "-c", "from annulet.cli.main import main; main()", "serve"]
+        command = [sys.executable, "-c", self._program, "serve"]
         command += ["--data", str(self.data), "--amqp", f"127.0.0.1:{self.port}"]
         command += ["--http", f"127.0.0.1:{self.http_port}", "--bulk", "off", "--stomp", "off", *self._arguments]
         log = self.folder / "log"

@@ -34,9 +34,16 @@ def test_defaults_are_those_of_the_command_page() -> None:
     assert str(configuration.bulk) == "127.0.0.1:8815"
     assert configuration.data_directory == Path("annulet-data")
     assert configuration.memory_limit_bytes == int(machine_memory_bytes() * 0.4)
-    assert configuration.body_budget_bytes == 256 * 1024 * 1024
+    assert configuration.body_budget_bytes == min(256 * 1024 * 1024, configuration.memory_limit_bytes // 2)
     assert configuration.spill_limit_bytes is None
     assert configuration.search_process
+
+
+def test_the_body_budget_leaves_half_of_a_small_memory_limit_to_others() -> None:
+    for limit, budget in ((512, 256), (511, 255.5), (100, 50)):
+        assert load(command_line={"memory_limit": f"{limit}MiB"}).body_budget_bytes == budget * 1024 * 1024
+    both = load(command_line={"memory_limit": "100MiB", "body_budget": "90MiB"})
+    assert both.body_budget_bytes == 90 * 1024 * 1024
 
 
 def test_file_sets_everything(tmp_path: Path) -> None:

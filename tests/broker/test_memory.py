@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 
 from annulet.broker import memory
 from annulet.broker.memory import MemoryAlarm, resident_bytes
@@ -55,3 +56,15 @@ def test_what_is_left_counts_from_the_limit() -> None:
     assert alarm.limit - 2 * resident_bytes() < alarm.left() < alarm.limit
     alarm.limit = 1
     assert alarm.left() < 0
+
+
+@pytest.mark.parametrize(("bodies", "lacking"), [(900, []), (901, [1]), (1000, [100])])
+def test_a_limit_below_what_bodies_may_take_is_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, bodies: int, lacking: list[int]
+) -> None:
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 100)
+    alarm = MemoryAlarm(1000 + memory.BESIDE_BODIES)
+    with structlog.testing.capture_logs() as lines:
+        alarm.expect(bodies)
+    assert [line["lacking"] for line in lines] == lacking
+    assert all("body_budget" in line["remedy"] for line in lines)

@@ -20,11 +20,13 @@ ROWS = {"R": 22, "L": 19, "N": 7, "G": 7, "X": 2, "P": 4, "S": 5, "E": 6, "D": 7
 """How many rows each group of the scenario table has."""
 
 DIFFERENT_ROWS = {"R4", "R17", "R18", "R19", "R22", "L12", "L16", "L17", "G5", "E5", "D3", "D7", "A4", "M1"}
-CHOICES = {f"B{number}" for number in range(1, 28)}
+CHOICES = {f"B{number}" for number in range(1, 30)}
 """Rules of ours that are no row: defects and choices of Artemis we did not follow."""
 
 PROVEN_ELSEWHERE = {
     "B2": ("tests/durability/test_queue_restart.py", "test_counters_continue_and_count_what_came_back_once"),
+    "B28": ("tests/clients/test_memory_alarm.py", "test_publishers_are_blocked_and_told_and_consumers_go_on"),
+    "B29": ("tests/crash/test_full_disk.py", "test_a_full_disk_refuses_publishes_and_serves_consumers"),
 }
 
 IN_NAME = re.compile(r"test_((?:[a-z][0-9]+_)+)")

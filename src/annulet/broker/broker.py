@@ -252,6 +252,8 @@ class Broker:
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._on_tick()
         self.loop_watch.start(self.loop)
+        if self.pager is not None:
+            self.memory.expect(-self.pager.budget.over)
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
 

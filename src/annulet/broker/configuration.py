@@ -83,6 +83,9 @@ MEMORY_SHARE: Final = 0.4
 """Share of the machine's memory after which publishers are held back; RabbitMQ's classic high watermark."""
 MEMORY_LIMIT_LEAST: Final = 32 * 1024 * 1024
 """Bytes. The interpreter and its libraries need this much before the first message."""
+BUDGET_SHARE: Final = 0.5
+"""Share of the memory limit that the body budget is unless it is set, where that is less than its usual default: on a
+machine of 1 GiB publishers would else be held back before anything had left memory."""
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
 """All there are; each is offered where it can be used. Without the SCRAM ones no verifiers are stored."""
@@ -185,7 +188,7 @@ class ConfigurationFile(msgspec.Struct):
     data: str | None = None
     memory: bool = False
     memory_limit: int | str | None = None
-    body_budget: int | str = BODY_BUDGET_BYTES
+    body_budget: int | str | None = None
     spill_limit: int | str | None = None
     search_process: bool = True
     heartbeat: int = HEARTBEAT
@@ -288,8 +291,7 @@ class _Reader:
             frame_max=values.frame_max,
             channel_max=values.channel_max,
             handshake_timeout=values.handshake_timeout,
-            memory_limit_bytes=self._memory_limit(values.memory_limit),
-            body_budget_bytes=self._bytes("body_budget", values.body_budget, BODY_BUDGET_LEAST),
+            **self._memory(values.memory_limit, values.body_budget),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             search_process=values.search_process,
             log_format=values.log.format,
@@ -398,10 +400,13 @@ class _Reader:
         except ConfigurationError as error:
             raise ConfigurationError(f"{self._source(path)}: {error}") from error
 
-    def _memory_limit(self, value: int | str | None) -> int:
-        if value is None:
-            return int(machine_memory_bytes() * MEMORY_SHARE)
-        return self._bytes("memory_limit", value, MEMORY_LIMIT_LEAST)
+    def _memory(self, limit: int | str | None, budget: int | str | None) -> dict[str, int]:
+        """Return limit of the memory and budget of bodies as fields of the configuration."""
+        share = int(machine_memory_bytes() * MEMORY_SHARE)
+        most = share if limit is None else self._bytes("memory_limit", limit, MEMORY_LIMIT_LEAST)
+        usual = min(BODY_BUDGET_BYTES, int(most * BUDGET_SHARE))
+        bodies = usual if budget is None else self._bytes("body_budget", budget, BODY_BUDGET_LEAST)
+        return {"memory_limit_bytes": most, "body_budget_bytes": bodies}
 
     def _bytes(self, path: str, value: int | str, least: int) -> int:
         try:

@@ -18,6 +18,10 @@ RELEASE_SHARE: Final = 0.95
 TRIM_CHECKS: Final = 4
 """Checks between two requests to the allocator to give freed memory back while the alarm is on: about a second."""
 
+BESIDE_BODIES: Final = 64 << 20
+"""Bytes that connections, messages in delivery and the rows of deep queues take beside bodies, as a rule: 6 bytes for
+each of ten million waiting messages."""
+
 _STATM: Final = Path("/proc/self/statm")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -65,6 +69,20 @@ class MemoryAlarm:
     def left(self) -> int:
         """Return how many bytes the process may still take, by the limit; negative above it."""
         return self.limit - resident_bytes()
+
+    def expect(self, bodies: int) -> None:
+        """Warn if so many ``bytes`` more of bodies, which is what queues may keep in memory, do not fit the limit.
+
+        Publishers would be held back while queues see no reason to page.
+        """
+        room = self.left() - BESIDE_BODIES
+        if bodies > room:
+            logger.warning(
+                "memory_limit is reached before the body budget: publishers will be held back",
+                limit=self.limit,
+                lacking=bodies - room,
+                remedy="lower body_budget by what is lacking, or raise memory_limit by it",
+            )
 
     def check(self) -> bool:
         """Look again; return whether publishers are to be held back."""

@@ -50,7 +50,11 @@ EXIT_SIGNAL: Final = 128
 @click.option("--https", metavar="HOST:PORT", help="HTTP over TLS, port 8162.  [default: off]")
 @click.option("--bulks", metavar="HOST:PORT", help="Bulk transfer over TLS, port 8816.  [default: off]")
 @click.option("--bulk", metavar="HOST:PORT|off", help="Bulk transfer for Spark.  [default: 127.0.0.1:8815]")
-@click.option("--body-budget", metavar="SIZE", help="Bodies of waiting messages in memory.  [default: 256MiB]")
+@click.option(
+    "--body-budget",
+    metavar="SIZE",
+    help="Bodies of waiting messages in memory.  [default: 256MiB, at most half of the memory limit]",
+)
 @click.option("--spill-limit", metavar="SIZE", help="Disk for transient bodies; 0: none.  [default: 10GiB or half]")
 @click.option("--memory-limit", metavar="SIZE", help="Hold publishers back above: 512MiB, 2GB, 40%.  [default: 40%]")
 @click.option("--heartbeat", type=int, metavar="SECONDS", help="0 switches heartbeats off.  [default: 60]")
