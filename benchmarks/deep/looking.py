@@ -24,6 +24,12 @@ HOT = {"h": {"x_hot_properties": "shard"}}
 LEAD_SECONDS = 0.5
 """Others are at work when the consumer attaches: one that waits with its login for a stall to end would not show it."""
 
+BESIDE, ALONE = "selected-", "alone-"
+BESIDE_SHARE = 5
+"""The part of the run's messages that either of the queues has of which one is selected from."""
+
+BESIDE_ROUNDS = 15
+BESIDE_WINDOW = 250
 DRAINERS = 4
 BROWSES = 5
 HELD = 1000
@@ -86,6 +92,34 @@ def run_selectors(run: Run) -> None:
                 ]
             client.delete(queue)  # three of them would want a disk of 40 GB
         client.close()
+        drained_beside_selectors(run, site)
+
+
+def drained_beside_selectors(run: Run, site: Site) -> None:
+    """Drain a deep queue whose messages a selector was asked about, and one that nobody selects from, in turns.
+
+    While the selector's consumer waits for what comes, and when it has left and the broker remembers its answers, which
+    it does for a minute.
+    """
+    depth = run.count // BESIDE_SHARE
+    part = depth // (3 * BESIDE_ROUNDS)
+    with run.check("A5", f"draining {depth:,} messages that a selector has passed over, page cache dropped") as outcome:
+        for queue in (BESIDE, ALONE):
+            run.fill(site, queue, depth)
+        choosy = Client(site.port)
+        choosy.consume(f"{BESIDE}0", 1, x_selector="shard = 'match'")
+        wait_for(lambda: not site.queue_metric(f"{BESIDE}0", "scan_remaining"), SETTLED_SECONDS, pause=0.05)
+
+        def drained(queue: str) -> float:
+            site.drop_cache()
+            return run.drain(site, queue, part, "--prefetch", str(BESIDE_WINDOW))
+
+        for where in ("while its consumer waits", "when that has left"):
+            ratio = compared(lambda: drained(BESIDE), lambda: drained(ALONE), BESIDE_ROUNDS)
+            outcome.relations.append(
+                Relation(f"rate over that without, {where}, median of {BESIDE_ROUNDS}", ratio, least=0.7, ratio=True)
+            )
+            choosy.close()
 
 
 def take_matches(site: Site, queue: str, selector: str) -> tuple[float, float, list[int]]:

@@ -400,7 +400,7 @@ class _Reader:
         except ConfigurationError as error:
             raise ConfigurationError(f"{self._source(path)}: {error}") from error
 
-    def _memory(self, limit: int | str | None, budget: int | str | None) -> dict[str, int]:
+    def _memory(self, limit: int | str | None, budget: int | str | None) -> dict[str, Any]:
         """Return limit of the memory and budget of bodies as fields of the configuration."""
         share = int(machine_memory_bytes() * MEMORY_SHARE)
         most = share if limit is None else self._bytes("memory_limit", limit, MEMORY_LIMIT_LEAST)

@@ -35,14 +35,19 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
     if not settings.browse:
         queue.gate.consumer_added(queue, now)
         _rebalance(queue)
-        _look_ahead(queue)
+        _look_ahead(queue, consumer)
     queue.update_gate(now)
     queue.dispatch(now)
 
 
-def _look_ahead(queue: Queue) -> None:
-    """Have the disk read what stands behind the front, before the front is used up and everybody waits for that."""
-    pages = queue.order.pages_behind() if queue.lanes is None and not queue.settings.non_destructive else None
+def _look_ahead(queue: Queue, consumer: Consumer) -> None:
+    """Have the disk read what stands behind the front, before the front is used up and everybody waits for that.
+
+    Where some take not every message, for who does.
+    """
+    lanes = queue.lanes
+    takes_all = lanes is None or (isinstance(lanes, DeepLanes) and lanes.plain and not consumer.required)
+    pages = queue.order.pages_behind() if takes_all and not queue.settings.non_destructive else None
     if pages is not None:
         pages.look_ahead()
 

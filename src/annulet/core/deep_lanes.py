@@ -168,6 +168,11 @@ class DeepLanes(Lanes):
 
     # ------------------------------------------------------------------ the stock
 
+    @property
+    def in_lanes(self) -> int:
+        """How many entries stand in lanes, and not in the stock."""
+        return self.count - self._in_stock
+
     def recount(self) -> None:
         """Count anew after parts of the stock changed, which may lose what is damaged at any look. O(levels)."""
         if self.stock is not None:
@@ -362,9 +367,12 @@ class DeepLanes(Lanes):
         return stock
 
     def _or_first_of_stock(self, best: QueueEntry | None) -> QueueEntry | None:
-        """Return ``best``, or the stock's first if that stands before it; ``None`` when the disk refuses it."""
+        """Return ``best``, or the stock's first if that stands before it; ``None`` when the disk refuses it.
+
+        Nothing is read for it where ``best`` stands before it.
+        """
         stock = self.stock
-        if stock is None or not stock.count:
+        if stock is None or not stock.count or (best is not None and position_of(best) < self.first_position()):
             return best
         head = stock.first()
         self.follow_stock()

@@ -39,19 +39,35 @@ def dispatch(queue: Queue, now: int) -> None:
     lanes = queue.lanes
     if lanes is None:
         dispatch_plain(queue, now)
+    elif isinstance(lanes, DeepLanes):
+        walking = match_classes.may_walk(queue, lanes)
+        if walking:  # before those who take everything, so that turns are kept where nothing has to be read
+            match_classes.serve_arrivals(queue, lanes, now)
+        dispatch_deep(queue, lanes, now)
+        while walking and match_classes.serve_arrivals(queue, lanes, now):
+            dispatch_deep(queue, lanes, now)
     else:
-        deep = lanes if isinstance(lanes, DeepLanes) else None
-        if deep is not None:  # before those who take everything, so that turns are kept where nothing has to be read
-            match_classes.serve_arrivals(queue, deep, now)
         dispatch_lanes(queue, lanes, now)
-        while deep is not None and match_classes.serve_arrivals(queue, deep, now):
-            dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # what a browser had no room for may be gone, and the one behind it fit
         queue.copies.serve(now, consumers_too=False)
 
 
+def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
+    """Serve from a stock and the lanes before it.
+
+    As long as the stock's first comes before all that has a lane, it is for whoever takes everything, as in a queue
+    without lanes: who drains a deep queue would else pay for a selector with every message, also for one that is only
+    remembered.
+    """
+    if lanes.plain and not queue.matchers.unselective and queue.consumers.has_free():
+        dispatch_plain(queue, now)
+        if not lanes.in_lanes:
+            return
+    dispatch_lanes(queue, lanes, now)
+
+
 def dispatch_plain(queue: Queue, now: int) -> None:
-    """Serve where every consumer may have every message."""
+    """Serve where every consumer may have every message, until one has a lane, whose answers decide."""
     consumers = queue.consumers
     able: list[deque[int]] | None = None  # who has room, where that is worth finding out: nobody gets any meanwhile
     passed = 0
@@ -62,7 +78,7 @@ def dispatch_plain(queue: Queue, now: int) -> None:
             if queue.order.count and has_expired(queue, now):
                 expire_later(queue, now)
             return
-        if entry.sequence >= queue.hidden_from:
+        if entry.lane is not None or entry.sequence >= queue.hidden_from:
             return  # what stands behind it and is not hidden, less important, waits for a moment
         size = entry.message.size
         consumer = consumers.choose(size) if able is None else consumers.choose_able(able, size)

@@ -29,7 +29,7 @@ class CompetingDispatch:
     so that the order of messages survives the change. Browsers are attached, but take no part.
     """
 
-    __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max", "passed")
+    __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max", "passed", "selecting")
 
     def __init__(self, live_max: int = UNLIMITED) -> None:
         self._levels: list[list[Consumer]] = []  # one list per priority, highest first
@@ -39,6 +39,7 @@ class CompetingDispatch:
         self._former: list[Consumer] = []  # gone, but holding deliveries that a successor has to wait for
         self.live_max = live_max
         self.count = 0
+        self.selecting = 0  # how many take not every message, browsers not among them
         self.passed = 0  # how many were asked in vain before the one that was chosen last
 
     def add(self, consumer: Consumer) -> None:
@@ -47,6 +48,7 @@ class CompetingDispatch:
         if consumer.settings.browse:
             self._browsers.append(consumer)
             return
+        self.selecting += consumer.required != 0
         for index, level in enumerate(self._levels):
             if level[0].priority == consumer.priority:
                 level.append(consumer)
@@ -70,6 +72,7 @@ class CompetingDispatch:
             if consumer in level:
                 self._remove_from(index, level, consumer)
                 self.count -= 1
+                self.selecting -= consumer.required != 0
                 if consumer in self._live:
                     del self._live[consumer]
                     if consumer.held:
@@ -79,7 +82,10 @@ class CompetingDispatch:
         raise ValueError(f"consumer {consumer.tag!r} is not attached")
 
     def choose(self, size: int) -> Consumer | None:
-        """Return who gets a message of ``size`` body bytes, and advance the turn; ``None`` if nobody may."""
+        """Return who gets a message of ``size`` body bytes that everybody may have, and advance the turn.
+
+        ``None`` if nobody may. Who takes not every message is passed over: nobody has asked for it yet.
+        """
         if self.live_max >= 0:
             self.elect()
         passed = 0
@@ -95,7 +101,8 @@ class CompetingDispatch:
                     0 <= window.messages_max <= window.messages
                     or (window.bytes_max >= 0 and window.bytes > 0 and window.bytes + size > window.bytes_max)
                 ) and not consumer.auto_acknowledge
-                if not full and consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
+                free = not full and not consumer.required
+                if free and consumer.allows(size) and (self.live_max < 0 or consumer in self._live):
                     self._next[index] = place
                     self.passed = passed + step
                     return consumer
@@ -103,7 +110,10 @@ class CompetingDispatch:
         return None
 
     def able(self, some: list[Consumer] | None = None) -> list[deque[int]]:
-        """Return who has room now, of all or of ``some``: places in their level, in turn, for each level."""
+        """Return who has room now: places in their level, in turn, for each level.
+
+        Of ``some``, or of all who take every message.
+        """
         wanted = None if some is None else set(some)
         found: list[deque[int]] = []
         for index, level in enumerate(self._levels):
@@ -111,7 +121,7 @@ class CompetingDispatch:
             places: deque[int] = deque()
             for place in [*range(turn, len(level)), *range(turn)]:
                 consumer = level[place]
-                asked = wanted is None or consumer in wanted
+                asked = not consumer.required if wanted is None else consumer in wanted
                 if asked and consumer.ready and (self.live_max < 0 or consumer in self._live):
                     places.append(place)
             found.append(places)
@@ -138,6 +148,14 @@ class CompetingDispatch:
                 if consumer.ready:  # for a smaller one
                     places.append(place)
         return None
+
+    def has_free(self) -> bool:
+        """Say whether somebody who takes every message has room now."""
+        for level in self._levels:
+            for consumer in level:
+                if not consumer.required and consumer.ready:
+                    return True
+        return False
 
     def in_turn(self) -> list[Consumer]:
         """Return the live consumers in the order in which they are asked."""

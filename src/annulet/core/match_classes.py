@@ -54,6 +54,19 @@ class Walk:
         return self.messages > 0 and self.bytes > 0
 
 
+def may_walk(queue: Queue, lanes: DeepLanes) -> bool:
+    """Say whether anybody waits for a walk, or may while this dispatch goes on: it gives nobody room.
+
+    Asked at each dispatch: cheap where nobody with a selector waits.
+    """
+    if isinstance(lanes, GroupedLanes):
+        return True
+    stock = lanes.stock
+    if stock is None or not stock.count or not queue.consumers.selecting:
+        return False
+    return len(_classes_waiting(queue, lanes)) > 0
+
+
 def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
     """Look on for who has nearly come to the end, as far as that needs no disk, and ask for a turn for the rest.
 
@@ -61,9 +74,6 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
     """
     if isinstance(lanes, GroupedLanes):
         return group_walk.serve(queue, lanes, now)
-    stock = lanes.stock
-    if stock is None or not stock.count or not _classes_waiting(queue, lanes):
-        return False  # asked at each dispatch: cheap where nobody with a selector waits
     walks = _walks(queue, lanes)
     behind = queue.next_sequence - LOOK_MESSAGES
     near = []
@@ -163,8 +173,8 @@ def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
     """
     waiting: dict[int, list[int]] = {}
     for consumer in queue.consumers.in_turn():
-        match_class = queue.matchers.class_of(consumer)
-        if match_class is not None and consumer.ready and lanes.next_area(match_class) is not None:
+        match_class = queue.matchers.class_of(consumer) if consumer.required and consumer.ready else None
+        if match_class is not None and lanes.next_area(match_class) is not None:
             waiting.setdefault(match_class.bit, []).append(consumer.refused)
     return waiting
 

@@ -111,6 +111,7 @@ class Matchers:
         "found_messages",
         "lanes_max",
         "looks",
+        "unselective",
     )
 
     def __init__(self) -> None:
@@ -123,6 +124,7 @@ class Matchers:
         self.evaluations = 0  # questions asked so far: what the cost tests count
         self.browsed = 0  # bits of classes whose answers to readers may be noted with any entry
         self.looks = 0  # looks of walks over what is on disk
+        self.unselective = 0  # consumers whose classes ask for no property
 
     def __len__(self) -> int:
         return len(self._by_bit)
@@ -146,6 +148,7 @@ class Matchers:
             found = self._new(consumer.selector, connection) if known is None else known
             self._shared[place] = found
         found.users += 1
+        self.unselective += found.selector is None
         consumer.required = found.bit
 
     def dismiss(self, consumer: Consumer, now: int) -> int:
@@ -153,6 +156,7 @@ class Matchers:
         if consumer.required:
             match_class = self._by_bit[consumer.required]
             match_class.users -= 1
+            self.unselective -= match_class.selector is None
             match_class.left_at = now
             consumer.required = 0
         forget = 0
