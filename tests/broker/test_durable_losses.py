@@ -48,6 +48,14 @@ class Sending(House):
             message = Message(header, b"body", Origin("", "q", "guest@test", VIEW), durable=True, accepted_at=NOW - 1)
             self.host.publish(message, self.host.route("", "q"), NOW - 1)
 
+    def counted(self, reason: str) -> int:
+        """Return how many left the queue for a reason, as the next window has it; 0 where it has no counters."""
+        batch = self.history.take(1)
+        counters = {} if batch is None else batch.counters
+        if batch is not None:
+            self.history.finish(batch, OSError("not written"))  # what was noted is to be looked at later, too
+        return counters.get(self.queue.queue_id, {}).get(f"removed.{reason}", 0)
+
     def expire(self) -> None:
         """Have all of it expire as very much does, which notes before how many the ledger would keep."""
         expire_later(self.queue, NOW)
@@ -70,8 +78,10 @@ async def test_a_loss_is_remembered_when_the_message_is_settled(house: Sending) 
     house.expire()
     assert len(house.host.ledger) == COUNT, "an operator sees it at once"
     assert (house.dead.order.count, house.losses()) == (FORWARDED_AT_ONCE, [*range(1, FORWARDED_AT_ONCE + 1)])
+    assert (house.queue.statistics().messages_expired, house.counted("expired")) == (COUNT, FORWARDED_AT_ONCE)
     house.worker.finish()
     assert (house.dead.order.count, house.losses()) == (COUNT, [*range(1, COUNT + 1)])
+    assert house.counted("expired") == COUNT
 
 
 async def test_a_loss_without_a_record_is_counted_when_the_message_is_settled(house: Sending) -> None:
@@ -97,15 +107,16 @@ async def test_what_could_not_be_sent_on_is_not_remembered_as_lost(
     assert "no disk space" in house.host.dead_letters.last_failure
     assert (house.queue.unsent, house.live) == ([1, 2], 2)
     assert (len(house.host.ledger), house.losses()) == (2, [])
+    assert (house.queue.statistics().messages_expired, house.counted("expired")) == (2, 0)
 
 
 async def test_in_a_transaction_a_loss_is_remembered_with_its_commit(house: Sending) -> None:
     house.fill(1)
     house.effects.begin_transaction()
     house.queue.tick(NOW)
-    assert house.losses() == []
+    assert (house.losses(), house.counted("expired")) == ([], 0)
     house.effects.end_transaction()
-    assert house.losses() == [1]
+    assert (house.losses(), house.counted("expired")) == ([1], 1)
 
 
 async def test_while_settlements_wait_for_disk_space_losses_wait_with_them() -> None:

@@ -98,6 +98,36 @@ async def test_only_persistent_messages_in_durable_queues_are_stored(house: Hous
     assert house.log.statistics().appended == 0
 
 
+async def test_counters_are_written_with_what_left_for_other_reasons_than_acknowledgement(house: House) -> None:
+    ring, purged, other = house.declare("r", **{"x-ring-size": 1}), house.declare("p"), house.declare("o")
+    house.publish()
+    assert house.history.changed == set()
+    house.publish()
+    assert house.history.changed == {ring}
+    purged.purge(NOW)
+    assert house.history.changed == {ring, purged}
+    (entry,) = other.acquire(1, -1, NOW)
+    other.acknowledge(entry)
+    assert house.history.changed == {ring, purged}, "each acknowledgement would be a transaction of SQLite"
+
+
+async def test_counters_of_what_no_log_holds_wait_for_their_round(house: House) -> None:
+    ring = house.declare("r", **{"x-ring-size": 1})
+    for _ in range(2):
+        house.publish(durable=False)
+    assert (ring.statistics().messages_replaced, house.history.changed) == (1, set())
+
+
+async def test_counters_of_what_left_in_a_transaction_are_written_with_its_commit(house: House) -> None:
+    ring = house.declare("r", **{"x-ring-size": 1})
+    house.publish()
+    house.effects.begin_transaction()
+    house.publish()
+    assert house.history.changed == set()
+    house.effects.end_transaction()
+    assert house.history.changed == {ring}
+
+
 class NotingPager:
     """Notes which entries of which queues no log holds, and which it does."""
 

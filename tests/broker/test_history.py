@@ -69,7 +69,7 @@ class Rounds:
         """Ids of the queues whose counters are noted."""
         self.now += milliseconds
         noted = self.rounds.tick([self.host], self.now)
-        ids = sorted(self.recorder.pending.counters)
+        ids = sorted(queue.queue_id for queue in self.recorder.changed)
         assert noted == bool(ids)
         self.recorder.write_now(0)
         return ids
@@ -88,6 +88,51 @@ def test_counters_that_changed_are_written_in_the_next_round(recorder: HistoryRe
     queue.purge(NOW)
     assert rounds.tick(COUNTERS_MILLISECONDS) == [1]
     assert rounds.tick(COUNTERS_MILLISECONDS) == []
+
+
+def test_browsing_changes_counters_too(recorder: HistoryRecorder) -> None:
+    rounds = Rounds(recorder)
+    queue = rounds.queue("a", 1)
+    assert rounds.tick() == [1]
+    queue.counters.messages_browsed += 1
+    assert rounds.tick(COUNTERS_MILLISECONDS) == [1]
+
+
+def test_counters_are_those_of_the_moment_in_which_a_window_is_sealed(recorder: HistoryRecorder) -> None:
+    """The settlements of what they say has left are in that window, or in one before."""
+    rounds = Rounds(recorder)
+    queue, gone = rounds.queue("a", 1), rounds.queue("gone", 2)
+    recorder.changed.update((queue, gone))
+    queue.counters.messages_delivered = 1
+    rounds.host.delete_queue(gone, NOW)
+    batch = recorder.take(1)
+    assert batch is not None
+    queue.counters.messages_delivered = 2
+    assert {queue_id: values["messages_delivered"] for queue_id, values in batch.counters.items()} == {1: 1}
+    assert recorder.take(1) is None, "once"
+
+
+def test_counters_wait_for_room_on_the_disk_as_settlements_do(recorder: HistoryRecorder) -> None:
+    recorder.changed.add(Rounds(recorder).queue("a", 1))
+    assert recorder.take(1, deferring=True) is None
+    batch = recorder.take(1)
+    assert batch is not None
+    assert set(batch.counters) == {1}
+
+
+def test_counters_wait_for_the_end_of_a_transaction_in_which_something_left(recorder: HistoryRecorder) -> None:
+    rounds = Rounds(recorder)
+    queue, other = rounds.queue("a", 1), rounds.queue("b", 2)
+    recorder.transaction_removes(5, queue)
+    recorder.changed.update((queue, other))
+    batch = recorder.take(1)
+    assert batch is not None
+    assert set(batch.counters) == {2}
+    assert recorder.take(1) is None
+    recorder.transaction_ended(5)
+    batch = recorder.take(1)
+    assert batch is not None
+    assert set(batch.counters) == {1}
 
 
 def test_a_round_over_many_queues_takes_several_ticks(

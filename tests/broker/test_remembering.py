@@ -128,6 +128,28 @@ async def test_a_crash_costs_counters_no_more_than_since_their_last_round(tmp_pa
         assert (counters.messages_added, counters.messages_acknowledged, counters.message_count) == (4, 2, 2)
 
 
+async def test_a_crash_costs_counters_nothing_of_what_persistent_messages_left_for(tmp_path: Path) -> None:
+    """But for acknowledgements: those are as old as the last round, and before the first there is nothing."""
+    data = tmp_path / "live"
+    async with testing.broker(http=False, data_dir=data) as running:
+        broker = running.broker
+        broker._counter_rounds._begun_at = 1 << 60
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-ring-size": 4}))
+        await publish_all(broker, peer, *(persistent(1, "q", b"body") for _ in range(7)))
+        await peer.send(1, BASIC.Get(queue="q"), BASIC.Reject(delivery_tag=1, requeue=False))
+        await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+        await publish_all(broker, peer, persistent(1, "q"))
+        counters = queue_of(broker).statistics()
+        assert counters.removed == {"replaced-ring": 3, "rejected": 1, "acknowledged": 1}
+        await crash(broker, data, tmp_path / "copy")
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        counters = queue_of(running.broker).statistics()
+        assert counters.removed == {"replaced-ring": 3, "rejected": 1}
+        assert (counters.messages_added, counters.message_count) == (7, 3)
+
+
 async def test_counters_of_a_clean_stop_are_not_forgotten_by_a_crash_soon_after_the_start(tmp_path: Path) -> None:
     clock, data = testing.VirtualClock(), tmp_path / "live"
     async with testing.broker(http=False, data_dir=data, clock=clock) as running:

@@ -91,6 +91,20 @@ def test_counters_continue_from_their_flat_form():
     assert again.as_dict() == values
 
 
+def test_what_the_log_has_still_is_not_in_their_flat_form():
+    counters = QueueCounters()
+    counters.removed[RemovalReason.EXPIRED], counters.removed[RemovalReason.OVERFLOW] = 3, 1
+    counters.bytes_removed = 40
+    for reason in (RemovalReason.EXPIRED, RemovalReason.EXPIRED, RemovalReason.OVERFLOW):
+        counters.wait(reason, 10)
+    values = counters.as_dict()
+    assert (values["removed.expired"], values["bytes_removed"]) == (1, 10)
+    assert "removed.overflow" not in values
+    counters.settled(RemovalReason.EXPIRED, 10)
+    values = counters.as_dict()
+    assert (values["removed.expired"], values["bytes_removed"]) == (2, 20)
+
+
 def test_restoring_starts_from_nothing_else():
     counters = QueueCounters()
     counters.messages_added = 4

@@ -99,6 +99,20 @@ def test_what_a_lease_holds_counts_in_its_group_and_against_its_keys_cap(setting
     check_invariants(queue)
 
 
+def test_what_was_added_is_what_has_left_and_what_is_there():
+    """After a crash what is there may be more, and less, than when counters were written."""
+    queue = queue_of()
+    queue.counters.restore({"messages_added": 9, "bytes_added": 90, "bytes_removed": 50, "removed.acknowledged": 5})
+    message = make_message("0123456789")
+    for sequence in (7, 8):
+        queue.restore(message, sequence, redelivered=True)
+    queue.finish_restore(9)
+    counters = queue.counters
+    assert (counters.messages_added, counters.bytes_added) == (5 + 2, 50 + 2 * message.size)
+    assert (counters.bytes_removed, counters.removed[RemovalReason.ACKNOWLEDGED]) == (50, 5)
+    check_invariants(queue)
+
+
 def test_rows_count_as_messages_do():
     queue, disk = durable_queue(), Disk()
     entries = stored_entries(queue, disk, 30)

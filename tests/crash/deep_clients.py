@@ -38,7 +38,8 @@ DEEP_QUEUES: dict[str, dict[str, Any]] = {
 }
 DEEP_ROUND = (
     "rows", "levels", "brief", "mixed", "rows", "levels", "brief", "mixed", "select", "lease", "settle_rows", "rows",
-    "settle_levels", "levels", "later", "settle_mixed", "brief", "expire", "mixed", "staged", "purge", "rows", "levels",
+    "remember", "settle_levels", "levels", "later", "settle_mixed", "brief", "expire", "mixed", "staged", "purge",
+    "rows", "levels",
 )  # fmt: skip
 """The first eight make two queues' worth of what stays in memory; what follows goes around on what is on disk."""
 

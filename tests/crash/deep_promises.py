@@ -11,6 +11,7 @@ from annulet.core.reasons import RemovalReason
 from annulet.residency import search_ahead
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench
+from tests.crash.counted import ACKNOWLEDGED, ADDED, EXPIRED, PURGED
 from tests.crash.deep_clients import DEEP_QUEUES, LEVELS, LIFE, PARTS, Choosy, deep_settings, shard_of
 from tests.crash.mortal_broker import number_of
 from tests.crash.promises import Promises
@@ -28,6 +29,7 @@ class DeepPromises(Promises):
         self.kept: dict[str, set[int]] = {name: set() for name in DEEP_QUEUES}
         self.left: dict[str, set[int]] = {name: set() for name in DEEP_QUEUES}
         self.accepted: dict[int, int] = {}  # milliseconds since 1970
+        self.purged = 0  # messages there were when a purge began
         self.searched = 0  # rows that a search after a start passed over
         self.told_by_heads = 0  # of those looked at for that, how many a file of heads told of
         self.figures = [0, 0, 0, 0]  # of the last broker: rows made, bodies spilled, rows selected, reads refused
@@ -45,6 +47,10 @@ class DeepPromises(Promises):
 
     def _burst(self, queue: str, sent: list[list[int]], *, promised: bool) -> None:
         numbers = [number for number, _, _ in sent]
+        if queue != "mixed":  # transient messages end with a broker, whatever its counters say
+            self.tally.count(queue, ADDED, len(numbers), promised=promised)
+        if queue == "brief" and not promised:  # at any time from then on
+            self.tally.count(queue, EXPIRED, len(numbers), promised=False)
         if promised:
             self.kept[queue].update(numbers)
             return
@@ -66,6 +72,8 @@ class DeepPromises(Promises):
 
     def _finish(self, facts: list[Any], *, promised: bool) -> None:
         queue, numbers = facts
+        if queue != "mixed":
+            self.tally.count(queue, ACKNOWLEDGED, len(numbers), promised=promised)
         self.kept[queue].difference_update(numbers)
         if promised:
             self.left[queue].update(numbers)
@@ -76,10 +84,14 @@ class DeepPromises(Promises):
         due = {each for each in self.tried["brief"] if self.accepted[each] + LIFE <= now}
         self.kept["brief"] -= due
         if promised:
+            self.tally.count("brief", EXPIRED, len(due - self.left["brief"]), promised=True)
             self.left["brief"] |= due
 
     def _purge(self, facts: list[Any], *, promised: bool) -> None:
         queue, held = facts
+        if not promised:
+            self.purged = len(self.kept[queue] - set(held))
+        self.tally.count(queue, PURGED, self.purged, promised=promised)
         self.kept[queue] &= set(held)
         if promised:
             self.left[queue] |= self.tried[queue] - set(held)
@@ -142,3 +154,4 @@ class DeepPromises(Promises):
             found = {number_of(entry.message.body) for entry in here.host.queues[name].browse()}
             self.left[name] |= self.tried[name] - found
             self.kept[name] = found
+        self.tally.count("brief", EXPIRED, len(self.kept["brief"]), promised=False)

@@ -64,6 +64,8 @@ def kind_plan(*names: str, bursts: int = 4, rounds: int = 2) -> tuple[str, ...]:
     for _ in range(rounds):
         for verb in ("take", "hold", "send", "take", "send"):
             steps += [f"{verb}:{name}" for name in names if verb != "hold" or not KINDS[name].reads]
+            if verb == "hold":
+                steps.append("remember")
     return tuple(steps)
 
 

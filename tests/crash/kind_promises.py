@@ -15,6 +15,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench
+from tests.crash.counted import ACKNOWLEDGED, ADDED, REJECTED
 from tests.crash.deep_clients import deep_settings
 from tests.crash.kind_clients import KINDS, Kind, Taker, due_in, facts_of, settled_turns
 from tests.crash.mortal_broker import number_of
@@ -34,6 +35,8 @@ class Kept:
         self.maybe: set[int] = set()  # there or not: of steps that were refused
         self.left: set[int] = set()  # done with
         self.evicted: set[int] = set()
+        self.reason = (REASONS["ring"] if kind.ring else REASONS["key"]).value  # for which these left
+        self.evicts = bool(kind.ring or kind.per_key)
         self.accepted: dict[int, list[int]] = {}  # by key, whatever became of them
         self.sequences: dict[int, int] = {}  # of what was sent since then
         self.counts: dict[int, set[int]] = {}  # deliveries that came back
@@ -102,14 +105,16 @@ class Kept:
     def come_home(self) -> None:
         """What was held is back as far as there is room, and is not superseded."""
         kind = self.kind
+        superseded = set()
         for number in sorted(self.held, key=self.importance, reverse=True):
             of_key = self.accepted.get(facts_of(number)["key"], [])  # nothing of it where its sending was refused
             if number in self.left:
                 continue
             if (kind.per_key and number in of_key[: -kind.per_key]) or len(self.content) >= kind.ring > 0:
-                self.evicted.add(number)
+                superseded.add(number)
             else:
                 self.content.add(number)
+        self.evict(superseded)
         self.held = set()
 
     # ------------------------------------------------------------------ what a start finds
@@ -220,6 +225,8 @@ class KindPromises(Promises):
         if verb == "hold":
             kept.held.update(got)
             kept.content.difference_update(got)
+            if kept.kind.per_key:  # a start takes what was superseded meanwhile
+                self.tally.count(name, kept.reason, len(got), promised=False)
 
     def _in_order(self, name: str, got: list[int]) -> None:
         """What consumers get is the first of what is there; of groups whatever is not behind one of its own."""
@@ -236,8 +243,10 @@ class KindPromises(Promises):
 
     def _send(self, facts: list[Any], *, promised: bool) -> None:
         name, numbers, first = facts
-        kept = self.kept[name]
+        kept, before = self.kept[name], len(self.kept[name].evicted)
+        self.tally.count(name, ADDED, len(numbers), promised=promised)
         if not promised:
+            self._count_evicted(kept, name, len(numbers), promised=False)
             kept.begin()
             kept.sending = numbers
             self.next_number = max(self.next_number, *numbers) + 1
@@ -245,12 +254,15 @@ class KindPromises(Promises):
         for place, number in enumerate(numbers):
             kept.sequences[number] = first + place
             kept.send(number)
+        self._count_evicted(kept, name, len(numbers), promised=True, number=len(kept.evicted) - before)
         kept.end()
         self.did[f"send {name}"] += len(numbers)
 
     def _take(self, facts: list[Any], *, promised: bool) -> None:
         name, got, done, back, often = facts[:5]
         kept = self.kept[name]
+        self.tally.count(name, ACKNOWLEDGED, len(done), promised=promised)
+        self.tally.count(name, REJECTED, len(often), promised=promised)
         if not promised:
             kept.begin()
             self._in_order(name, got)
@@ -265,15 +277,23 @@ class KindPromises(Promises):
 
     def _leave(self, facts: list[Any], *, promised: bool) -> None:
         name, held, often = facts[:3]
-        kept = self.kept[name]
+        kept, before = self.kept[name], len(self.kept[name].evicted)
+        self.tally.count(name, REJECTED, len(often), promised=promised)
         if not promised:
+            self._count_evicted(kept, name, len(held), promised=False)
             kept.begin()
             kept.going = set(often) | (set(held) if kept.kind.ring or kept.kind.per_key else set())
             self._return(kept, held)
             return
         kept.give_back(held, often, facts[3], kept.returning)
         kept.come_home()
+        self._count_evicted(kept, name, len(held), promised=True, number=len(kept.evicted) - before)
         kept.end()
+
+    def _count_evicted(self, kept: Kept, name: str, most: int, *, promised: bool, number: int = -1) -> None:
+        """Count what a step pushed out, or at most may push out."""
+        if kept.evicts:
+            self.tally.count(name, kept.reason, most, promised=promised, number=number)
 
     @staticmethod
     def _return(kept: Kept, numbers: list[int]) -> None:

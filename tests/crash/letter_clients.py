@@ -45,8 +45,9 @@ LETTER_QUEUES: dict[str, dict[str, Any]] = {
 }
 LETTER_ROUND = (
     "refuse", "brief", "narrow", "circle", "tries", "newest", "shift", "together", "publish", "narrow", "lease",
-    "circle", "tries", "expire", "duplicate", "retry", "condemn", "brief", "end", "refuse", "flood", "newest", "narrow",
-    "delete", "tries", "shift", "expire", "circle", "retry", "refuse", "expire", "settle", "duplicate", "ring",
+    "circle", "tries", "expire", "remember", "duplicate", "retry", "condemn", "brief", "end", "refuse", "flood",
+    "newest", "narrow", "delete", "tries", "shift", "expire", "circle", "retry", "refuse", "expire", "settle",
+    "duplicate", "ring",
 )  # fmt: skip
 FLOOD = 230
 """More than what is forwarded at once: the rest goes in slices."""

@@ -16,6 +16,7 @@ from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench
+from tests.crash.counted import ACKNOWLEDGED, ADDED, EXPIRED
 from tests.crash.deep_clients import LIFE, deep_settings
 from tests.crash.letter_clients import LETTER_QUEUES, Change
 from tests.crash.mortal_broker import number_of
@@ -41,6 +42,8 @@ LOSSES = {
     "newest": RemovalReason.REPLACED_KEY,
 }
 """Deaths that stand in the ledger, although a copy was sent."""
+
+REASONS = {"leave": ACKNOWLEDGED, "move": RemovalReason.MOVED.value}
 
 
 def after(places: Places, change: Change) -> Places:
@@ -78,6 +81,8 @@ class LetterPromises(Promises):
         self.before: dict[int, tuple[set[Places], bool, set[int]]] = {}  # the step under way
         self.figures = [0, 0, 0, 0]  # of the last broker: rows made, bodies spilled, rows selected, reads refused
         self.refused: list[list[str]] = []  # steps, and why; of all rounds
+        self.may_be_over: set[int] = set()  # what lives briefly and may have expired, which was counted so
+        self.over: set[int] = set()  # and what has
         self.promised = Counter[str]()  # changes, by verb and queue
 
     def settings(self) -> dict[str, Any]:
@@ -106,6 +111,7 @@ class LetterPromises(Promises):
                 self.places[number] |= {after(places, death) for places in self.places[number]}
                 self.unsure.add(number)
                 self.died.add(number)
+                self._count_expired(number, promised=False)
 
     def _change(self, facts: list[Any], *, promised: bool) -> None:
         now, changes = facts[0], [Change(*change) for change in facts[1]]
@@ -122,11 +128,35 @@ class LetterPromises(Promises):
                 change = Change("die", "brief", messages)  # noqa: PLW2901 - what it means
                 if promised:
                     self.unsure.difference_update(numbers)
+            self._count(change, promised=promised)
             if change.verb == "die together":
                 self.together = ([number for number, _ in change.messages], promised)
             for number, sequence in change.messages:
                 self._change_one(change, number, sequence, now, promised=promised)
             self.promised[f"{change.verb} {change.queue}"] += promised * len(change.messages)
+
+    def _count(self, change: Change, *, promised: bool) -> None:
+        """Count what a change brings to queues from which messages die, and takes from them."""
+        number = len(change.messages)
+        if change.verb == "send" or change.to in DEATHS:
+            self.tally.count(change.to or change.queue, ADDED, number, promised=promised)
+        if change.to in DEATHS:  # and goes as it came where the log refuses the move
+            self.tally.count(change.to, REASONS["move"], number, promised=promised, number=0)
+        if change.queue == "brief" and change.verb == "die":
+            for each, _ in change.messages:
+                self._count_expired(each, promised=promised)
+        elif change.queue in DEATHS and change.verb in REASONS:
+            self.tally.count(change.queue, REASONS[change.verb], number, promised=promised)
+        elif change.queue in DEATHS and change.verb.startswith("die"):
+            reason = LOSSES.get(change.queue, RemovalReason.DEAD_LETTERED).value
+            self.tally.count(change.queue, reason, number, promised=promised)
+
+    def _count_expired(self, number: int, *, promised: bool) -> None:
+        """Count each once, whoever had it expire."""
+        counted = self.over if promised else self.may_be_over
+        if number not in counted:
+            counted.add(number)
+            self.tally.count("brief", EXPIRED, 1, promised=promised)
 
     def _change_one(self, change: Change, number: int, sequence: int, now: int, *, promised: bool) -> None:
         if change.verb == "send" and not promised:
@@ -165,9 +195,9 @@ class LetterPromises(Promises):
 
     async def verify(self, here: Bench, *, refused: bool) -> None:
         """Check all queues, and what the copies say of themselves."""
-        await super().verify(here, refused=refused)
         now = here.broker.clock()
         self._time_is(now)
+        await super().verify(here, refused=refused)
         here.host.queues["brief"].tick(now)
         here.host.queues["brief"].finish_slices(now)
         here.host.dead_letters.complete(now)
@@ -293,6 +323,7 @@ class LetterPromises(Promises):
         self.places = {number: {tuple(sorted(names))} for number, names in found.items()}
         self.accepted = {number: at for number, at in self.accepted.items() if "brief" in found.get(number, [])}
         self.unsure, self.died, self.fresh, self.before = set(), set(), set(), {}
+        self.may_be_over, self.over = set(), set()
         self.together = ([], False)
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from annulet.broker import recovery
 from annulet.broker.backup import STAGING, Backup
+from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import BulkError
@@ -76,6 +77,7 @@ ROUND = (
     "lease",
     "ring",
     "settle",
+    "remember",
     "staged",
     "ring",
     "move",
@@ -145,6 +147,7 @@ class Clients:
         self.position = -1  # of the lease; -1: not opened in this run
         self.acknowledged = 0
         self.generation = 0
+        self.later_times = itertools.count(2 * COUNTERS_MILLISECONDS, 2 * COUNTERS_MILLISECONDS)  # behind the clock
         self.backup_begun: Backup | None = None
 
     @classmethod
@@ -206,6 +209,14 @@ class Clients:
             queue.acknowledge(entry)
         await self.here.broker.commit.durable()
         self.tell("done", "settle", numbers)
+
+    async def remember(self) -> None:
+        """Have counters written as they are when so much time has passed, and as often."""
+        broker = self.here.broker
+        self.tell("try", "remember", [])
+        broker._counter_rounds.tick(broker.hosts.values(), broker.clock() + next(self.later_times))
+        await broker.commit.durable()
+        self.tell("done", "remember", [])
 
     async def move(self) -> None:
         """A transaction: some go from one queue, others come to another one, all or nothing."""

@@ -13,6 +13,7 @@ from annulet.admin.queues import unaccounted
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from tests.bulk.helpers import Bench
+from tests.crash.counted import ACKNOWLEDGED, ADDED, REPLACED_KEY, REPLACED_RING, AllCounted
 from tests.crash.mortal_broker import KEYS, QUEUES, commit_stage, lease_request, number_of
 
 RING = QUEUES["ring"]["x-ring-size"]
@@ -40,7 +41,11 @@ class Promises:
         self.due: dict[int, int] = {}  # promised scheduled messages: number -> time
         self.stages: dict[int, tuple[str, list[int], bool]] = {}  # batch -> (stage, numbers, publish promised)
         self.lease: tuple[int, int, list[int]] = (0, 0, [])  # the last batch that was read: start, end, numbers
+        self.leasing = 0  # messages sent by the step under way
         self.acknowledged = [0, 0]  # positions of the lease: promised, tried
+        self.tally = AllCounted()
+        self.in_ring = 0  # messages in the ring
+        self.keys_there: set[int] = set()  # keys that have a value
         self.losses = 0  # in the ledger of the ring when the accounts were settled
         self.next_number = 0
         self.refusals = 0
@@ -68,6 +73,7 @@ class Promises:
             self.failures += line == ["failed"]
 
     def _enter(self, queue: str, numbers: list[int], *, promised: bool) -> None:
+        self.tally.count(queue, ADDED, len(numbers), promised=promised)
         if promised:
             self.must[queue].update(numbers)
         else:
@@ -79,6 +85,7 @@ class Promises:
 
     def _settle(self, numbers: list[int], *, promised: bool) -> None:
         self.must["work"].difference_update(numbers)
+        self.tally.count("work", ACKNOWLEDGED, len(numbers), promised=promised)
         if promised:
             self.gone.update(numbers)
 
@@ -92,9 +99,17 @@ class Promises:
 
     def _ring(self, numbers: list[int], *, promised: bool) -> None:
         self._enter("ring", numbers, promised=promised)
+        filled = self.in_ring + len(numbers)
+        self.tally.count("ring", REPLACED_RING, len(numbers), promised=promised, number=max(0, filled - RING))
+        if promised:
+            self.in_ring = min(RING, filled)
 
     def _last(self, numbers: list[int], *, promised: bool) -> None:
         self._enter("last", numbers, promised=promised)
+        fresh = {number % KEYS for number in numbers} - self.keys_there
+        self.tally.count("last", REPLACED_KEY, len(numbers), promised=promised, number=len(numbers) - len(fresh))
+        if promised:
+            self.keys_there |= fresh
 
     def _later(self, facts: list[int], *, promised: bool) -> None:
         self._enter("later", facts[:1], promised=promised)
@@ -109,6 +124,7 @@ class Promises:
 
     def _commit(self, facts: list[Any], *, promised: bool) -> None:
         batch, name, numbers = facts
+        self.tally.count("staged", ADDED, len(numbers), promised=promised)
         if promised:
             self.stages[batch] = (name, numbers, True)
 
@@ -126,17 +142,28 @@ class Promises:
             start, end, numbers = facts
             self.must["leased"].update(numbers)
             self.lease = (start, end, numbers)
+            self.tally.count("leased", ADDED, self.leasing, promised=True)
         else:
+            self.leasing = len(facts)
+            self.tally.count("leased", ADDED, self.leasing, promised=False)
             self.sent["leased"] += facts
             self.next_number = max(self.next_number, *facts) + 1
 
     def _acknowledge(self, position: int, *, promised: bool) -> None:
+        before = self.acknowledged[0] if promised else max(self.acknowledged)
+        self.tally.count("leased", ACKNOWLEDGED, position - before, promised=promised)
         self.acknowledged[0 if promised else 1] = position
+
+    def _remember(self, facts: list[Any], *, promised: bool) -> None:
+        del facts
+        if promised:
+            self.tally.written()
 
     # ------------------------------------------------------------------ what a start finds
 
     async def verify(self, here: Bench, *, refused: bool) -> None:
         """Check the broker. ``refused``: an operation failed and the clients went on, so there are holes."""
+        self._verify_counters(here, refused=refused)
         work = self._pending(here, "work")
         assert self.must["work"] <= set(work), "a confirmed message is lost"
         assert not self.gone & set(work), "a settled message came back"
@@ -150,9 +177,24 @@ class Promises:
             check_invariants(here.host.queues[name])
             assert unaccounted(here.host.queues[name].statistics()) == 0, name
 
+    def _verify_counters(self, here: Bench, *, refused: bool) -> None:
+        """A clean stop keeps counters as they are. A death keeps what left but for acknowledgements, if SQLite does."""
+        exact = here.broker.log.clean and not self.crashed and not refused
+        least = "none" if refused else "found" if self.forgets else "all"
+        for name, counted in self.tally.queues.items():
+            queue = here.host.queues.get(name)
+            if queue is not None:
+                counted.verify(name, queue.statistics(), exact=exact, least=least)
+                self.tally.compared["exactly" if exact else least] += 1
+
     async def settle_accounts(self, here: Bench) -> None:
         """From here on what was found is what is promised: for another round on the same directory."""
         await here.broker.commit.durable()
+        for name, counted in self.tally.queues.items():
+            if name in here.host.queues:
+                counted.settle(here.host.queues[name].statistics())
+        self.in_ring = here.host.queues["ring"].order.count
+        self.keys_there = {number_of(body) % KEYS for body in here.bodies("last")}
         for name in QUEUES:
             queue = here.host.queues[name]
             self.sent[name] = sorted(number_of(entry.message.body) for entry in queue.browse())

@@ -47,9 +47,11 @@ def test_deep_queues_of_each_kind_keep_every_promise_over_a_death_and_a_clean_st
     promises = kind_round(brokers, data, Fault(point, occurrence), moments.getrandbits(32), BRIEF, must_die=True)
     assert {name for name in KINDS if promises.paged[name]} == set(ROWS), "what a start found on disk only"
     assert promises.counted["killed"], "deliveries that came back were counted over the death"
+    assert promises.tally.compared["all"] >= len(KINDS), "what had left, and why, was compared"
     plan = kind_plan(*KINDS, bursts=0, rounds=1)
     kind_round(brokers, data, Fault(), moments.getrandbits(32), plan, promises=promises)
     assert promises.counted["clean"]
+    assert promises.tally.compared["exactly"] >= len(KINDS)
     done = {name: ("send", "read") if kind.reads else ("send", "take", "hold") for name, kind in KINDS.items()}
     assert all(promises.did[f"{verb} {name}"] for name, verbs in done.items() for verb in verbs), promises.did
 

@@ -452,8 +452,8 @@ class Broker:
         self.tls.renew()
         now = self.clock()
         if self.history is not None:
-            noted = self._counter_rounds.tick(self.hosts.values(), now)
-            if noted or self.history.pending.losses:  # a checkpoint may have made room for those that waited
+            self._counter_rounds.tick(self.hosts.values(), now)
+            if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         blocked = self.memory.check()
         if blocked != self.memory_blocked:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from annulet.core.held_messages import HeldMessage
     from annulet.core.message import Message
     from annulet.core.queue import Queue
+    from annulet.core.reasons import RemovalReason
     from annulet.core.sliced import SlicedWork
     from annulet.core.virtual_host import VirtualHost
     from annulet.residency.noting import ArrivalNotes
@@ -90,6 +91,7 @@ class HostEffects(Effects):
         self.log = log
         self.pipeline = pipeline
         self.history = pipeline.history
+        self._changed = None if pipeline.history is None else pipeline.history.changed
         self.catalogue = catalogue
         self.audit = AuditTrail() if audit is None else audit
         self.blocked = BlockedTargets() if blocked is None else blocked
@@ -142,6 +144,20 @@ class HostEffects(Effects):
                 self._forget(queue, entry)
             self.pipeline.request()
 
+    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
+        """Have the counters written with the settlement that follows: see :meth:`HistoryRecorder.take`."""
+        del reason
+        if entry.message.record:
+            self.forwarded(queue)
+
+    def forwarded(self, queue: Queue) -> None:
+        """The same. What left in a transaction counts when that is committed."""
+        if self._changed is not None and queue.queue_id:
+            if self._transaction and self.history is not None:
+                self.history.transaction_removes(self._transaction, queue)
+            else:
+                self._changed.add(queue)
+
     def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
         """Tell the log by ranges, one by one in a transaction and where they are short; what is a row was written."""
         long: list[tuple[int, int]] = []
@@ -154,6 +170,7 @@ class HostEffects(Effects):
         self.log.settle_all(short, queue.queue_id, self._transaction)
         if long:
             self.log.discard(queue.queue_id, long)
+        self.forwarded(queue)
         self.pipeline.request()
 
     def written_below(self) -> int:
@@ -186,6 +203,7 @@ class HostEffects(Effects):
             held = queue.delivering.records()
             held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
             self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), held))
+        self.forwarded(queue)
         self.pipeline.request()
         return True
 

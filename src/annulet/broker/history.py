@@ -36,10 +36,12 @@ class HistoryRecorder:
     def __init__(self, history: History) -> None:
         self.history = history
         self.pending = HistoryBatch()  # what the next window takes
+        self.changed: set[Queue] = set()  # whose counters it takes along; always the same object
         self.batches = 0  # written
         self.failures = 0  # writes that failed and are tried again
         self.failed = False  # the last write failed
         self._open_records: dict[int, int] = {}  # open transaction of the log -> its first record
+        self._reduced: dict[int, set[Queue]] = {}  # open transaction -> the queues that messages left in it
 
     # ------------------------------------------------------------------ transactions
 
@@ -47,18 +49,28 @@ class HistoryRecorder:
         """Note the first record of an open transaction: it takes effect after records with higher ids."""
         self._open_records.setdefault(transaction, record)
 
+    def transaction_removes(self, transaction: int, queue: Queue) -> None:
+        """Note a queue whose counters say that a message left, as the log does not before the commit."""
+        self._reduced.setdefault(transaction, set()).add(queue)
+
     def transaction_ended(self, transaction: int) -> None:
         """Forget a transaction that was committed or aborted."""
         self._open_records.pop(transaction, None)
+        self.changed.update(self._reduced.pop(transaction, ()))
 
     # ------------------------------------------------------------------ batches
 
     def take(self, next_record: int, *, deferring: bool = False) -> HistoryBatch | None:
         """Hand out what was noted, ``None`` when it is nothing. ``next_record`` is the log's, after its batch.
 
-        ``deferring``: the log's settlements wait in memory until a full disk has room. Losses wait with them: a crash
-        brings back the messages they were of.
+        Counters are those of this moment, so they count a message as removed if the log does, and not before: in a
+        transaction that is open they wait.
+
+        ``deferring``: the log's settlements wait in memory until a full disk has room. Losses and counters wait with
+        them: a crash brings back the messages they were of.
         """
+        if self.changed and not deferring:
+            self._take_counters()
         batch = self.pending
         if not batch:
             return None
@@ -69,6 +81,14 @@ class HistoryRecorder:
                 return None
         batch.next_record = min(next_record, *self._open_records.values()) if self._open_records else next_record
         return batch
+
+    def _take_counters(self) -> None:
+        waiting = {queue for queues in self._reduced.values() for queue in queues} & self.changed
+        for queue in self.changed - waiting:
+            if not queue.deleted:
+                self.pending.counters[queue.queue_id] = queue.counters.as_dict()
+        self.changed.clear()
+        self.changed.update(waiting)
 
     def write(self, batch: HistoryBatch) -> Exception | None:
         """Disk thread: write a batch. Returns what went wrong, if anything."""
@@ -102,7 +122,10 @@ class HistoryRecorder:
 
 
 class CounterRounds:
-    """Writes the counters of durable queues that changed, a slice at a time, round after round."""
+    """Has the counters of durable queues written that changed, a slice at a time, round after round.
+
+    What persistent messages left for, other than acknowledgement, is written with the window in which they did.
+    """
 
     def __init__(self, recorder: HistoryRecorder) -> None:
         self._recorder = recorder
@@ -137,10 +160,11 @@ class CounterRounds:
             counters.messages_added
             + counters.messages_delivered
             + counters.messages_returned
+            + counters.messages_browsed
             + sum(counters.removed.values())
         )  # each only grows, so their sum is the same as long as they are
         self._seen[queue.queue_id] = total
         if self._written.get(queue.queue_id) == total:
             return False
-        self._recorder.pending.counters[queue.queue_id] = counters.as_dict()
+        self._recorder.changed.add(queue)
         return True

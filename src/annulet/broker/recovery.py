@@ -343,7 +343,6 @@ def save_counters(broker: Broker) -> None:
         for host in broker.hosts.values():
             for queue in host.queues.values():
                 if queue.queue_id:
-                    counters = queue.counters.as_dict()
                     returned = redelivered_ranges(queue)
                     if returned.filled:
                         logger.info(
@@ -351,9 +350,11 @@ def save_counters(broker: Broker) -> None:
                             virtual_host=host.name, queue=queue.name, ranges=returned.count, most=returned.filled,
                         )  # fmt: skip
                     broker.catalogue.set_queue_counters(
-                        queue.queue_id, counters | {REDELIVERED_UPTO: returned.highest}, returned.lengths()
+                        queue.queue_id,
+                        queue.counters.as_dict() | {REDELIVERED_UPTO: returned.highest},
+                        returned.lengths(),
                     )
                     if broker.history is not None:
-                        broker.history.pending.counters[queue.queue_id] = counters
+                        broker.history.changed.add(queue)
     if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold
         broker.history.write_now(broker.log.next_record, deferring=broker.log.deferring)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.hidden import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 from annulet.core.match_classes import remaining
@@ -13,17 +13,23 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 
+_REMOVED: Final = [(reason, f"removed.{reason.value}") for reason in RemovalReason]
+"""Their names in the flat form, which a window may need of very many queues."""
+
+
 class QueueCounters:
     """Monotonic counters. ``removed`` has one cell per reason; the Artemis names are views of it."""
 
     __slots__ = (
         "bytes_added",
         "bytes_removed",
+        "bytes_unsettled",
         "messages_added",
         "messages_browsed",
         "messages_delivered",
         "messages_returned",
         "removed",
+        "unsettled",
     )
 
     def __init__(self) -> None:
@@ -34,6 +40,18 @@ class QueueCounters:
         self.messages_browsed = 0  # copies handed to browsers
         self.bytes_removed = 0  # body bytes of what left, whatever the reason
         self.removed: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
+        self.unsettled: dict[RemovalReason, int] = {}  # of these, what the log has until copies of it are stored
+        self.bytes_unsettled = 0  # body bytes of these
+
+    def wait(self, reason: RemovalReason, size: int) -> None:
+        """Count a stored message that left, and is settled when a copy of it is."""
+        self.unsettled[reason] = self.unsettled.get(reason, 0) + 1
+        self.bytes_unsettled += size
+
+    def settled(self, reason: RemovalReason, size: int) -> None:
+        """Undo :meth:`wait`: the message has left for good."""
+        self.unsettled[reason] -= 1
+        self.bytes_unsettled -= size
 
     def restore(self, values: dict[str, int]) -> None:
         """Continue from :meth:`as_dict` of an earlier run. Unknown names are ignored so that versions can change."""
@@ -43,20 +61,28 @@ class QueueCounters:
         self.messages_returned = values.get("messages_returned", 0)
         self.messages_browsed = values.get("messages_browsed", 0)
         self.bytes_removed = values.get("bytes_removed", 0)
-        for reason in RemovalReason:
-            self.removed[reason] = values.get(f"removed.{reason.value}", 0)
+        for reason, name in _REMOVED:
+            self.removed[reason] = values.get(name, 0)
 
     def as_dict(self) -> dict[str, int]:
-        """Flat form for the catalogue."""
+        """Flat form for catalogue and history: what a restart goes on from.
+
+        What is not settled comes back then, and is counted when it leaves again.
+        """
         values = {
             "messages_added": self.messages_added,
             "bytes_added": self.bytes_added,
             "messages_delivered": self.messages_delivered,
             "messages_returned": self.messages_returned,
             "messages_browsed": self.messages_browsed,
-            "bytes_removed": self.bytes_removed,
+            "bytes_removed": self.bytes_removed - self.bytes_unsettled,
         }
-        values.update({f"removed.{reason.value}": count for reason, count in self.removed.items() if count})
+        for reason, name in _REMOVED:
+            count = self.removed[reason]
+            if count and self.unsettled:
+                count -= self.unsettled.get(reason, 0)
+            if count:
+                values[name] = count
         return values
 
 

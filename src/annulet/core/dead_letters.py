@@ -166,6 +166,8 @@ class DeadLetters(Forwarder):
             batches[-1].bracketed = bracketed
         batches[-1].entries.append(entry)
         batches[-1].losses.append(loss)
+        if entry.message.record:
+            queue.counters.wait(reason, entry.message.size)
         self.waiting = True
 
     def flush(self, now: int) -> None:
@@ -283,6 +285,8 @@ class DeadLetters(Forwarder):
             queue.ledger.settled(loss)
         if sent and entry.message.record:
             queue.settle_record(entry)
+            queue.counters.settled(reason, entry.message.size)
+            self.host.effects.forwarded(queue)
 
     # ------------------------------------------------------------------ one copy
 

@@ -83,6 +83,9 @@ class Effects:
     def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
         """An entry left its queue for a reason other than acknowledgement."""
 
+    def forwarded(self, queue: Queue) -> None:
+        """A stored message that :meth:`removed` told of is settled, as what was made of it is stored."""
+
     def events_of(self, queue: Queue) -> QueueEvents | None:
         """A queue was made or restored: return who is to hear what happens to its messages, ``None`` for nobody."""
         del queue

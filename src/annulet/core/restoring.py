@@ -103,8 +103,7 @@ def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> Non
     count = queue.order.count + len(queue.delivering) + queue.schedule.count
     size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
     counters.messages_added = sum(counters.removed.values()) + count
-    counters.bytes_added = max(counters.bytes_added, size)
-    counters.bytes_removed = counters.bytes_added - size
+    counters.bytes_added = counters.bytes_removed + size
     queue.finish(0)
 
 

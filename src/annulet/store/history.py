@@ -11,7 +11,6 @@ messages do.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -307,7 +306,7 @@ class History:
         resumed = [(queue_id,) for queue_id, paused in batch.paused.items() if not paused]
         connection.executemany("INSERT OR REPLACE INTO paused_queues VALUES (?)", paused)
         connection.executemany("DELETE FROM paused_queues WHERE queue_id = ?", resumed)
-        counters = [(queue_id, json.dumps(values)) for queue_id, values in batch.counters.items()]
+        counters = [(queue_id, msgspec.json.encode(values).decode()) for queue_id, values in batch.counters.items()]
         connection.executemany("INSERT OR REPLACE INTO queue_counters VALUES (?, ?)", counters)
         for table in QUEUE_TABLES if batch.gone_queues else ():
             statement = f"DELETE FROM {table} WHERE queue_id = ?"  # noqa: S608 - our names
