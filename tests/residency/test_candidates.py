@@ -316,8 +316,34 @@ def test_large_ones_that_are_gone_are_forgotten_though_most_are_there(removed: i
     candidates.tidy()
     let_go = before - sys.getrefcount(large[0])
     assert (len(candidates.scanning), let_go) == (left, int(left < 100))
+    scanning = candidates.scanning
     candidates.tidy()
-    assert len(candidates.scanning) == left
+    assert candidates.scanning is scanning, "nothing was removed since"
+
+
+def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():
+    """What stayed was taken for forgotten with each look, so that ever more was kept of what went meanwhile."""
+    queue, disk = durable_queue(), Disk()
+    there, size = 60_000, 1024
+    part = TIDY_BYTES // size
+    assert part < FREED_MOST < there
+    entries = filled(queue, disk, there, size=size)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(list(entries))
+    for _ in range(3):
+        for entry in entries[:part]:
+            queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        del entries[:part]
+        candidates.tidy()
+        entries += filled(queue, disk, part, size=size)
+        candidates.waiting += entries[-part:]
+        assert (len(candidates._gone), len(candidates.waiting)) == (0, there)
+    while entries:
+        for entry in entries[:part]:
+            queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        del entries[:part]
+        candidates.tidy()
+    assert candidates._gone == candidates.waiting == []
 
 
 def test_very_many_candidates_are_not_looked_through_for_some_large_ones():

@@ -66,7 +66,7 @@ class BodyCandidates(QueueBodies):
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
         self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
-        self._gone: list[QueueEntry] = []  # forgotten, and some that are not: to free very many in one turn takes long
+        self._gone: list[QueueEntry] = []  # forgotten, and nothing else: to free very many in one turn takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
         self._new_from = 0  # where in ``waiting`` those begin that came since the last look
         self._old_from = 0  # where in ``waiting`` the next look at the old ones begins, a few at a time
@@ -265,8 +265,8 @@ class BodyCandidates(QueueBodies):
         removed = self.queue.counters.bytes_removed
         if count > 2 * self.in_memory or (0 < count <= TIDY_MOST and removed - self._tidied_at >= TIDY_BYTES):
             self._tidied_at = removed
-            self._gone += self.waiting
-            self._gone += self.scanning
+            self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most
+            self._gone += _gone_of(self.scanning)  # would be gone, with their bodies, long before they come out
             self.wait(_in_memory_once(self.waiting))
             self.scanning = _in_memory_once(self.scanning)
             self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
@@ -313,6 +313,11 @@ class BodyCandidates(QueueBodies):
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
     """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
     return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
+
+
+def _gone_of(entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return the others."""
+    return [entry for entry in entries if entry.state == REMOVED or entry.away]
 
 
 def may_leave(entry: QueueEntry) -> bool:
