@@ -346,6 +346,22 @@ def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():
     assert candidates._gone == candidates.waiting == []
 
 
+def test_what_was_removed_before_a_start_says_nothing_of_what_is_there():
+    """Bodies of rows that come back are looked after before the queue's counters are set."""
+    queue, disk = durable_queue(), Disk()
+    large = filled(queue, disk, 1, size=TIDY_BYTES)
+    small = filled(queue, disk, 2)
+    queue.counters.bytes_removed = 2 * TIDY_BYTES
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(large + small)
+    queue.counters.bytes_removed = 0
+    candidates.tidy()
+    assert len(candidates.waiting) == 3
+    queue.remove_pending(large[0], RemovalReason.PURGED, NOW, 0)
+    candidates.tidy()
+    assert candidates.waiting == small
+
+
 def test_very_many_candidates_are_not_looked_through_for_some_large_ones():
     queue, disk = durable_queue(), Disk()
     large = filled(queue, disk, 8, size=TIDY_BYTES // 8)

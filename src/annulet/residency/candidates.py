@@ -263,6 +263,8 @@ class BodyCandidates(QueueBodies):
         """
         count = len(self.waiting) + len(self.scanning)
         removed = self.queue.counters.bytes_removed
+        if removed < self._tidied_at:  # the end of a start counted anew, and these were made before it
+            self._tidied_at = removed
         if count > 2 * self.in_memory or (0 < count <= TIDY_MOST and removed - self._tidied_at >= TIDY_BYTES):
             self._tidied_at = removed
             self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most
