@@ -11,13 +11,17 @@ from annulet.core.bodies import CLAIMED_BYTES, BodySource, claim
 from annulet.core.entry import QueueEntry
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.reasons import RemovalReason
+from annulet.residency.budget import MIB
 from annulet.residency.candidates import (
     CLAIMED_BLOCKS_LEAST,
     FREED_MOST,
     SWEEP_LEAST,
     SWEEP_MOST,
     TIDY_BYTES,
+    TIDY_BYTES_LEAST,
+    TIDY_EACH,
     TIDY_MOST,
+    TIDY_PART,
     BodyCandidates,
 )
 from tests.core.helpers import NOW
@@ -310,6 +314,7 @@ def test_large_ones_that_are_gone_are_forgotten_though_most_are_there(removed: i
     for entry in large + filled(queue, disk, 92):
         candidates.note(entry)
     candidates.begin_pass()
+    queue.pending_bytes += TIDY_PART * TIDY_BYTES  # of messages that rows take care of
     for entry in large[:removed]:
         queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
     before = sys.getrefcount(large[0])
@@ -319,6 +324,31 @@ def test_large_ones_that_are_gone_are_forgotten_though_most_are_there(removed: i
     scanning = candidates.scanning
     candidates.tidy()
     assert candidates.scanning is scanning, "nothing was removed since"
+
+
+@pytest.mark.parametrize(
+    ("beside", "count", "due"),
+    [
+        (0, 100, TIDY_BYTES_LEAST),
+        (TIDY_PART * MIB, 100, MIB),
+        (TIDY_PART * 2 * TIDY_BYTES, 100, TIDY_BYTES),
+        (0, MIB // TIDY_EACH, MIB),
+    ],
+)
+def test_the_less_a_queue_has_the_less_it_keeps_of_what_is_gone(beside: int, count: int, due: int):
+    """Forty idle queues that had sent on 3 MiB each kept all of it, outside of every account."""
+    queue, disk = durable_queue(), Disk()
+    gone = filled(queue, disk, 1, size=due - 8) + filled(queue, disk, 1, size=8)
+    there = filled(queue, disk, count - 2, size=8)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(gone + there)
+    queue.pending_bytes += beside - 8 * len(there)
+    kept = []
+    for entry in gone:
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        candidates.tidy()
+        kept.append(len(candidates.waiting))
+    assert kept == [count, count - 2]
 
 
 def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():

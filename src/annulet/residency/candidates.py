@@ -14,6 +14,7 @@ from annulet.core.bodies import CLAIMED_BYTES, QueueBodies, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
 from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_TAGS
 from annulet.core.paging import may_be_row
+from annulet.residency.budget import body_bytes
 from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
@@ -30,11 +31,22 @@ that were left of the ones before, of all at as many beyond twice what is in mem
 1000 what is let go of at once is less than what has the cyclic collector look at young objects."""
 
 TIDY_BYTES: Final = 8 << 20
-"""Bytes removed from the queue before those are forgotten that were: where bodies are large few candidates hold much,
-and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their place."""
+"""Bytes removed from the queue, at most, before those are forgotten that were: where bodies are large few candidates
+hold much, and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their
+place."""
+
+TIDY_BYTES_LEAST: Final = 256 << 10
+"""The same, at least. A queue that nobody uses any more keeps as much for as long as it has more than is gone."""
+
+TIDY_PART: Final = 8
+"""Between these a part of what the queue has in memory, one of so many: of like bodies eight are looked at for each
+that is gone."""
 
 TIDY_MOST: Final = 65_536
 """Candidates that are looked through for bytes: 3 ms of the loop. Where there are more, 8 MiB are a small part."""
+
+TIDY_EACH: Final = TIDY_BYTES // TIDY_MOST
+"""Bytes removed for each that is looked at, at least: 0.4 ms a MiB, where few large ones go beside very many small."""
 
 FREED_MOST: Final = 16_384
 """Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
@@ -265,7 +277,7 @@ class BodyCandidates(QueueBodies):
         removed = self.queue.counters.bytes_removed
         if removed < self._tidied_at:  # the end of a start counted anew, and these were made before it
             self._tidied_at = removed
-        if count > 2 * self.in_memory or (0 < count <= TIDY_MOST and removed - self._tidied_at >= TIDY_BYTES):
+        if count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at):
             self._tidied_at = removed
             self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most
             self._gone += _gone_of(self.scanning)  # would be gone, with their bodies, long before they come out
@@ -275,6 +287,12 @@ class BodyCandidates(QueueBodies):
             if not self.passing:
                 self.front = set()
         del self._gone[-FREED_MOST:]
+
+    def _outweighed(self, count: int, removed: int) -> bool:
+        """Say whether ``removed`` bytes are worth a look at so many candidates."""
+        if removed < TIDY_BYTES_LEAST or not 0 < count <= TIDY_MOST:
+            return False
+        return removed >= min(TIDY_BYTES, max(body_bytes(self.queue) // TIDY_PART, count * TIDY_EACH))
 
     def _sweep_young(self) -> None:
         """Forget those that left or were removed of the ones that came last, and of some that were there twice.
