@@ -29,31 +29,48 @@ class Connection:
         self.told.append(waits)
 
 
+def brought(pace: SpillPace, connection: Connection) -> None:
+    """Have a connection bring a message to be spilled."""
+    pace.began()
+    pace.note()
+    pace.served(connection)
+
+
 def test_who_brings_more_waits_once_until_the_disk_has_caught_up() -> None:
     pace, publisher, other = SpillPace(), Connection(), Connection()
     pace.look(SPILL_BEHIND_BYTES + 1, 1)
-    pace.note()
-    assert pace.arrived
-    pace.served(publisher)
-    assert not pace.arrived
-    pace.served(publisher)
-    pace.served(other)
+    brought(pace, publisher)
+    brought(pace, publisher)
+    brought(pace, other)
     assert (len(pace), pace.waits, publisher.told) == (2, 2, [True])
     pace.ended(other)
     pace.look(SPILL_BEHIND_BYTES + 1, 2)
     assert (publisher.told, other.told) == ([True], [True])
     pace.look(SPILL_BEHIND_BYTES, 1)
     assert (len(pace), publisher.told, other.told) == (0, [True, False], [True])
-    pace.note()
-    assert not pace.arrived
+    brought(pace, publisher)
+    assert len(pace) == 0
+
+
+def test_who_brings_nothing_does_not_wait_for_what_came_before_or_otherwise() -> None:
+    pace, publisher, other = SpillPace(), Connection(), Connection()
+    pace.look(SPILL_BEHIND_BYTES + 1, 1)
+    pace.note()  # as a message that expired, and was sent on
+    for connection in (other, publisher):
+        pace.began()
+        if connection is publisher:
+            pace.note()
+        pace.served(connection)
+    pace.served(other)
+    assert (publisher.told, other.told) == ([True], [])
 
 
 @pytest.mark.parametrize(("over", "writes"), [(SPILL_BEHIND_BYTES, 1), (1 << 40, 0)])
 def test_nobody_waits_within_the_bound_nor_for_what_is_not_being_written(over: int, writes: int) -> None:
     pace = SpillPace()
     pace.look(over, writes)
-    pace.note()
-    assert not pace.arrived
+    brought(pace, Connection())
+    assert len(pace) == 0
 
 
 class Busy:
@@ -112,10 +129,11 @@ async def test_a_publisher_is_not_read_while_the_disk_is_behind_and_others_are(b
     assert SPILL_BEHIND_BYTES < pager.budget.over < sent
     assert (len(pace), pace.waits) == (1, 1)
     assert publisher.connection.reading_paused
+    pace.note()  # as of a message that expired, and was sent on
     await consumer.send(1, BASIC.Ack(delivery_tag=1))
     await durable.send(1, persistent(1, "kept", bytes(SIZE)))
     assert consumer.transport.reading
-    assert durable.transport.reading, "what is stored in the log waits for that"
+    assert durable.transport.reading, "its confirms, which wait for the log, are its pace"
     await caught_up(pager, busy)
     assert publisher.transport.reading
     assert (len(pace), pace.waits) == (0, 1)

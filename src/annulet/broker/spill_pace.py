@@ -29,8 +29,8 @@ class SpillPace:
 
     def __init__(self) -> None:
         self.behind = False  # too much is in memory that is being written
-        self.arrived = False  # more of it came since the connection that is being served began to be
         self.waits = 0  # times a connection had to wait
+        self._arrived = False  # more of it came since the connection that is being served began to be
         self._waiting: dict[PacedConnection, None] = {}
 
     def __len__(self) -> int:
@@ -44,13 +44,19 @@ class SpillPace:
             for connection in waiting:
                 connection.pace(waits=False)
 
+    def began(self) -> None:
+        """What comes from now on, until ``served``, one connection brings."""
+        self._arrived = False
+
     def note(self) -> None:
         """Take note of a message to be spilled."""
-        self.arrived = self.behind
+        self._arrived = self.behind
 
     def served(self, connection: PacedConnection) -> None:
-        """Have a connection wait that brought such a message."""
-        self.arrived = False
+        """Have a connection wait if it brought such a message."""
+        if not self._arrived:
+            return
+        self._arrived = False  # what nobody brings, as expired messages that are sent on, is not the next one's
         if connection not in self._waiting:
             self._waiting[connection] = None
             self.waits += 1
