@@ -1,11 +1,13 @@
 """The pace of spilling: who publishes faster than the disk takes bodies waits for the disk, so that memory stays fixed.
 
-What is persistent is paced by its confirms. Of what is transient nothing tells the publisher how far the disk is, and
-640 MB from a fast one took between 60 and 120 MiB over the budget, as the machine had its processors elsewhere.
+What the log takes is paced by its confirms. Of what it does not, all that is transient or goes to a queue that is not
+durable, nothing tells the publisher how far the disk is, and 640 MB from a fast one took between 60 and 120 MiB over
+the budget, as the machine had its processors elsewhere.
 
 This is no block in the sense of "producers wait when the budget and the spill store are both exhausted" (V10): it needs
-no consumer to end, but the write that is under way, and who does not bring what is spilled is not concerned. When the
-store is full or the disk refuses nothing is written, and the memory alarm takes over.
+no consumer to end, but the write that is under way, and who does not bring what is spilled is not concerned. Who
+refuses messages brings their dead letters. Those that are sent on later, in slices, and what expires by itself have
+nobody who could wait. When the store is full or the disk refuses nothing is written, and the memory alarm takes over.
 """
 
 from __future__ import annotations
