@@ -202,8 +202,10 @@ class Pager:
         began = time.thread_time()
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
         looking = self.small.go_on()
-        more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
-        self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
+        try:
+            more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
+        finally:  # else a defect would leave publishers unread
+            self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
