@@ -143,6 +143,7 @@ class Pager:
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
         self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
+        self._untidy: dict[Queue, None] = {}  # queues to adopt, or of which bodies are to be let go of that are gone
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._audit = AccountAudit()
@@ -203,7 +204,7 @@ class Pager:
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
         looking = self.small.go_on()
         try:
-            more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
+            more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
         finally:  # else a defect would leave publishers unread
             self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
         if more:
@@ -215,7 +216,7 @@ class Pager:
 
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
-        self.adopt_noted()
+        self.adopt_noted(self._slice_end(began))
         durable = self._log.written_below
         self._try_again([*noted, *self.notes.take_written(durable)])  # these were looked at before they could page
         for queue in noted:
@@ -249,16 +250,23 @@ class Pager:
         for queue in queues:
             self._stuck.pop(queue, None)
 
-    def adopt_noted(self) -> None:
+    def adopt_noted(self, until: float = math.inf) -> None:
         """Look at what is in memory of queues with so many messages there that later it would take long.
 
-        Of those that were looked at, let go of what is not there any more.
+        Of those that were looked at, let go of what is not there any more. Who is not reached ``until`` the loop's
+        thread has computed so long has the next turn: what comes to ten queues at once would have all looked at in one.
         """
-        for queue in self.notes.queues:
+        self._untidy.update(dict.fromkeys(self.notes.queues))
+        for queue in list(self._untidy):
+            del self._untidy[queue]
             if (bodies := self._bodies.get(queue)) is not None:
-                bodies.tidy()
-            elif in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue):
+                worked = bodies.tidy()
+                if bodies.untidy:
+                    self._untidy[queue] = None
+            elif worked := (in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue)):
                 self._bodies_of(queue)
+            if worked and time.thread_time() >= until:
+                return
 
     def _slice_end(self, began: float) -> float:
         """Return how many seconds the loop's thread will have computed when a slice ends that began at so many."""
@@ -443,7 +451,7 @@ class Pager:
                 self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
             if not exceeded:
                 bodies.end()
-            bodies.tidy()
+            self._untidy[queue] = None
             if bodies.stalled:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()

@@ -268,16 +268,17 @@ class BodyCandidates(QueueBodies):
         """Say whether a body may go that the log does not hold, once it is written."""
         raise NotImplementedError
 
-    def tidy(self) -> None:
+    def tidy(self) -> bool:
         """Forget candidates that left or were removed, where these are most, or large: they are in no account.
 
-        Called again and again: a queue that nothing comes to any more would keep all it ever had.
+        Called again and again: a queue that nothing comes to any more would keep all it ever had. Returns whether that
+        was any work.
         """
         count = len(self.waiting) + len(self.scanning)
         removed = self.queue.counters.bytes_removed
-        if removed < self._tidied_at:  # the end of a start counted anew, and these were made before it
-            self._tidied_at = removed
-        if count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at):
+        self._tidied_at = min(self._tidied_at, removed)  # the end of a start counts anew, and these may be older
+        due = count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at)
+        if due:
             self._tidied_at = removed
             self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most
             self._gone += _gone_of(self.scanning)  # would be gone, with their bodies, long before they come out
@@ -286,7 +287,14 @@ class BodyCandidates(QueueBodies):
             self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
+        worked = due or self.untidy
         del self._gone[-FREED_MOST:]
+        return worked
+
+    @property
+    def untidy(self) -> bool:
+        """Say whether some that are forgotten wait to be let go of with the next call of ``tidy``."""
+        return bool(self._gone)
 
     def _outweighed(self, count: int, removed: int) -> bool:
         """Say whether ``removed`` bytes are worth a look at so many candidates."""
