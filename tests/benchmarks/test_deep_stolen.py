@@ -64,6 +64,14 @@ def test_a_look_met_a_pause_where_one_processor_lost_enough_before_it() -> None:
     assert StolenTime().paused() == 0.0, "nobody watches"
 
 
+def test_looks_that_are_told_nothing_are_no_looks_and_end_nothing() -> None:
+    told = iter([[0, 0], [], [PAUSE_TICKS, 0], [PAUSE_TICKS, PAUSE_TICKS], [PAUSE_TICKS]])
+    watch = PauseWatch(lambda: next(told))
+    for _ in range(4):
+        watch.look()
+    assert (watch.looks, watch.met) == (1, 1)
+
+
 def test_who_watches_looks_at_this_machine_until_it_ends() -> None:
     with PauseWatch() as watch:
         until = time.monotonic() + 60
