@@ -376,6 +376,19 @@ def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():
     assert candidates._gone == candidates.waiting == []
 
 
+def test_of_a_queue_with_nothing_in_memory_none_is_looked_at():
+    """A purge of half a million had all of them looked through in one turn."""
+    candidates = BodyCandidates(BodySource(), durable_queue(), -1)
+    unseen = [object() for _ in range(2 * FREED_MOST)]
+    candidates.waiting = list(unseen[1:])  # type: ignore[arg-type]
+    candidates.scanning = list(unseen[:1])  # type: ignore[arg-type]
+    candidates.tidy()
+    assert candidates.waiting == candidates.scanning == []
+    assert candidates.untidy
+    candidates.tidy()
+    assert not candidates.untidy
+
+
 def test_what_was_removed_before_a_start_says_nothing_of_what_is_there():
     """Bodies of rows that come back are looked after before the queue's counters are set."""
     queue, disk = durable_queue(), Disk()

@@ -280,16 +280,25 @@ class BodyCandidates(QueueBodies):
         due = count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at)
         if due:
             self._tidied_at = removed
-            self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most
-            self._gone += _gone_of(self.scanning)  # would be gone, with their bodies, long before they come out
-            self.wait(_in_memory_once(self.waiting))
-            self.scanning = _in_memory_once(self.scanning)
+            self._forget()
             self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
         worked = due or self.untidy
         del self._gone[-FREED_MOST:]
         return worked
+
+    def _forget(self) -> None:
+        if not self.in_memory:  # as after a purge of very many: none of them is looked at
+            self._gone += self.waiting
+            self._gone += self.scanning
+            self.wait([])
+            self.scanning = []
+            return
+        self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most would
+        self._gone += _gone_of(self.scanning)  # be gone, with their bodies, long before they come out
+        self.wait(_in_memory_once(self.waiting))
+        self.scanning = _in_memory_once(self.scanning)
 
     @property
     def untidy(self) -> bool:
