@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.in_turn import in_turn
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_pace import SpillPace
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
     from annulet.store.spill import SpillStore
-
-T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
 
@@ -98,15 +97,6 @@ TENDED: Final = 256
 
 TENDED_STUCK: Final = 32
 """Of those that were over their share and had nothing to page, so many are asked again by a tick: 1 ms of the loop."""
-
-
-def _in_turn(queues: dict[Queue, T], most: int) -> list[Queue]:
-    """Return so many of them, and have others be the first next time."""
-    some = list(islice(queues, most))
-    if len(some) < len(queues):
-        for queue in some:
-            queues[queue] = queues.pop(queue)
-    return some
 
 
 class Pager:
@@ -409,7 +399,7 @@ class Pager:
             self.spilling.retry()
         self.small.tick()
         self.budget.measure_some(TENDED)
-        paging = _in_turn(self._paging, TENDED)
+        paging = in_turn(self._paging, TENDED)
         self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
         self._try_again(list(islice(self._stuck, TENDED_STUCK)))
         for queue in paging:
@@ -434,7 +424,7 @@ class Pager:
     def _tend_bodies(self, now: int) -> None:
         """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
         exceeded = self.budget.exceeded()
-        for queue in _in_turn(self._bodies, TENDED):
+        for queue in in_turn(self._bodies, TENDED):
             bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
