@@ -59,8 +59,8 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
 
     What was disturbed by the machine's host is run again, as a whole, and both are in the report. What is missed the
     last time, and was disturbed again, is excused: three tries said nothing of the broker. What a single look at the
-    event loop decided is run again once, and excused by nothing. How long the event loop was held is kept apart where
-    the host took processors away, for A22.
+    event loop decided is run again once, and excused by nothing. How long the loop was held counts for A22, in each
+    try, but where the host took processors away, which is kept apart.
     """
     stalls, held = run.stalls, run.held
     tries = 0
@@ -75,30 +75,41 @@ def run_suite(name: str, suite: Callable[[Run], None], run: Run) -> None:
             run.outcomes.append(Outcome(name, "the checks of this suite", failure=f"{type(error).__name__}: {error}"))
             run.console.print(f"  {name}: {run.outcomes[-1].failure}", markup=False)
         missed = [outcome for outcome in run.outcomes[before:] if outcome.verdict == "MISS"]
-        if tries == TRIES or not missed or not all(_undecided(outcome, doubted=doubted) for outcome in missed):
+        last = tries == TRIES or not missed or not all(_undecided(outcome, doubted=doubted) for outcome in missed)
+        disturbed = stolen.share() >= TELLING_SHARE or stolen.paused() >= PAUSED_SHARE
+        if disturbed or (not last and any(outcome.disturbed for outcome in missed)):
+            run.disturbed.add(run.stalls)
+        else:
+            stalls.add(run.stalls)
+            held.add(run.held)
+        if last:
             break
         doubted = doubted or any(outcome.by_one_look for outcome in missed)
         for outcome in run.outcomes[before:]:
             outcome.repeated = True
         del run.samples[samples:]
-        worst = max(outcome.stolen for outcome in missed)
-        paused = max(outcome.paused for outcome in missed)
-        said = f"up to {worst:.1%} of the processors, and one for long before {paused:.2%} of looks"
-        looks = "; one look at the loop decides" if any(outcome.by_one_look for outcome in missed) else ""
-        run.console.print(f"deep: {name} again: the host took away {said}{looks}", markup=False)
+        run.console.print(f"deep: {name} again: {_why_again(missed)}", markup=False)
     for outcome in missed:
         outcome.excused = tries == TRIES
-    if stolen.share() >= TELLING_SHARE or stolen.paused() >= PAUSED_SHARE:
-        run.disturbed.add(run.stalls)
-    else:
-        stalls.add(run.stalls)
-        held.add(run.held)
     run.stalls, run.held = stalls, held
 
 
 def _undecided(outcome: Outcome, *, doubted: bool) -> bool:
     """Whether what a check missed is to be measured again; ``doubted``: it was, as one look decided."""
     return outcome.disturbed or (outcome.by_one_look and not doubted)
+
+
+def _why_again(missed: list[Outcome]) -> str:
+    """Say why what was missed says nothing yet."""
+    disturbed = [outcome for outcome in missed if outcome.disturbed]
+    stolen = max([outcome.stolen for outcome in disturbed], default=0.0)
+    paused = max([outcome.paused for outcome in disturbed], default=0.0)
+    said = [f"the host took away up to {stolen:.1%} of the processors"] if stolen >= TELLING_SHARE else []
+    if paused >= PAUSED_SHARE:
+        said.append(f"the host took one away for long before {paused:.2%} of looks")
+    if any(outcome.by_one_look for outcome in missed):
+        said.append("one look at the loop decides")
+    return "; ".join(said)
 
 
 def loop_held(run: Run) -> Outcome:

@@ -70,9 +70,9 @@ class Outcome:
     """One check of the list A1 to A24. ``failure``: why it could not be measured to its end.
 
     ``stolen``: the part of the processors' time that the host took away meanwhile; ``paused``: the part of looks at the
-    event loop that may have met such a pause. ``repeated``: for that its suite was
-    run again, and this is not what counts. ``excused``: it was the last try, and that one was disturbed like those
-    before it: what was missed is told, and fails nothing.
+    event loop that may have met such a pause. ``repeated``: its suite was run again, for one of these or as a single
+    look decided what one of its checks missed, so this is not what counts. ``excused``: it was the last try, and that
+    one was disturbed like those before it: what was missed is told, and fails nothing.
     """
 
     check: str

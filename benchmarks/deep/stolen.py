@@ -68,11 +68,11 @@ class PauseWatch(threading.Thread):
             self.look()
 
     def look(self) -> None:
-        """Count one look."""
-        now = self._ticks()
-        self.looks += 1
-        self.met += any(after - before >= PAUSE_TICKS for before, after in zip(self._before, now, strict=True))
-        self._before = now
+        """Count one look, but for one that cannot be held against the one before it: the system did not tell."""
+        before, self._before = self._before, self._ticks()
+        if len(before) == len(self._before):
+            self.looks += 1
+            self.met += any(now - then >= PAUSE_TICKS for then, now in zip(before, self._before, strict=True))
 
 
 def stolen_seconds(stat: Path = Path("/proc/stat")) -> float:

@@ -20,8 +20,8 @@ from benchmarks.deep import report
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_header, numbered
 from benchmarks.deep.looking import MATCHES, sparse
 from benchmarks.deep.outcome import Outcome, Relation, exactly, shown
-from benchmarks.deep.run import Run, compared, memory_relation
-from benchmarks.deep.sampling import HELD_PREFIX, Sample, Stalls
+from benchmarks.deep.run import Run, compared, memory_relation, stall_relations
+from benchmarks.deep.sampling import HELD_PREFIX, STALL_PREFIX, Sample, Stalls
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,17 @@ def test_the_resident_set_is_held_against_budget_and_allowance() -> None:
     sampler = SimpleNamespace(highest_since=lambda since: (100 + 256 + 120) * (1 << 20))
     relation = memory_relation(sampler, 100 << 20, 256 << 20)  # type: ignore[arg-type]
     assert (relation.value, relation.most, relation.holds) == (376, 376, True)
+
+
+@pytest.mark.parametrize(
+    ("late", "missed", "single"), [(0, False, False), (1, True, True), (2, True, False), (100, True, False)]
+)
+def test_of_few_looks_a_single_late_one_is_told_as_such(late: int, missed: bool, single: bool) -> None:
+    looks = {"0.02": 500.0 - late, "0.05": 500.0, "+Inf": 500.0}
+    site = SimpleNamespace(metrics=lambda: {f'{STALL_PREFIX}{bound}"}}': looks[bound] for bound in looks})
+    held, longest = stall_relations(site, Stalls({0.02: 0.0, 0.05: 0.0}))  # type: ignore[arg-type]
+    assert (not held.holds, held.single, held.rare) == (missed, single, True)
+    assert (longest.most, longest.single) == (None, False)
 
 
 def test_rates_are_compared_round_by_round_and_the_medians_count() -> None:

@@ -16,7 +16,7 @@ from benchmarks.deep import stolen
 from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
 from benchmarks.deep.run import Run
-from benchmarks.deep.sampling import Sample
+from benchmarks.deep.sampling import Sample, Stalls
 from benchmarks.deep.stolen import (
     PAUSE_TICKS,
     PAUSED_SHARE,
@@ -62,6 +62,14 @@ def test_a_look_met_a_pause_where_one_processor_lost_enough_before_it() -> None:
     assert (watch.looks, watch.met) == (4, 2)
     assert stolen_since.paused() == pytest.approx(2 / 3), "of the looks since"
     assert StolenTime().paused() == 0.0, "nobody watches"
+
+
+def test_looks_that_are_told_nothing_are_no_looks_and_end_nothing() -> None:
+    told = iter([[0, 0], [], [PAUSE_TICKS, 0], [PAUSE_TICKS, PAUSE_TICKS], [PAUSE_TICKS]])
+    watch = PauseWatch(lambda: next(told))
+    for _ in range(4):
+        watch.look()
+    assert (watch.looks, watch.met) == (1, 1)
 
 
 def test_who_watches_looks_at_this_machine_until_it_ends() -> None:
@@ -159,7 +167,7 @@ def test_a_disturbed_suite_is_run_again_and_both_are_reported(tmp_path: Path, mo
     assert said.splitlines()[-1].endswith("2 kept, 0 missed: none"), "A22 is the other one"
     assert [outcome.verdict for outcome in run.outcomes[:2]] == ["repeated", "pass"]
     assert [sample.seconds for sample in run.samples] == [0.0]
-    assert run.stalls.counts == {0.01: 1}, "without the first one's"
+    assert (run.stalls.counts, run.disturbed.counts) == ({0.01: 1}, {0.01: 1}), "the first one's is kept apart"
 
 
 @pytest.mark.parametrize("options", [(), ("--strict",)])
@@ -213,7 +221,7 @@ def test_what_one_look_at_the_loop_decides_is_measured_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said, run = told(tmp_path, monkeypatch, suite((0.0, [LOOK]), (0.0, [exactly("lost", 0, 0)])), "--strict")
-    assert "one look at the loop decides" in said
+    assert "deep: restarts again: one look at the loop decides" in said
     assert [outcome.verdict for outcome in run.outcomes[:2]] == ["repeated", "pass"]
 
 
@@ -232,6 +240,24 @@ def test_it_is_not_measured_until_it_passes(
     said, run = told(tmp_path, monkeypatch, suite(*[(0.0, found) for found in tries]), "--strict", code=1)
     assert said.splitlines()[-1].endswith("1 missed: A9")
     assert [outcome.verdict for outcome in run.outcomes[: len(verdicts)]] == verdicts
+
+
+def test_the_loop_is_judged_by_the_first_try_too_when_one_look_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[tuple[float, list[Relation]]] = [(0.05, [LOOK]), (0.01, [])]
+
+    def check(run: Run) -> None:
+        slowest, found = tries.pop(0)
+        with run.check("A9", "restart") as outcome:
+            outcome.relations += found
+        looks = {0.01: 99 + (slowest <= 0.01), 0.05: 100, float("inf"): 100}
+        run.stalls.add(Stalls(looks))
+        run.held.add(Stalls(looks))
+
+    said, run = told(tmp_path, monkeypatch, check, "--strict", code=1)
+    assert said.splitlines()[-1].endswith("1 kept, 1 missed: A22")
+    assert run.stalls.counts == run.held.counts == {0.01: 199, 0.05: 200, float("inf"): 200}
 
 
 def held_for(seconds: float) -> Suite:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from annulet.broker.broker import Broker
 from annulet.broker.pager import Pager
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SpillPace
 from annulet.residency.budget import MIB
-from tests.broker.amqp091.peer import Peer, persistent, publish, turns
+from annulet.store.spill import SpillWrite
+from tests.broker.amqp091.peer import Peer, RecordingTransport, persistent, publish, turns
+from tests.broker.amqp10 import peer as amqp10
 from tests.broker.conftest import leave
+from tests.broker.stomp import peer as stomp
 
 QUEUE, BASIC = commands.Queue, commands.Basic
 SIZE = 64 << 10
@@ -29,31 +34,48 @@ class Connection:
         self.told.append(waits)
 
 
+def brought(pace: SpillPace, connection: Connection) -> None:
+    """Have a connection bring a message to be spilled."""
+    pace.began()
+    pace.note()
+    pace.served(connection)
+
+
 def test_who_brings_more_waits_once_until_the_disk_has_caught_up() -> None:
     pace, publisher, other = SpillPace(), Connection(), Connection()
     pace.look(SPILL_BEHIND_BYTES + 1, 1)
-    pace.note()
-    assert pace.arrived
-    pace.served(publisher)
-    assert not pace.arrived
-    pace.served(publisher)
-    pace.served(other)
+    brought(pace, publisher)
+    brought(pace, publisher)
+    brought(pace, other)
     assert (len(pace), pace.waits, publisher.told) == (2, 2, [True])
     pace.ended(other)
     pace.look(SPILL_BEHIND_BYTES + 1, 2)
     assert (publisher.told, other.told) == ([True], [True])
     pace.look(SPILL_BEHIND_BYTES, 1)
     assert (len(pace), publisher.told, other.told) == (0, [True, False], [True])
-    pace.note()
-    assert not pace.arrived
+    brought(pace, publisher)
+    assert len(pace) == 0
+
+
+def test_who_brings_nothing_does_not_wait_for_what_came_before_or_otherwise() -> None:
+    pace, publisher, other = SpillPace(), Connection(), Connection()
+    pace.look(SPILL_BEHIND_BYTES + 1, 1)
+    pace.note()  # as a message that expired, and was sent on
+    for connection in (other, publisher):
+        pace.began()
+        if connection is publisher:
+            pace.note()
+        pace.served(connection)
+    pace.served(other)
+    assert (publisher.told, other.told) == ([True], [])
 
 
 @pytest.mark.parametrize(("over", "writes"), [(SPILL_BEHIND_BYTES, 1), (1 << 40, 0)])
 def test_nobody_waits_within_the_bound_nor_for_what_is_not_being_written(over: int, writes: int) -> None:
     pace = SpillPace()
     pace.look(over, writes)
-    pace.note()
-    assert not pace.arrived
+    brought(pace, Connection())
+    assert len(pace) == 0
 
 
 class Busy:
@@ -75,18 +97,23 @@ class Busy:
         """Nothing follows."""
 
 
-async def fallen_behind(broker: Broker) -> tuple[Peer, Busy, int]:
+async def fallen_behind(broker: Broker, put: Callable[..., bytes] = publish) -> tuple[Peer, Busy, int]:
     """Return a publisher that is not read any more, what keeps the disk, and the bytes that were published."""
     assert broker.pager is not None
     busy = Busy(broker.pager)
     publisher = await Peer(broker).open(1)
     await publisher.send(1, QUEUE.Declare(queue="q"))
+    return publisher, busy, await held(publisher.transport, lambda body: publisher.send(1, put(1, "q", body)))
+
+
+async def held(transport: RecordingTransport, send: Callable[[bytes], Awaitable[object]]) -> int:
+    """Send until nothing is read any more; return how many bytes were."""
     sent = 0
-    while publisher.transport.reading:
-        await publisher.send(1, publish(1, "q", bytes(SIZE)))
+    while transport.reading:
+        await send(bytes(SIZE))
         sent += SIZE
         assert sent < SPILL_BEHIND_BYTES + 8 * MIB, "it is to be held"
-    return publisher, busy, sent
+    return sent
 
 
 async def caught_up(pager: Pager, busy: Busy) -> None:
@@ -112,15 +139,118 @@ async def test_a_publisher_is_not_read_while_the_disk_is_behind_and_others_are(b
     assert SPILL_BEHIND_BYTES < pager.budget.over < sent
     assert (len(pace), pace.waits) == (1, 1)
     assert publisher.connection.reading_paused
+    pace.note()  # as of a message that expired, and was sent on
     await consumer.send(1, BASIC.Ack(delivery_tag=1))
     await durable.send(1, persistent(1, "kept", bytes(SIZE)))
     assert consumer.transport.reading
-    assert durable.transport.reading, "what is stored in the log waits for that"
+    assert durable.transport.reading, "its confirms, which wait for the log, are its pace"
     await caught_up(pager, busy)
     assert publisher.transport.reading
     assert (len(pace), pace.waits) == (0, 1)
-    assert pager.budget.over < SIZE, "what is next to be delivered stays"
+    assert pager.budget.over < SIZE, "the budget is full of what is next to be delivered"
     assert pager.figures.spilled * SIZE >= SPILL_BEHIND_BYTES
+
+
+async def test_it_is_the_same_over_amqp_1_0_and_stomp(broker: Broker) -> None:
+    pager, now = broker.pager, broker.clock()
+    assert pager is not None
+    for name in ("first", "second"):
+        broker.hosts["/"].declare_queue(name, now=now)
+    amqp, other = await amqp10.Peer(broker).open(), await stomp.Peer(broker).open()
+    link = await amqp.sender("first")
+    senders: list[tuple[RecordingTransport, Callable[[bytes], Awaitable[object]]]] = [
+        (amqp.transport, lambda body: amqp.publish(link, amqp10.message(body), settled=True)),
+        (other.transport, lambda body: other.send("SEND", {"destination": "/queue/second"}, body)),
+    ]
+    for number, (transport, send) in enumerate(senders, 1):
+        busy = Busy(pager)
+        await held(transport, send)
+        assert broker.spill_pace.waits == number
+        await caught_up(pager, busy)
+        assert transport.reading
+
+
+async def test_persistent_messages_that_no_log_takes_are_paced_as_well(broker: Broker) -> None:
+    pager = broker.pager
+    assert pager is not None
+    publisher, busy, _ = await fallen_behind(broker, persistent)
+    await caught_up(pager, busy)
+    assert publisher.transport.reading
+
+
+async def test_who_refuses_messages_brings_their_dead_letters(broker: Broker) -> None:
+    pager = broker.pager
+    assert pager is not None
+    consumer = await Peer(broker).open(1)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    await consumer.send(1, QUEUE.Declare(queue="work", arguments=arguments), BASIC.Consume(queue="work"))
+    await consumer.send(1, publish(1, "work", bytes(SIZE)))
+    _, busy, _ = await fallen_behind(broker)
+    assert consumer.transport.reading
+    await consumer.send(1, BASIC.Nack(delivery_tag=1, requeue=False))
+    assert not consumer.transport.reading
+    await caught_up(pager, busy)
+    assert consumer.transport.reading
+
+
+def refuse(write: SpillWrite) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_who_waits_for_a_disk_that_refuses_is_read_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory alarm takes over."""
+    pager = broker.pager
+    assert pager is not None
+    publisher, busy, _ = await fallen_behind(broker)
+    with monkeypatch.context() as patch:
+        patch.setattr(SpillWrite, "work", refuse)
+        await caught_up(pager, busy)
+        assert pager.budget.over > SPILL_BEHIND_BYTES, "nothing has left"
+        assert pager.figures.spill_refused > 0
+        assert publisher.transport.reading
+
+
+async def test_who_waits_for_a_store_that_is_full_is_read_again(broker: Broker) -> None:
+    pager = broker.pager
+    assert pager is not None
+    assert pager.spill is not None
+    publisher, busy, _ = await fallen_behind(broker)
+    await publisher.send(1, *[publish(1, "q", bytes(SIZE))] * (4 * MIB // SIZE))  # it was on its way
+    pager.spill.limit = pager.spill.used  # with what is being written
+    await caught_up(pager, busy)
+    assert pager.figures.spilled > 0
+    assert pager.budget.over > SPILL_BEHIND_BYTES
+    assert pager.figures.spill_refused > 0
+    assert publisher.transport.reading
+
+
+async def test_who_waits_for_a_queue_that_is_deleted_is_read_again(broker: Broker) -> None:
+    pager = broker.pager
+    assert pager is not None
+    publisher, busy, _ = await fallen_behind(broker)
+    other = await Peer(broker).open(1)
+    await other.send(1, QUEUE.Delete(queue="q"))
+    await caught_up(pager, busy)
+    assert (publisher.transport.reading, len(broker.spill_pace)) == (True, 0)
+    assert pager.figures.spill_refused == 0
+
+
+async def test_a_defect_of_paging_leaves_nobody_unread(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    pager = broker.pager
+    assert pager is not None
+    publisher, busy, _ = await fallen_behind(broker)
+
+    def fail(*_: object) -> bool:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pager, "_fold", fail)
+        patch.setattr(pager.budget, "limit", 1 << 40)  # as if what was written had left
+        with pytest.raises(RuntimeError, match="a defect"):
+            pager.run()
+    await turns()
+    assert publisher.transport.reading
+    await caught_up(pager, busy)
 
 
 async def test_who_goes_meanwhile_is_forgotten(broker: Broker) -> None:

@@ -11,13 +11,17 @@ from annulet.core.bodies import CLAIMED_BYTES, BodySource, claim
 from annulet.core.entry import QueueEntry
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.reasons import RemovalReason
+from annulet.residency.budget import MIB
 from annulet.residency.candidates import (
     CLAIMED_BLOCKS_LEAST,
     FREED_MOST,
     SWEEP_LEAST,
     SWEEP_MOST,
     TIDY_BYTES,
+    TIDY_BYTES_LEAST,
+    TIDY_EACH,
     TIDY_MOST,
+    TIDY_PART,
     BodyCandidates,
 )
 from tests.core.helpers import NOW
@@ -310,14 +314,95 @@ def test_large_ones_that_are_gone_are_forgotten_though_most_are_there(removed: i
     for entry in large + filled(queue, disk, 92):
         candidates.note(entry)
     candidates.begin_pass()
+    queue.pending_bytes += TIDY_PART * TIDY_BYTES  # of messages that rows take care of
     for entry in large[:removed]:
         queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
     before = sys.getrefcount(large[0])
     candidates.tidy()
     let_go = before - sys.getrefcount(large[0])
     assert (len(candidates.scanning), let_go) == (left, int(left < 100))
+    scanning = candidates.scanning
     candidates.tidy()
-    assert len(candidates.scanning) == left
+    assert candidates.scanning is scanning, "nothing was removed since"
+
+
+@pytest.mark.parametrize(
+    ("beside", "count", "due"),
+    [
+        (0, 100, TIDY_BYTES_LEAST),
+        (TIDY_PART * MIB, 100, MIB),
+        (TIDY_PART * 2 * TIDY_BYTES, 100, TIDY_BYTES),
+        (0, MIB // TIDY_EACH, MIB),
+    ],
+)
+def test_the_less_a_queue_has_the_less_it_keeps_of_what_is_gone(beside: int, count: int, due: int):
+    """Forty idle queues that had sent on 3 MiB each kept all of it, outside of every account."""
+    queue, disk = durable_queue(), Disk()
+    gone = filled(queue, disk, 1, size=due - 8) + filled(queue, disk, 1, size=8)
+    there = filled(queue, disk, count - 2, size=8)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(gone + there)
+    queue.pending_bytes += beside - 8 * len(there)
+    kept = []
+    for entry in gone:
+        queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        candidates.tidy()
+        kept.append(len(candidates.waiting))
+    assert kept == [count, count - 2]
+
+
+def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():
+    """What stayed was taken for forgotten with each look, so that ever more was kept of what went meanwhile."""
+    queue, disk = durable_queue(), Disk()
+    there, size = 60_000, 1024
+    part = TIDY_BYTES // size
+    assert part < FREED_MOST < there
+    entries = filled(queue, disk, there, size=size)
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(list(entries))
+    for _ in range(3):
+        for entry in entries[:part]:
+            queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        del entries[:part]
+        candidates.tidy()
+        entries += filled(queue, disk, part, size=size)
+        candidates.waiting += entries[-part:]
+        assert (len(candidates._gone), len(candidates.waiting)) == (0, there)
+    while entries:
+        for entry in entries[:part]:
+            queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
+        del entries[:part]
+        candidates.tidy()
+    assert candidates._gone == candidates.waiting == []
+
+
+def test_of_a_queue_with_nothing_in_memory_none_is_looked_at():
+    """A purge of half a million had all of them looked through in one turn."""
+    candidates = BodyCandidates(BodySource(), durable_queue(), -1)
+    unseen = [object() for _ in range(2 * FREED_MOST)]
+    candidates.waiting = list(unseen[1:])  # type: ignore[arg-type]
+    candidates.scanning = list(unseen[:1])  # type: ignore[arg-type]
+    candidates.tidy()
+    assert candidates.waiting == candidates.scanning == []
+    assert candidates.untidy
+    candidates.tidy()
+    assert not candidates.untidy
+
+
+def test_what_was_removed_before_a_start_says_nothing_of_what_is_there():
+    """Bodies of rows that come back are looked after before the queue's counters are set."""
+    queue, disk = durable_queue(), Disk()
+    large = filled(queue, disk, 1, size=TIDY_BYTES)
+    small = filled(queue, disk, 2)
+    queue.counters.bytes_removed = 2 * TIDY_BYTES
+    candidates = BodyCandidates(BodySource(), queue, -1)
+    candidates.wait(large + small)
+    queue.counters.bytes_removed = 0
+    candidates.tidy()
+    assert len(candidates.waiting) == 3
+    queue.remove_pending(large[0], RemovalReason.PURGED, NOW, 0)
+    candidates.tidy()
+    assert candidates.waiting == small
 
 
 def test_very_many_candidates_are_not_looked_through_for_some_large_ones():

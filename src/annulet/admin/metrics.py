@@ -262,7 +262,13 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
             "Times less is read of a connection from then on, as what it sends takes long",
             inputs.reads_cut,
         ),
-        "spill_pace_waits": ("Times a publisher was not read until bodies were written", broker.spill_pace.waits),
+        "spill_pace_waits": (
+            (
+                "Times a connection was not read until bodies were spilled, as memory held far more than the body "
+                "budget, what cannot leave included"
+            ),
+            broker.spill_pace.waits,
+        ),
         "delivery_rounds_cut": ("Turns whose time was up before all connections were written to", shares.rounds_cut),
         "paging_search_process_starts": ("Times a process was started that looks ahead of selectors", started),
         "paging_search_process_failures": (
@@ -282,7 +288,7 @@ def _spill(broker: Broker) -> dict[str, tuple[str, float]]:
         "spill_bytes": ("Bytes of these files", 0 if spill is None else spill.used),
         "spill_live_bytes": ("Of these, bytes of bodies somebody wants", 0 if spill is None else spill.live_bytes),
         "spill_bodies": ("Bodies of transient messages on disk", 0 if spill is None else spill.bodies),
-        "spill_pace_connections": ("Publishers that are not read until bodies are written", len(broker.spill_pace)),
+        "spill_pace_connections": ("Connections that are not read until bodies are written", len(broker.spill_pace)),
     }
 
 

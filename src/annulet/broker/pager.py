@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.in_turn import in_turn
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_pace import SpillPace
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
     from annulet.store.interface import Log
     from annulet.store.spill import SpillStore
-
-T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
 
@@ -100,15 +99,6 @@ TENDED_STUCK: Final = 32
 """Of those that were over their share and had nothing to page, so many are asked again by a tick: 1 ms of the loop."""
 
 
-def _in_turn(queues: dict[Queue, T], most: int) -> list[Queue]:
-    """Return so many of them, and have others be the first next time."""
-    some = list(islice(queues, most))
-    if len(some) < len(queues):
-        for queue in some:
-            queues[queue] = queues.pop(queue)
-    return some
-
-
 class Pager:
     """Notes, measures, pages. Belongs to the event loop."""
 
@@ -143,6 +133,7 @@ class Pager:
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
         self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
+        self._untidy: dict[Queue, None] = {}  # queues to adopt, or of which bodies are to be let go of that are gone
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
         self._audit = AccountAudit()
@@ -202,8 +193,10 @@ class Pager:
         began = time.thread_time()
         self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
         looking = self.small.go_on()
-        more = self._page(began) or self._fold(began) or self._fold_held(began) or looking
-        self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
+        try:
+            more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
+        finally:  # else a defect would leave publishers unread
+            self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
@@ -213,7 +206,7 @@ class Pager:
 
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
-        self.adopt_noted()
+        self.adopt_noted(self._slice_end(began))
         durable = self._log.written_below
         self._try_again([*noted, *self.notes.take_written(durable)])  # these were looked at before they could page
         for queue in noted:
@@ -247,16 +240,23 @@ class Pager:
         for queue in queues:
             self._stuck.pop(queue, None)
 
-    def adopt_noted(self) -> None:
+    def adopt_noted(self, until: float = math.inf) -> None:
         """Look at what is in memory of queues with so many messages there that later it would take long.
 
-        Of those that were looked at, let go of what is not there any more.
+        Of those that were looked at, let go of what is not there any more. Who is not reached ``until`` the loop's
+        thread has computed so long has the next turn: what comes to ten queues at once would have all looked at in one.
         """
-        for queue in self.notes.queues:
+        self._untidy.update(dict.fromkeys(self.notes.queues))
+        for queue in list(self._untidy):
+            del self._untidy[queue]
             if (bodies := self._bodies.get(queue)) is not None:
-                bodies.tidy()
-            elif in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue):
+                worked = bodies.tidy()
+                if bodies.untidy:
+                    self._untidy[queue] = None
+            elif worked := (in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue)):
                 self._bodies_of(queue)
+            if worked and time.thread_time() >= until:
+                return
 
     def _slice_end(self, began: float) -> float:
         """Return how many seconds the loop's thread will have computed when a slice ends that began at so many."""
@@ -399,7 +399,7 @@ class Pager:
             self.spilling.retry()
         self.small.tick()
         self.budget.measure_some(TENDED)
-        paging = _in_turn(self._paging, TENDED)
+        paging = in_turn(self._paging, TENDED)
         self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
         self._try_again(list(islice(self._stuck, TENDED_STUCK)))
         for queue in paging:
@@ -424,7 +424,7 @@ class Pager:
     def _tend_bodies(self, now: int) -> None:
         """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
         exceeded = self.budget.exceeded()
-        for queue in _in_turn(self._bodies, TENDED):
+        for queue in in_turn(self._bodies, TENDED):
             bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
@@ -441,7 +441,7 @@ class Pager:
                 self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
             if not exceeded:
                 bodies.end()
-            bodies.tidy()
+            self._untidy[queue] = None
             if bodies.stalled:
                 logger.warning("bodies of a queue cannot be read now", queue=queue.name, remedy="check the disk")
                 bodies.retry()

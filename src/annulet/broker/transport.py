@@ -189,7 +189,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
-        self._spill_pace.arrived = False
+        self._spill_pace.began()
         try:
             if data:
                 self.engine.receive(data)
@@ -197,8 +197,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
             logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
-        if self._spill_pace.arrived:
-            self._spill_pace.served(self)
+        self._spill_pace.served(self)
         self.mark_dirty()
 
     def eof_received(self) -> bool:

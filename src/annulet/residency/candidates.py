@@ -14,6 +14,7 @@ from annulet.core.bodies import CLAIMED_BYTES, QueueBodies, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
 from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_TAGS
 from annulet.core.paging import may_be_row
+from annulet.residency.budget import body_bytes
 from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
@@ -30,11 +31,22 @@ that were left of the ones before, of all at as many beyond twice what is in mem
 1000 what is let go of at once is less than what has the cyclic collector look at young objects."""
 
 TIDY_BYTES: Final = 8 << 20
-"""Bytes removed from the queue before those are forgotten that were: where bodies are large few candidates hold much,
-and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their place."""
+"""Bytes removed from the queue, at most, before those are forgotten that were: where bodies are large few candidates
+hold much, and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their
+place."""
+
+TIDY_BYTES_LEAST: Final = 256 << 10
+"""The same, at least. A queue that nobody uses any more keeps as much for as long as it has more than is gone."""
+
+TIDY_PART: Final = 8
+"""Between these a part of what the queue has in memory, one of so many: of like bodies eight are looked at for each
+that is gone."""
 
 TIDY_MOST: Final = 65_536
 """Candidates that are looked through for bytes: 3 ms of the loop. Where there are more, 8 MiB are a small part."""
+
+TIDY_EACH: Final = TIDY_BYTES // TIDY_MOST
+"""Bytes removed for each that is looked at, at least: 0.4 ms a MiB, where few large ones go beside very many small."""
 
 FREED_MOST: Final = 16_384
 """Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
@@ -66,7 +78,7 @@ class BodyCandidates(QueueBodies):
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
         self.front: set[QueueEntry] = set()  # what that pass lets stay
         self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
-        self._gone: list[QueueEntry] = []  # forgotten, and some that are not: to free very many in one turn takes long
+        self._gone: list[QueueEntry] = []  # forgotten, and nothing else: to free very many in one turn takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
         self._new_from = 0  # where in ``waiting`` those begin that came since the last look
         self._old_from = 0  # where in ``waiting`` the next look at the old ones begins, a few at a time
@@ -256,23 +268,48 @@ class BodyCandidates(QueueBodies):
         """Say whether a body may go that the log does not hold, once it is written."""
         raise NotImplementedError
 
-    def tidy(self) -> None:
+    def tidy(self) -> bool:
         """Forget candidates that left or were removed, where these are most, or large: they are in no account.
 
-        Called again and again: a queue that nothing comes to any more would keep all it ever had.
+        Called again and again: a queue that nothing comes to any more would keep all it ever had. Returns whether that
+        was any work.
         """
         count = len(self.waiting) + len(self.scanning)
         removed = self.queue.counters.bytes_removed
-        if count > 2 * self.in_memory or (0 < count <= TIDY_MOST and removed - self._tidied_at >= TIDY_BYTES):
+        self._tidied_at = min(self._tidied_at, removed)  # the end of a start counts anew, and these may be older
+        due = count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at)
+        if due:
             self._tidied_at = removed
-            self._gone += self.waiting
-            self._gone += self.scanning
-            self.wait(_in_memory_once(self.waiting))
-            self.scanning = _in_memory_once(self.scanning)
+            self._forget()
             self._waited = min(self._waited, len(self.scanning))  # else all blocks would be looked up at once
             if not self.passing:
                 self.front = set()
+        worked = due or self.untidy
         del self._gone[-FREED_MOST:]
+        return worked
+
+    def _forget(self) -> None:
+        if not self.in_memory:  # as after a purge of very many: none of them is looked at
+            self._gone += self.waiting
+            self._gone += self.scanning
+            self.wait([])
+            self.scanning = []
+            return
+        self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most would
+        self._gone += _gone_of(self.scanning)  # be gone, with their bodies, long before they come out
+        self.wait(_in_memory_once(self.waiting))
+        self.scanning = _in_memory_once(self.scanning)
+
+    @property
+    def untidy(self) -> bool:
+        """Say whether some that are forgotten wait to be let go of with the next call of ``tidy``."""
+        return bool(self._gone)
+
+    def _outweighed(self, count: int, removed: int) -> bool:
+        """Say whether ``removed`` bytes are worth a look at so many candidates."""
+        if removed < TIDY_BYTES_LEAST or not 0 < count <= TIDY_MOST:
+            return False
+        return removed >= min(TIDY_BYTES, max(body_bytes(self.queue) // TIDY_PART, count * TIDY_EACH))
 
     def _sweep_young(self) -> None:
         """Forget those that left or were removed of the ones that came last, and of some that were there twice.
@@ -313,6 +350,11 @@ class BodyCandidates(QueueBodies):
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
     """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
     return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
+
+
+def _gone_of(entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return the others."""
+    return [entry for entry in entries if entry.state == REMOVED or entry.away]
 
 
 def may_leave(entry: QueueEntry) -> bool:
