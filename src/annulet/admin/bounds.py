@@ -13,6 +13,7 @@ from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LE
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
@@ -94,5 +95,6 @@ def bounds(broker: Broker) -> dict[str, float]:
         "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
         "group_names_per_queue_max": TEXTS_MAX,
         "heads_pending_bytes": PENDING_BYTES_MAX,
+        "lost_wakes_consumers_per_tick": CONSUMERS_LOOKED_AT,
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }

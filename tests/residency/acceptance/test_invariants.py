@@ -33,6 +33,9 @@ SOAK_EVENTS_A_BROKER = 1000
 ATTEMPTS = 3
 """Of the queue ``limited``; what came back as often is in ``dead``."""
 
+TICKS = 2
+"""With the first one it is noted who waits, with the second he is served."""
+
 CONSUMERS = 3
 DRAINED = 300
 SIZES = (700, 700, 700, 60_000)
@@ -214,12 +217,14 @@ class History:
         """
         paging = self.deep.paging
         before = (paging.loaded, paging.bodies_brought_back)
-        queues = [queue for queue in map(self.deep.queue, self.names) if not self.left_to_the_tick(queue)]
-        there = [on_disk(queue) for queue in queues]
-        self.deep.broker_tick()
-        await self.deep.written()
-        assert (paging.loaded, paging.bodies_brought_back) == before, self.where
-        assert [on_disk(queue) for queue in queues] == there, self.where
+        for _ in range(TICKS):
+            queues = [queue for queue in map(self.deep.queue, self.names) if not self.left_to_the_tick(queue)]
+            there = [on_disk(queue) for queue in queues]
+            self.deep.broker_tick()
+            await self.deep.written()
+            assert (paging.loaded, paging.bodies_brought_back) == before, self.where
+            assert [on_disk(queue) for queue in queues] == there, self.where
+            assert paging.found_by_tick == 0, self.where
         for holder in itertools.chain.from_iterable(model.holders for model in self.models):
             assert await holder.consumer.take() == [], self.where
 
@@ -230,12 +235,18 @@ class History:
         tick: what was on its way to a client, or came back, may leave by then. Nor is one measured that only took what
         it had on disk, for its consumers, before that is a load. Until then both take what V1 says. What came to a
         queue it has paged, or never will: so after an arrival nothing is left. What came back by the thousand, which
-        nobody counts at the return, becomes rows with the tick.
+        nobody counts at the return, becomes rows with the tick. And whoever is over his share pages with the tick when
+        the budget is kept only because some of what others have was not counted yet.
         """
         pager = self.deep.broker.pager
         assert pager is not None
-        unasked = queue in pager._stuck or cost_of(queue) > pager.budget.cost_of(queue)
-        return (unasked and queue is not self.arrived) or pager._foldable(queue)
+        budget = pager.budget
+        unasked = queue in pager._stuck or cost_of(queue) > budget.cost_of(queue)
+        if (unasked and queue is not self.arrived) or pager._foldable(queue):
+            return True
+        others = [other for other in map(self.deep.queue, self.names) if other is not queue]
+        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others])
+        return budget.over <= 0 < budget.over + uncounted
 
     def check_order(self, order: TargetList) -> None:
         """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
