@@ -9,6 +9,7 @@ from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, IN
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
+from annulet.residency.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX
@@ -43,8 +44,13 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
 
 
-async def test_what_a_tick_looks_at_of_consumers(site: Site) -> None:
+async def test_what_a_tick_looks_at_of_accounts_and_consumers(site: Site) -> None:
     found = bounds(site.broker)
+    assert (found["recounted_waiting_max"], found["recounted_returned_max"]) == (
+        RECOUNTED_WAITING_MAX,
+        RECOUNTED_RETURNED_MAX,
+    )
+    assert found["recounted_deliveries_per_tick"] == RECOUNTED_DELIVERIES
     assert found["lost_wakes_consumers_per_tick"] == CONSUMERS_LOOKED_AT
 
 

@@ -29,6 +29,8 @@ async def test_figures_of_a_queue_that_pages(tmp_path: Path) -> None:
         queue = deep.queue()
         assert counters["paging_messages_paged_out"] == queue.order.paged_count() > 0
         assert gauges["queues_paging"] == 1
+        assert counters["accounting_recounts"] == 1
+        assert gauges["accounting_recounted_messages_most"] == queue.order.count - queue.order.paged_count()
         assert (counters["paging_messages_found_by_tick"], gauges["accounting_drift_bytes"]) == (0, 0)
         deep.paging.found_by_tick = 3
         assert paging_counters(deep.broker)["paging_messages_found_by_tick"][1] == 3

@@ -9,6 +9,7 @@ import pytest
 from annulet.broker import pager as pager_module
 from annulet.core.queue import Queue
 from annulet.residency import account_audit
+from annulet.residency.budget import Recount
 from annulet.residency.small_queues import FLOOR_LEAST
 from tests.residency.acceptance.deep import deep_broker
 
@@ -29,7 +30,7 @@ async def test_every_queue_is_tended_and_counted_whatever_their_number(
             pager._bodies_of(deep.queue(name))
         counted: list[Queue] = []
         tended: list[Queue] = []
-        monkeypatch.setattr(account_audit, "drift_of", lambda queue: counted.append(queue) or 0)
+        monkeypatch.setattr(account_audit, "Recount", lambda queue: counted.append(queue) or Recount(queue))
         monkeypatch.setattr(pager, "_foldable", tended.append)
         for _ in range(len(names)):
             deep.tick()

@@ -29,6 +29,10 @@ def paging_counters(broker: Broker) -> dict[str, tuple[str, float]]:
             "Messages that only the tick delivered or paged although nothing had kept them: above 0 is a defect",
             figures.found_by_tick,
         ),
+        "accounting_recounts": (
+            "Accounts of bodies that were counted anew as a whole",
+            0 if broker.pager is None else broker.pager.audit.recounts,
+        ),
         "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
         "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),
         "paging_bodies_brought_back": ("Bodies that came back to be delivered", figures.bodies_brought_back),
@@ -75,6 +79,10 @@ def _body_gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "accounting_drift_bytes": (
             "By how much the account of bodies was wrong when it was counted anew: above 0 is a defect",
             0 if pager is None else pager.drift,
+        ),
+        "accounting_recounted_messages_most": (
+            "Messages in memory of the largest account that was counted anew as a whole",
+            0 if pager is None else pager.audit.messages_most,
         ),
         "queues_paging": ("Queues with messages on disk only", 0 if pager is None else pager.queues_paging),
     }

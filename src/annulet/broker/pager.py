@@ -146,7 +146,7 @@ class Pager:
         self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
-        self._audit = AccountAudit()
+        self.audit = AccountAudit()
         self._lost_wakes = LostWakes(self.figures, self.scanning.asked)
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
@@ -421,7 +421,7 @@ class Pager:
                 queue.wake(now)
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
-        self._audit.tick(self._bodies)
+        self.audit.tick(self._bodies)
         self._tend_bodies(now)
         self.window_written()
         self._lost_wakes.end()
@@ -439,7 +439,7 @@ class Pager:
             bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
-                self._audit.forget(queue)
+                self.audit.forget(queue)
                 self._unfolded.pop(queue, None)
                 self._held_left.pop(queue, None)
                 continue
@@ -477,7 +477,7 @@ class Pager:
     @property
     def drift(self) -> int:
         """Bytes by which the accounts of queues were wrong when last counted anew: 0, or there is a defect."""
-        return self._audit.drift
+        return self.audit.drift
 
     @property
     def bodies_away(self) -> tuple[int, int]:
