@@ -2,7 +2,7 @@
 
 A miss is a result and not an error: the exit code is 1 only with ``--strict``, and then for every miss but of times and
 ratios in a suite that the machine's host disturbed each time; ``make soak`` asks for that. What has no full size (A6,
-A18 to A20, A24) is tested in ``tests/residency/acceptance``.
+A18, A19, A24; of A20 the random events) is tested in ``tests/residency/acceptance``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from rich.console import Console
 
 from benchmarks.brokers import Annulet
 from benchmarks.deep import depth, kinds, looking, many_queues, neighbours, report, restarts, unacknowledged
-from benchmarks.deep.outcome import MIB, STALL_MOST, Outcome, Relation, exactly
+from benchmarks.deep.accounts import judged
+from benchmarks.deep.outcome import MIB, STALL_MOST, Outcome, Relation
 from benchmarks.deep.run import FAILURES, Run
 from benchmarks.deep.sampling import Stalls
 from benchmarks.deep.stolen import PAUSED_SHARE, TELLING_SHARE, PauseWatch, StolenTime
@@ -133,11 +134,7 @@ def loop_held(run: Run) -> Outcome:
 def finish(run: Run, folder: Path) -> None:
     """Judge what is of all suites together and write the report."""
     run.outcomes.append(loop_held(run))
-    drift = Outcome("A20", "account of bodies against a recount, over everything above")
-    drift.relations += [exactly(name, value, 0) for name, value in run.drifts.items()]
-    if not run.drifts:
-        drift.not_applicable = "this broker exports no such gauge; the small twin recounts after each event"
-    run.outcomes.append(drift)
+    run.outcomes.append(judged(run.accounts))
     for check, (title, reason) in ELSEWHERE.items():
         run.outcomes.append(Outcome(check, title, not_applicable=reason))
     report.write(run, folder)

@@ -49,7 +49,7 @@ class Run:
     held: Stalls = dataclasses.field(default_factory=Stalls)  # without waits for a processor
     watch: PauseWatch | None = None
     disturbed: Stalls = dataclasses.field(default_factory=Stalls)  # of suites while processors were taken away
-    drifts: dict[str, float] = dataclasses.field(default_factory=dict)
+    accounts: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)  # the largest, by suite and name
 
     @contextlib.contextmanager
     def site(self, suite: str, *, budget: int = 0) -> Iterator[tuple[Site, Sampler]]:
@@ -63,11 +63,13 @@ class Run:
                     metrics = site.metrics()
                     self.stalls.add(Stalls.of(metrics))
                     self.held.add(Stalls.of(metrics, HELD_PREFIX))
+                    sampler.note_accounts(metrics)
             finally:
                 sampler.end()
                 self.samples += sampler.samples
-                for name, value in sampler.drifts.items():
-                    self.drifts[name] = max(self.drifts.get(name, 0.0), value)
+                told = self.accounts.setdefault(suite, {})
+                for name, value in sampler.accounts.items():
+                    told[name] = max(told.get(name, 0.0), value)
 
     @contextlib.contextmanager
     def check(self, check: str, title: str) -> Iterator[Outcome]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MEMORY_SECONDS: Final = 0.1
 METRICS_EVERY: Final = 10
 DRIFT: Final = "accounting_drift"
+FOUND_BY_TICK: Final = "paging_messages_found_by_tick_total"
+RECOUNTS: Final = "accounting_recounts_total"
+LARGEST_RECOUNT: Final = "accounting_recounted_messages_most"
 STALL_PREFIX: Final = 'event_loop_stall_seconds_bucket{le="'
 HELD_PREFIX: Final = 'event_loop_held_seconds_bucket{le="'
 """Without waits for a processor that others had: on two cores the load and its clients keep these busy too."""
@@ -41,7 +44,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         self.samples: list[Sample] = []
         self.bodies_most = 0.0  # bytes, by the broker's own account
-        self.drifts: dict[str, float] = {}  # the largest of each gauge that holds the account against a recount
+        self.accounts: dict[str, float] = {}  # the largest of each figure that says whether the account is right
         self._site = site
         self._suite = suite
         self._began = began
@@ -66,9 +69,13 @@ class Sampler(threading.Thread):
         sample.delivered = int(figures['vhost_messages_delivered{vhost="/"}'])
         sample.whole = True
         self.bodies_most = max(self.bodies_most, figures["memory_bodies_bytes"])
+        self.note_accounts(figures)
+
+    def note_accounts(self, figures: dict[str, float]) -> None:
+        """Keep the largest of what the broker says of its accounts; a restart sets the counters among it back."""
         for name, value in figures.items():
-            if DRIFT in name:
-                self.drifts[name] = max(self.drifts.get(name, 0.0), abs(value))
+            if DRIFT in name or name in {FOUND_BY_TICK, RECOUNTS, LARGEST_RECOUNT}:
+                self.accounts[name] = max(self.accounts.get(name, 0.0), abs(value))
 
     def highest_since(self, seconds: float) -> int:
         """Return the largest resident set since a moment, in bytes."""

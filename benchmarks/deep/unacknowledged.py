@@ -1,10 +1,14 @@
-"""A7 and A14: a consumer with very many unacknowledged messages, alive and killed; a restart with what came back."""
+"""A7, A14 and A20: a consumer with very many unacknowledged messages, alive and killed; a restart with what came back.
+
+While nobody does anything else the account of what it holds is recounted.
+"""
 
 from __future__ import annotations
 
 import signal
 import time
 
+from benchmarks.deep.accounts import run_recount
 from benchmarks.deep.client import Client
 from benchmarks.deep.outcome import MIB, Relation, exactly
 from benchmarks.deep.run import BODY_BYTES, ROUNDS, Run, compared, memory_relation, stall_relations, wait_for
@@ -29,15 +33,16 @@ QUEUE, ALONE = "held-0", "alone-"
 
 
 def run_unacknowledged(run: Run) -> None:
-    """Hold, compare another consumer's rate, kill the holder, take everything again."""
+    """Hold, have that recounted, compare another consumer's rate, kill the holder, take everything again."""
     with run.site("unacknowledged") as (site, sampler):
         idle = site.resident()
         rounds = max(ROUNDS, min(HELD_ROUNDS, run.count // 3 // ROUND_MESSAGES))
         held, others = min(HELD_MOST, run.count // 2), (rounds + 1) * ROUND_MESSAGES
         run.fill(site, ALONE, held + others)  # as deep: what the two drains differ in is who holds some
         run.fill(site, "held-", held + others)
+        holder = hold(site, held)
+        run_recount(run, site, held)
         with run.check("A14", f"another consumer's rate while one holds {held:,}") as outcome:
-            holder = hold(site, held)
             run.drain(site, ALONE, held)  # its first messages are in memory, the log's first positions shorter numbers
             ratio = compared(
                 lambda: run.drain(site, "held-", ROUND_MESSAGES),

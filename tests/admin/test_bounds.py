@@ -6,8 +6,10 @@ from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
+from annulet.residency.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX
@@ -40,6 +42,16 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert (found["search_rows_least"], found["search_stretches_max"]) == (ROWS_LEAST, STRETCHES_MAX)
     assert found["heads_pending_bytes"] == PENDING_BYTES_MAX
     assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
+
+
+async def test_what_a_tick_looks_at_of_accounts_and_consumers(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["recounted_waiting_max"], found["recounted_returned_max"]) == (
+        RECOUNTED_WAITING_MAX,
+        RECOUNTED_RETURNED_MAX,
+    )
+    assert found["recounted_deliveries_per_tick"] == RECOUNTED_DELIVERIES
+    assert found["lost_wakes_consumers_per_tick"] == CONSUMERS_LOOKED_AT
 
 
 async def test_what_pages_of_queues_with_groups_remember(site: Site) -> None:

@@ -15,7 +15,7 @@ from annulet.broker.broker import Broker
 from annulet.core.held_deliveries import BLOCK_TAGS
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.core.queue import Queue
-from annulet.residency.account_audit import AUDITED_ENTRIES_MAX
+from annulet.residency.account_audit import RECOUNTED_WAITING_MAX
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock
@@ -147,7 +147,7 @@ async def test_accounts_of_queues_are_counted_anew_in_turn(broker: Broker, monke
     await filled(broker, BY_AGE, lambda number: {})
     pager, queue = broker.pager, queue_of(broker)
     assert pager is not None
-    assert COUNT <= AUDITED_ENTRIES_MAX
+    assert COUNT <= RECOUNTED_WAITING_MAX
     assert pager.drift == 0
     assert queue.bodies is not None
     queue.bodies.bytes += 5

@@ -11,6 +11,7 @@ from annulet.broker import pager as pager_module
 from annulet.core.queue import Queue
 from annulet.residency import account_audit
 from annulet.residency.bodies import StoredBodies
+from annulet.residency.budget import Recount
 from annulet.residency.candidates import FREED_MOST
 from annulet.residency.small_queues import FLOOR_LEAST
 from tests.broker.amqp091.peer import Peer
@@ -33,7 +34,7 @@ async def test_every_queue_is_tended_and_counted_whatever_their_number(
             pager._bodies_of(deep.queue(name))
         counted: list[Queue] = []
         tended: list[Queue] = []
-        monkeypatch.setattr(account_audit, "drift_of", lambda queue: counted.append(queue) or 0)
+        monkeypatch.setattr(account_audit, "Recount", lambda queue: counted.append(queue) or Recount(queue))
         monkeypatch.setattr(pager, "_foldable", tended.append)
         for _ in range(len(names)):
             deep.tick()

@@ -12,14 +12,17 @@ from pamqp import commands
 from structlog.testing import capture_logs
 
 from annulet import testing
+from annulet.broker import pager as pager_module
 from annulet.broker import recovery, recovery_progress
 from annulet.broker.broker import CATALOGUE_FILE
 from annulet.broker.configuration import load
+from annulet.broker.pager import CHUNK
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
 from annulet.store.catalogue import Catalogue
 from annulet.store.segment import segment_name
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
+from tests.residency.acceptance.deep import deep_broker
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
 
@@ -43,6 +46,22 @@ async def test_definitions_come_back_as_they_were(tmp_path: Path) -> None:
         assert "t" not in host.exchanges
         edges = {(binding.source.name, binding.routing_key) for binding in host.bindings()}
         assert edges == {("e", "a.#"), ("amq.fanout", "")}
+
+
+async def test_what_a_start_has_left_to_page_goes_on_without_the_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 3 * CHUNK
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep.declare("q")
+        await deep.publish(range(count), size=20)
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+    monkeypatch.setattr(recovery, "RESTORE_SLICE", count)
+    monkeypatch.setattr(pager_module, "SLICE", 1)
+    async with deep_broker(tmp_path / "killed") as deep:
+        assert deep.paging.found_by_tick == 0, "a start has one as it is ready"
+        await deep.written()
+        assert deep.queue().order.paged_count() > CHUNK
 
 
 async def test_a_long_start_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

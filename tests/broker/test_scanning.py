@@ -91,6 +91,19 @@ def test_a_turn_ends_after_five_milliseconds_and_queues_take_turns() -> None:
     assert world.scanning.figures() == (3, 1, 0), "one of three turns was cut, none was put off"
 
 
+def test_who_has_a_turn_coming() -> None:
+    world = World()
+    looker, other = Looker(world, 8), Looker(world, 1)
+    world.scanning.ask(looker)  # type: ignore[arg-type]
+    asked = world.scanning.asked
+    assert (asked(looker), asked(other)) == (True, False)  # type: ignore[arg-type]
+    world.step()
+    assert asked(looker), "it had one, and has more to look at"  # type: ignore[arg-type]
+    while world.called:
+        world.step()
+    assert not asked(looker)  # type: ignore[arg-type]
+
+
 def test_a_turn_that_ends_with_the_last_look_was_not_cut() -> None:
     looks = round((TURN_SECONDS - LOOK_SECONDS) / 0.001)
     figures = []

@@ -13,6 +13,7 @@ from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LE
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
@@ -23,6 +24,7 @@ from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
 from annulet.core.ledger import LEDGER_RECORDS_MAX
 from annulet.core.matching import RETIRED_MAX
+from annulet.residency.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST
 from annulet.store.head_writing import PENDING_BYTES_MAX
@@ -94,5 +96,16 @@ def bounds(broker: Broker) -> dict[str, float]:
         "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
         "group_names_per_queue_max": TEXTS_MAX,
         "heads_pending_bytes": PENDING_BYTES_MAX,
+        **_bounds_of_a_tick(),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_a_tick() -> dict[str, float]:
+    """Return what the pager's tick looks at, at most, to find defects."""
+    return {
+        "recounted_waiting_max": RECOUNTED_WAITING_MAX,
+        "recounted_returned_max": RECOUNTED_RETURNED_MAX,
+        "recounted_deliveries_per_tick": RECOUNTED_DELIVERIES,
+        "lost_wakes_consumers_per_tick": CONSUMERS_LOOKED_AT,
     }

@@ -30,6 +30,7 @@ from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
 from annulet.admin.overview import build_mode
+from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
 from annulet.admin.survey import survey
 from annulet.broker.admission import SETTINGS_OF_LIMITS
@@ -37,7 +38,6 @@ from annulet.broker.event_log import EVENT_QUEUE
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.views import CONVERSIONS
-from annulet.residency.figures import PagingFigures
 from annulet.residency.residence import Residence, residence_of
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Batches of these that could not be written and are tried again",
             0 if broker.history is None else broker.history.failures,
         ),
-        **_paging(broker),
+        **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
@@ -224,32 +224,6 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
-def _paging(broker: Broker) -> dict[str, tuple[str, float]]:
-    figures = PagingFigures() if broker.pager is None else broker.pager.figures
-    return {
-        "paging_messages_paged_out": ("Waiting messages whose bodies left the memory", figures.paged_out),
-        "paging_messages_loaded": ("Messages read back from the log to be delivered", figures.loaded),
-        "paging_loads": ("Reads that brought them, some hundred messages each", figures.loads),
-        "paging_scans": ("Looks for selectors, some hundred messages each", figures.scans),
-        "paging_messages_scanned": ("Messages these came to", figures.scanned),
-        "paging_messages_searched": ("Of these, those that the search process knew not to match", figures.searched),
-        "paging_messages_selected": (
-            "Messages taken out from among those on disk, for selectors or operations",
-            figures.selected,
-        ),
-        "paging_loads_postponed": ("Reads that the disk refused, to be tried again", figures.postponed),
-        "paging_messages_unreadable": ("Messages whose records in the log are damaged", figures.unreadable),
-        "paging_bodies_left": ("Bodies that left the memory while their messages stayed", figures.bodies_left),
-        "paging_bodies_brought_back": ("Bodies that came back to be delivered", figures.bodies_brought_back),
-        "paging_bodies_spilled": ("Bodies of transient messages written to leave memory", figures.spilled),
-        "paging_bodies_spill_refused": (
-            "Of those that were to be written, the ones that stayed: no room within the limit, or the disk refused",
-            figures.spill_refused,
-        ),
-        "paging_bodies_read": ("Bodies that were read, also for who does not take them", figures.bodies_read),
-    }
-
-
 def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     shares, inputs = broker.shares, broker.inputs
     turns, cut, put_off = (0, 0, 0) if broker.pager is None else broker.pager.scanning.figures()
@@ -281,51 +255,6 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
-def _spill(broker: Broker) -> dict[str, tuple[str, float]]:
-    spill = None if broker.pager is None else broker.pager.spill
-    return {
-        "spill_files": ("Files of the spill store", 0 if spill is None else len(spill.all)),
-        "spill_bytes": ("Bytes of these files", 0 if spill is None else spill.used),
-        "spill_live_bytes": ("Of these, bytes of bodies somebody wants", 0 if spill is None else spill.live_bytes),
-        "spill_bodies": ("Bodies of transient messages on disk", 0 if spill is None else spill.bodies),
-        "spill_pace_connections": ("Connections that are not read until bodies are written", len(broker.spill_pace)),
-    }
-
-
-def _bodies(broker: Broker) -> dict[str, tuple[str, float]]:
-    pager = broker.pager
-    away, away_bytes = (0, 0) if pager is None else pager.bodies_away
-    return {
-        "memory_bodies_bytes": (
-            "Bodies in memory and what leaves with them, of the queues that are large enough to page",
-            0 if pager is None else pager.budget.used,
-        ),
-        "memory_small_bodies_bytes": (
-            "The same of queues that are not, as far as known: all are looked at in turn",
-            0 if pager is None else pager.budget.below,
-        ),
-        "memory_body_floor_bytes": (
-            "Bytes in memory from which on a queue counts and may have to page; less while very many hold some each",
-            0 if pager is None else pager.budget.floor,
-        ),
-        "bodies_away": ("Messages in memory whose bodies are on disk only", away),
-        "messages_folded": (
-            "Of these, messages in delivery that are folded into less memory",
-            0 if pager is None else pager.held_folded,
-        ),
-        "bodies_away_bytes": ("Bytes of these bodies", away_bytes),
-        "bodies_ahead_bytes": (
-            "Bodies kept for browsers and others who do not take messages",
-            0 if pager is None else pager.store.ahead_bytes,
-        ),
-        "accounting_drift_bytes": (
-            "By how much the account of bodies was wrong when it was counted anew: above 0 is a defect",
-            0 if pager is None else pager.drift,
-        ),
-        "queues_paging": ("Queues with messages on disk only", 0 if pager is None else pager.queues_paging),
-    }
-
-
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
     return {
@@ -337,8 +266,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "connections": ("Open AMQP connections", len(connections)),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
-        **_bodies(broker),
-        **_spill(broker),
+        **paging_gauges(broker),
         "event_loop_stall_longest_seconds": (
             "Longest lateness of the timer that watches the event loop, since the start",
             broker.loop_watch.longest,

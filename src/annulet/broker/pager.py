@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.in_turn import in_turn
+from annulet.broker.lost_wakes import LostWakes
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_pace import SpillPace
@@ -136,7 +137,8 @@ class Pager:
         self._untidy: dict[Queue, None] = {}  # queues to adopt, or of which bodies are to be let go of that are gone
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
-        self._audit = AccountAudit()
+        self.audit = AccountAudit()
+        self._lost_wakes = LostWakes(self.figures, self.scanning.asked)
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
@@ -395,6 +397,8 @@ class Pager:
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""
+        self._lost_wakes.begin(self._overdue())
+        self._lost_wakes.serve(self._paging, self._bodies, now)
         if self.spilling is not None:
             self.spilling.retry()
         self.small.tick()
@@ -417,9 +421,16 @@ class Pager:
                 queue.wake(now)
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
-        self._audit.tick(self._bodies)
+        self.audit.tick(self._bodies)
         self._tend_bodies(now)
         self.window_written()
+        self._lost_wakes.end()
+
+    def _overdue(self) -> list[Queue]:
+        """Return queues that a slice that is over had to page, where none is due: those with nothing to page aside."""
+        if self._scheduled or self.notes.queues:
+            return []
+        return [queue for queue in self.budget.to_page(without=self._stuck.keys()) if not self._writes(queue)]
 
     def _tend_bodies(self, now: int) -> None:
         """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
@@ -428,7 +439,7 @@ class Pager:
             bodies = self._bodies[queue]
             if queue.deleted:
                 del self._bodies[queue]
-                self._audit.forget(queue)
+                self.audit.forget(queue)
                 self._unfolded.pop(queue, None)
                 self._held_left.pop(queue, None)
                 continue
@@ -466,7 +477,7 @@ class Pager:
     @property
     def drift(self) -> int:
         """Bytes by which the accounts of queues were wrong when last counted anew: 0, or there is a defect."""
-        return self._audit.drift
+        return self.audit.drift
 
     @property
     def bodies_away(self) -> tuple[int, int]:

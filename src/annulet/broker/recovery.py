@@ -176,7 +176,7 @@ async def restore_messages(broker: Broker) -> None:
         if work >= RESTORE_SLICE:
             work = 0
             if broker.pager is not None:
-                broker.pager.run()
+                broker.pager.window_written()  # what is left to page goes on by itself
             await asyncio.sleep(0)
             lines.say(log.report.restored_records / live, restored=count)
     if restorer.orphans:

@@ -86,6 +86,10 @@ class Scanning:
         if self._handle is None:
             self._handle = self._loop.call_soon(self._next)
 
+    def asked(self, queue: Queue) -> bool:
+        """Say whether a queue has a turn coming."""
+        return queue in self._asking
+
     @property
     def browsing(self) -> bool:
         """Say whether the last turn was for browsers, and so short a time ago that what they are sent is charged."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
 from annulet.core.front_bounds import FrontBounds
+from annulet.core.held_messages import HeldMessage
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
 from annulet.core.paging import ENTRY_BYTES, pageable
 from annulet.residency.noting import FLOOR_BYTES, messages_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
+    from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
 
 MIB: Final = 1 << 20
@@ -174,27 +176,97 @@ def _bytes_beside(queue: Queue) -> int:
     return ENTRY_BYTES if pageable(queue) else BODY_BYTES
 
 
+class Recount:
+    """Counts the bodies of a queue anew, a slice at a time: what is in delivery may be a million messages.
+
+    What waits or is scheduled is counted in one turn, and deliveries by their blocks, of which nothing moves to another
+    one. So it is exact if nothing has :attr:`changed` since it began, and says nothing else. What is folded stays so,
+    and what is on disk as a row is not looked at.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.messages = 0  # that were counted
+        self._account = _account_of(queue)
+        self._near = 0  # body bytes in memory
+        self._away = 0  # entries without their bodies
+        self._away_bytes = 0
+        self._out = 0  # of these, those in delivery
+        self._out_bytes = 0
+        self._blocks: list[int] | None = None  # of deliveries, those that are not counted yet
+
+    @property
+    def changed(self) -> bool:
+        """Say whether anything came to the queue, was handed out, settled, left it or moved since this began."""
+        return _account_of(self.queue) != self._account
+
+    def step(self, most: int) -> bool:
+        """Count what waits, the first time, and deliveries, about ``most`` with it. Returns whether there are more."""
+        queue = self.queue
+        until = self.messages + most
+        blocks = self._blocks
+        if blocks is None:
+            self._count(queue.order.in_memory())
+            self._count([appointment.entry for appointment in queue.schedule.snapshot()])
+            blocks = self._blocks = queue.delivering.block_numbers()
+        while blocks and self.messages < until:
+            self._count([slot for slot in queue.delivering.block(blocks.pop()) if slot is not None])
+        return bool(blocks)
+
+    def drift(self) -> int:
+        """Return by how many bytes and messages the account is wrong, when all is counted."""
+        bodies = self.queue.bodies
+        drift = abs(body_bytes(self.queue) - self._near)
+        if bodies is not None:
+            drift += abs(bodies.bytes - self._away_bytes) + abs(bodies.count - self._away)
+            drift += abs(bodies.in_delivery_bytes - self._out_bytes) + abs(bodies.in_delivery - self._out)
+        return drift
+
+    def _count(self, slots: Iterable[Slot]) -> None:
+        for slot in slots:
+            if isinstance(slot, HeldMessage):
+                self._count_away(slot.size, out=True)
+            elif slot.state == REMOVED:
+                continue
+            elif slot.away:
+                self._count_away(slot.message.size, out=slot.state == DELIVERING)
+            else:
+                self._near += slot.message.size
+            self.messages += 1
+
+    def _count_away(self, size: int, *, out: bool) -> None:
+        self._away += 1
+        self._away_bytes += size
+        if out:
+            self._out += 1
+            self._out_bytes += size
+
+
+def _account_of(queue: Queue) -> tuple[int, ...]:
+    """Return all figures a recount is held against, and counters that tell whether others came in place of some."""
+    counters, bodies = queue.counters, queue.bodies
+    account = (
+        counters.messages_added,
+        counters.messages_delivered,
+        counters.messages_returned,
+        counters.bytes_removed,
+        queue.order.count,
+        queue.order.paged_count(),
+        len(queue.delivering),
+        queue.schedule.count,
+        body_bytes(queue),
+    )
+    if bodies is None:
+        return account
+    return (*account, bodies.count, bodies.bytes, bodies.in_delivery, bodies.in_delivery_bytes)
+
+
 def drift_of(queue: Queue) -> int:
     """Return by how many bytes the account of a queue's bodies is wrong, counted anew: always 0 but for a defect.
 
     O(n), and what is on disk as a row is not looked at.
     """
-    there = [*queue.order.in_memory(), *queue.delivering]
-    there += [appointment.entry for appointment in queue.schedule.snapshot()]
-    near = away = away_count = out = out_count = 0
-    for entry in there:
-        if entry.state == REMOVED:
-            continue
-        if entry.away:
-            away += entry.message.size
-            away_count += 1
-            out += entry.message.size if entry.state == DELIVERING else 0
-            out_count += entry.state == DELIVERING
-        else:
-            near += entry.message.size
-    drift = abs(body_bytes(queue) - near)
-    bodies = queue.bodies
-    if bodies is not None:
-        drift += abs(bodies.bytes - away) + abs(bodies.count - away_count) + abs(bodies.in_delivery_bytes - out)
-        drift += abs(bodies.in_delivery - out_count)
-    return drift
+    recount = Recount(queue)
+    while recount.step(len(queue.delivering)):
+        pass
+    return recount.drift()

@@ -10,6 +10,7 @@ class PagingFigures:
         "bodies_brought_back",
         "bodies_left",
         "bodies_read",
+        "found_by_tick",
         "loaded",
         "loads",
         "paged_out",
@@ -37,4 +38,5 @@ class PagingFigures:
         self.bodies_read = 0  # those that were read, also for who does not take them
         self.spilled = 0  # bodies that no log holds and that were written to leave memory
         self.spill_refused = 0  # those that were to be written and were not: the spill store was full, or the disk
+        self.found_by_tick = 0  # those that only the tick delivered or paged: a wake-up was lost, which is a defect
         self.postponed = 0  # reads that the disk refused, to be tried again

@@ -106,9 +106,10 @@ class Peer:
         await turns()
         data, found = bytes(self.transport.written), []
         self.transport.written.clear()
-        while data:
-            size, _, what = frame.unmarshal(data)
-            data = data[size:]
+        start = 0
+        while start < len(data):  # frame by frame: to copy what is left each time takes most of a large read
+            size, _, what = frame.unmarshal(data[start : start + frame_bytes(data, start)])
+            start += size
             if not isinstance(what, heartbeat.Heartbeat):
                 found.append(what)
         return found
@@ -124,6 +125,13 @@ class Peer:
         await self.take()
         await self.send(channel, method)
         return await self.one(kind)
+
+
+def frame_bytes(data: bytes, start: int) -> int:
+    """Return the size of the frame that begins there; a protocol header counts as one."""
+    if data.startswith(b"AMQP", start):
+        return 8
+    return 8 + int.from_bytes(data[start + 3 : start + 7], "big")
 
 
 def publish(

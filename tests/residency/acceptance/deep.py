@@ -171,7 +171,11 @@ class Deep:
         return self.broker.pager.figures
 
     def check(self) -> None:
-        """Every message is somewhere and the bytes are those of what is there: the account never drifts."""
+        """Every message is somewhere and the bytes are those of what is there: the account never drifts.
+
+        And no tick found anything that it alone is not there for.
+        """
+        assert self.paging.found_by_tick == 0
         for queue in self.broker.hosts["/"].queues.values():
             figures = queue.statistics()
             there = figures.pending_count + figures.scheduled_count + len(queue.delivering)

@@ -13,9 +13,12 @@ from annulet.core.paging import ENTRY_BYTES
 from annulet.residency.budget import MIB
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_MESSAGES
+from annulet.residency.residence import residence_of
 from tests.residency.acceptance.deep import SIZE, WINDOW, Deep, deep_broker, number_of
 
-COUNT = 3000
+COUNT = 3 * PAGE_ITEMS_MAX + 212
+"""Several pages, and whole windows."""
+
 COST = SIZE + ENTRY_BYTES
 
 
@@ -102,6 +105,35 @@ async def test_a21_messages_larger_than_the_budget_are_delivered_one_at_a_time(d
         await consumer.acknowledge_all()
     assert deep.paging.loaded == deep.paging.loads == 4
     await consumer.leave()
+
+
+LARGE = 3 * MIB
+
+
+@pytest.mark.parametrize("consumers", [1, 3])
+async def test_a21_three_of_them_at_once_stay_in_memory_no_longer_than_they_are_on_their_way(
+    deep: Deep, consumers: int
+) -> None:
+    for number in range(7):
+        await deep.publish([number], size=LARGE)
+    await deep.settled()
+    takers = [await deep.consumer(prefetch=3 // consumers) for _ in range(consumers)]
+    for start in (0, 3):
+        numbers = [number for taker in takers for number in await taker.all(3 // consumers)]
+        assert sorted(numbers) == list(range(start, start + 3)), "each whole, and to one of them"
+        await deep.written()  # V1: what was handed out has left memory, and V6: the next one is there
+        residence = residence_of(deep.queue())
+        assert (residence.total, residence.in_delivery) == (LARGE, 0)
+        for taker in takers:
+            await taker.acknowledge_all()
+    assert sorted([number for taker in takers for number in await taker.numbers()]) == [6]
+    assert deep.paging.loaded == 6, "each is read once"
+    for taker in takers:
+        await taker.leave()
+    assert await deep.drained() == [6]
+    deep.tick()
+    assert deep.broker.pager is not None
+    assert (deep.broker.pager.budget.used, deep.broker.pager.bodies_away) == (0, (0, 0))
 
 
 async def test_v1_what_was_looked_at_before_it_was_written_pages_when_it_is(deep: Deep) -> None:

@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 
 from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.residency.page import PAGE_ITEMS_MAX
 from tests.broker.amqp091.peer import Peer, turns
 from tests.residency.acceptance.deep import QUEUE, Deep, deep_broker
 
-COUNT = 3000
+COUNT = 3 * PAGE_ITEMS_MAX + 212
+"""Several pages, and whole windows of messages."""
+
 SLICES = 200
 """Turns of the loop in which work that is done in slices must be through."""
 

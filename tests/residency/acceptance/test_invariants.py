@@ -5,10 +5,12 @@ Which rule is asked where, and what this broker does instead of those that it do
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import shutil
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 from annulet.core.entry import PENDING
+from annulet.core.front_bounds import FrontBounds
 from annulet.core.paged_levels import PagedLevels
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
@@ -25,13 +28,16 @@ from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.residence import residence_of
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
-from tests.residency.acceptance.deep import Consumer, Deep, deep_broker, number_of, refuse
+from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of, refuse
 from tests.residency.acceptance.soaking import INVARIANTS_SHARE, lives_of, soak_events, soak_seconds
 
 EVENTS = 40
 SOAK_EVENTS_A_BROKER = 1000
 ATTEMPTS = 3
 """Of the queue ``limited``; what came back as often is in ``dead``."""
+
+TICKS = 2
+"""With the first one it is noted who waits, with the second he is served."""
 
 CONSUMERS = 3
 DRAINED = 300
@@ -83,6 +89,7 @@ class History:
         self.patch = patch
         self.refusing = False
         self.names = [*[model.name for model in self.models], "dead"]
+        self.bounds: dict[Queue, list[FrontBounds]] = {}  # of their fronts, that they were told since the last event
         self.arrived: Queue | None = None  # the queue of the last event, if that brought messages
 
     # ------------------------------------------------------------------ events
@@ -166,45 +173,76 @@ class History:
 
         While the disk refuses it may be others, and fewer.
         """
-        free = sum(holder.free for holder in model.holders)
-        came: list[int] = []
-        for holder in model.holders:
-            found = await holder.consumer.take()
-            numbers = [number for number, _, _ in found]
-            for number, tag, redelivered in found:
-                holder.held[tag] = number
-                assert redelivered is (model.counts.get(number, 0) > 0), self.where
-            came += numbers
-            assert holder.free >= 0, self.where
+        wanted = model.ready[: sum(holder.free for holder in model.holders)]
+        came = await self.handed_out(model)
+        deadline = time.monotonic() + PATIENCE
+        while not self.refusing and len(came) < len(wanted) and time.monotonic() < deadline:
+            came += await self.handed_out(model)  # a turn of the loop has so much time for deliveries, and no more
         if self.refusing:  # what came back and is in memory goes out before what is not
             assert {*came} <= {*model.ready}, self.where
         else:
-            assert sorted(came) == model.ready[:free], self.where
+            assert sorted(came) == wanted, self.where
         model.ready = sorted({*model.ready} - {*came})
 
-    def kept(self, model: Model) -> dict[int, int]:
+    async def handed_out(self, model: Model) -> list[int]:
+        """Return what consumers were sent since the last look, and let them hold it. No tick comes meanwhile."""
+        came: list[int] = []
+        for holder in model.holders:
+            for number, tag, redelivered in await holder.consumer.take():
+                holder.held[tag] = number
+                assert redelivered is (model.counts.get(number, 0) > 0), self.where
+                came.append(number)
+            assert holder.free >= 0, self.where
+        return came
+
+    def kept(self, model: Model) -> dict[int, tuple[int, int]]:
         """Return what of the front has its body in memory, of 1 MiB or 1024 messages at most, and how far it reaches
-        with each.
+        with each: messages and bytes, those counted too whose bodies are on disk.
         """
         found, size = {}, 0
-        for entry in self.deep.queue(model.name).order.upcoming(KEEP_MESSAGES):
+        for place, entry in enumerate(self.deep.queue(model.name).order.upcoming(KEEP_MESSAGES), 1):
             size += entry.message.size
             if size > KEEP_BYTES:
                 break
             if not entry.away:
-                found[number_of(entry.message.body)] = size
+                found[number_of(entry.message.body)] = (place, size)
         return found
 
-    def check_floors(self, before: list[tuple[Model, dict[int, int]]]) -> None:
+    def lowest(self, model: Model) -> tuple[int, int]:
+        """Return how many messages and bytes of its front a queue kept at least since the last event.
+
+        That goes by what waits and by the floor, which both change on the way.
+        """
+        queue = self.deep.queue(model.name)
+        messages, size = KEEP_MESSAGES, KEEP_BYTES
+        if isinstance(queue.order, (TargetList, PagedLevels, PagedSorted)):
+            messages, size = queue.order.keep_messages, queue.order.keep_bytes
+        some = self.bounds.get(queue, [])
+        return min([messages, *[each.messages for each in some]]), min([size, *[each.size for each in some]])
+
+    @contextlib.contextmanager
+    def noting_bounds(self) -> Iterator[None]:
+        """Note whatever a queue is told to keep of its front meanwhile."""
+        assert self.deep.broker.pager is not None
+        budget = self.deep.broker.pager.budget
+        front_of = budget.front_of
+
+        def noted(queue: Queue, sizes: Sequence[int] = ()) -> FrontBounds:
+            bounds = front_of(queue, sizes)
+            self.bounds.setdefault(queue, []).append(bounds)
+            return bounds
+
+        with pytest.MonkeyPatch.context() as patch:  # not the one that the disk's refusals are undone with
+            patch.setattr(budget, "front_of", noted)
+            yield
+
+    def check_floors(self, before: list[tuple[Model, dict[int, tuple[int, int]]]]) -> None:
         """V7: what of a front was not taken is in memory still, whatever was published and whatever others did, but for
         what was beyond the floor if that sank: the queues may be more than the budget has room for.
         """
         for model, front in before:
-            order = self.deep.queue(model.name).order
-            messages, size = KEEP_MESSAGES, KEEP_BYTES
-            if isinstance(order, (TargetList, PagedLevels, PagedSorted)):
-                messages, size = order.keep_messages, order.keep_bytes
-            within = {number for number, reach in list(front.items())[:messages] if reach <= size}
+            messages, size = self.lowest(model)
+            within = {number for number, (place, reach) in front.items() if place <= messages and reach <= size}
             assert within & {*model.ready} <= {*self.kept(model)}, self.where
 
     async def tick_finds_nothing(self) -> None:
@@ -214,12 +252,14 @@ class History:
         """
         paging = self.deep.paging
         before = (paging.loaded, paging.bodies_brought_back)
-        queues = [queue for queue in map(self.deep.queue, self.names) if not self.left_to_the_tick(queue)]
-        there = [on_disk(queue) for queue in queues]
-        self.deep.broker_tick()
-        await self.deep.written()
-        assert (paging.loaded, paging.bodies_brought_back) == before, self.where
-        assert [on_disk(queue) for queue in queues] == there, self.where
+        for _ in range(TICKS):
+            queues = [queue for queue in map(self.deep.queue, self.names) if not self.left_to_the_tick(queue)]
+            there = [on_disk(queue) for queue in queues]
+            self.deep.broker_tick()
+            await self.deep.written()
+            assert (paging.loaded, paging.bodies_brought_back) == before, self.where
+            assert [on_disk(queue) for queue in queues] == there, self.where
+            assert paging.found_by_tick == 0, self.where
         for holder in itertools.chain.from_iterable(model.holders for model in self.models):
             assert await holder.consumer.take() == [], self.where
 
@@ -230,12 +270,18 @@ class History:
         tick: what was on its way to a client, or came back, may leave by then. Nor is one measured that only took what
         it had on disk, for its consumers, before that is a load. Until then both take what V1 says. What came to a
         queue it has paged, or never will: so after an arrival nothing is left. What came back by the thousand, which
-        nobody counts at the return, becomes rows with the tick.
+        nobody counts at the return, becomes rows with the tick. And whoever is over his share pages with the tick when
+        the budget is kept only because some of what others have was not counted yet.
         """
         pager = self.deep.broker.pager
         assert pager is not None
-        unasked = queue in pager._stuck or cost_of(queue) > pager.budget.cost_of(queue)
-        return (unasked and queue is not self.arrived) or pager._foldable(queue)
+        budget = pager.budget
+        unasked = queue in pager._stuck or cost_of(queue) > budget.cost_of(queue)
+        if (unasked and queue is not self.arrived) or pager._foldable(queue):
+            return True
+        others = [other for other in map(self.deep.queue, self.names) if other is not queue]
+        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others])
+        return budget.over <= 0 < budget.over + uncounted
 
     def check_order(self, order: TargetList) -> None:
         """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
@@ -279,6 +325,7 @@ class History:
             event, model = self.random.choice(choices), self.random.choice(self.models)
             self.where = f"{self.where.split(',')[0]}, event {number}: {event.__name__} {model.name}"
             fronts = [(other, self.kept(other)) for other in self.models if event in calm or other is not model]
+            self.bounds.clear()
             self.arrived = self.deep.queue(model.name) if event == self.publish else None
             await event(model)
             await self.settle()
@@ -325,7 +372,8 @@ async def run_history(directory: Path, seed: int, events: int, patch: pytest.Mon
         letters = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
         await deep.declare("limited", x_max_delivery_attempts=ATTEMPTS, **letters)
         history = History(deep, seed, patch)
-        await history.run(events)
+        with history.noting_bounds():
+            await history.run(events)
         await history.end()
 
 

@@ -128,6 +128,7 @@ class History:
             figures = self.deep.queue().statistics()
             where = f"seed {self.seed}, {event.__name__}"
             assert (figures.pending_count, figures.delivering_count) == (len(self.ready), len(self.held)), where
+            assert self.deep.paging.found_by_tick == 0, where
         if self.refusing:
             await self.refuse()
 

@@ -11,10 +11,13 @@ import pytest
 from annulet.broker import recovery
 from annulet.core.paged_order import KEEP_MESSAGES
 from annulet.residency.budget import MIB
+from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.store.log import MessageLog
 from tests.residency.acceptance.deep import SIZE, Deep, deep_broker
 
-COUNT = 1600
+COUNT = 2 * PAGE_ITEMS_MAX + 2 * KEEP_MESSAGES
+"""Several pages, whichever of them are acknowledged."""
+
 SEGMENT_BYTES = MIB // 2
 ROUNDS = 10
 """Of upkeep, until what is dead is gone: two checkpoints have to know of it, and a third round compacts."""
