@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from annulet.admin.rendering import in_parts
 from annulet.core.counters import lag_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def lag_families(figures: LagFigures, listed_max: int) -> Iterator[GaugeMetricFa
     """Yield the families. Of queues with leases ``listed_max`` at most have series, the sums are of all."""
     text = "How long the oldest pending message has waited, 0 when there is none"
     ages = GaugeMetricFamily("annulet_queue_oldest_message_age_seconds", text, labels=LABELS)
-    for place, seconds in figures.ages.items():
+    for place, seconds in in_parts(figures.ages.items()):
         ages.add_metric(place, seconds)
     yield ages
     leases = GaugeMetricFamily("annulet_queue_leases", "Leases of Spark queries", labels=LABELS)

@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -32,6 +31,7 @@ from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
 from annulet.admin.overview import build_mode
 from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
+from annulet.admin.rendering import in_parts, render
 from annulet.admin.survey import survey
 from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.event_log import EVENT_QUEUE
@@ -112,14 +112,7 @@ async def metrics(request: Request) -> Response:
     if not peer_is_local(request):
         await require_user(request)
     snapshot = await gather(broker_of(request))
-    return Response(await asyncio.to_thread(render, snapshot), media_type=CONTENT_TYPE)
-
-
-def render(snapshot: Snapshot) -> bytes:
-    """Return the text format of a snapshot."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(snapshot))
-    return generate_latest(registry)
+    return Response(await asyncio.to_thread(render, BrokerCollector(snapshot)), media_type=CONTENT_TYPE)
 
 
 async def gather(broker: Broker) -> Snapshot:
@@ -396,17 +389,17 @@ class BrokerCollector(Collector):
         listed = [([host, statistics.name], statistics) for host, statistics in self._snapshot.listed]
         for name, field, text in QUEUE_GAUGES:
             gauge = GaugeMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
-            for labels, statistics in listed:
+            for labels, statistics in in_parts(listed):
                 gauge.add_metric(labels, getattr(statistics, field))
             yield gauge
         for name, field, text in QUEUE_COUNTERS:
             counter = CounterMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
-            for labels, statistics in listed:
+            for labels, statistics in in_parts(listed):
                 counter.add_metric(labels, getattr(statistics, field))
             yield counter
         text = "Messages that left the queue, by reason"
         removed = CounterMetricFamily("annulet_queue_messages_removed", text, labels=[*QUEUE_LABELS, "reason"])
-        for labels, statistics in listed:
+        for labels, statistics in in_parts(listed):
             for reason, count in statistics.removed.items():
                 removed.add_metric([*labels, reason], count)
         yield removed
