@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
-from annulet.admin.metrics import gather, render
+from annulet.admin.metrics import BrokerCollector, gather
+from annulet.admin.rendering import render
 from annulet.admin.web_socket import LIMIT_MESSAGE
 from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.configuration import BrokerConfiguration
@@ -86,7 +87,7 @@ def test_every_limit_is_in_the_table_with_unit_and_default() -> None:
 async def test_every_limit_is_in_the_metrics_with_its_bound_and_what_counts_it() -> None:
     async with testing.broker(http=False) as running:
         snapshot = await gather(running.broker)
-    text = render(snapshot).decode()
+    text = render(BrokerCollector(snapshot)).decode()
     for name, row in (SETTINGS | BOUNDS).items():
         counters = re.findall(r"`(annulet_\w+)(\{[^}]+\})?`", row[-1])
         assert counters, f"{name} has no metric"
