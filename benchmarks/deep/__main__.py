@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -17,14 +16,12 @@ from typing import Final
 import click
 from rich.console import Console
 
-from benchmarks.brokers import Annulet
 from benchmarks.deep import depth, kinds, looking, many_queues, neighbours, report, restarts, unacknowledged
 from benchmarks.deep.accounts import judged
 from benchmarks.deep.outcome import MIB, STALL_MOST, Outcome, Relation
-from benchmarks.deep.run import FAILURES, Run
+from benchmarks.deep.run import FAILURES, Run, is_pure, load_generator
 from benchmarks.deep.sampling import Stalls
 from benchmarks.deep.stolen import PAUSED_SHARE, TELLING_SHARE, PauseWatch, StolenTime
-from benchmarks.scenarios import AMQP091, GeneratorError, build_generator
 
 SUITES: dict[str, Callable[[Run], None]] = {
     "depth": depth.run_depth,
@@ -174,13 +171,8 @@ def main(
 ) -> None:
     """Run the checks one suite after another, each on a broker of its own."""
     console = Console(width=None if sys.stdout.isatty() else 150)
-    if pure is None:
-        pure = bool(Annulet("", pure=False).missing())
-    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
-        try:
-            program = build_generator(AMQP091, Path(scratch))
-        except GeneratorError as error:
-            raise click.ClickException(str(error)) from error
+    pure = is_pure(pure)
+    with load_generator() as program:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         run = Run(count, body_budget * MIB, pure, program, data, console)
         try:

@@ -25,7 +25,8 @@ from benchmarks.backlog import MemorySampler
 from benchmarks.brokers import Annulet, Broker, BrokerError, RabbitMQ, Running
 from benchmarks.deep.client import ClientError, first_delivery
 from benchmarks.deep.outcome import MIB, shown
-from benchmarks.scenarios import AMQP091, GeneratorError, build_generator, run_generator
+from benchmarks.deep.run import is_pure, load_generator
+from benchmarks.scenarios import GeneratorError, run_generator
 
 SHALLOW: Final = 10_000
 BODY_BYTES: Final = 1024
@@ -187,16 +188,11 @@ def show(results: dict[str, Figures], count: int, console: Console) -> None:
 def main(count: int, *, pure: bool | None, lazy: bool, json_file: Path | None) -> None:
     """Run all that can run here and print the table."""
     console = Console(width=None if sys.stdout.isatty() else 150)
-    if pure is None:
-        pure = bool(Annulet("", pure=False).missing())
+    pure = is_pure(pure)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # no broker is left behind
     results: dict[str, Figures] = {}
     failures: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
-        try:
-            program = build_generator(AMQP091, Path(scratch))
-        except GeneratorError as error:
-            raise click.ClickException(str(error)) from error
+    with load_generator() as program:
         for contestant in contestants(pure=pure, lazy=lazy):
             reason = contestant.broker.missing()
             if reason:

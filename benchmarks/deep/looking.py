@@ -114,12 +114,14 @@ def drained_beside_selectors(run: Run, site: Site) -> None:
             site.drop_cache()
             return run.drain(site, queue, part, "--prefetch", str(BESIDE_WINDOW))
 
-        for where in ("while its consumer waits", "when that has left"):
-            ratio = compared(lambda: drained(BESIDE), lambda: drained(ALONE), BESIDE_ROUNDS)
-            outcome.relations.append(
-                Relation(f"rate over that without, {where}, median of {BESIDE_ROUNDS}", ratio, least=0.7, ratio=True)
-            )
-            choosy.close()
+        def ratio(where: str) -> Relation:
+            rate = compared(lambda: drained(BESIDE), lambda: drained(ALONE), BESIDE_ROUNDS)
+            text = f"rate over that without, {where}, median of {BESIDE_ROUNDS}"
+            return Relation(text, rate, least=0.7, ratio=True)
+
+        outcome.relations.append(ratio("while its consumer waits"))
+        choosy.close()
+        outcome.relations.append(ratio("when that has left"))
 
 
 def take_matches(site: Site, queue: str, selector: str) -> tuple[float, float, list[int]]:

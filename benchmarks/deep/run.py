@@ -6,19 +6,21 @@ import contextlib
 import dataclasses
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 from rich.console import Console
 
-from benchmarks.brokers import BrokerError
+from benchmarks.brokers import Annulet, BrokerError
 from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, STALL_MOST, Outcome, Relation
 from benchmarks.deep.sampling import HELD_PREFIX, Sample, Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.deep.stolen import PauseWatch, StolenTime
-from benchmarks.scenarios import GeneratorError, run_generator
+from benchmarks.scenarios import AMQP091, GeneratorError, build_generator, run_generator
 
 BODY_BYTES = 1024
 SECONDS_PER_MESSAGE = 0.001
@@ -111,6 +113,22 @@ class Run:
         command = [str(self.program), "--port", str(site.port), "--size", str(BODY_BYTES), "--queue", "bystander-"]
         command += ["--count", "99999999", "--time", str(BYSTANDER_SECONDS), "--prefetch", "500", "--delete"]
         return float(run_generator(command, "bystander", 120)["recv_rate"])
+
+
+def is_pure(pure: bool | None) -> bool:
+    """Return which build an option asks for: where it says nothing, the compiled one if it is there."""
+    return bool(Annulet("", pure=False).missing()) if pure is None else pure
+
+
+@contextlib.contextmanager
+def load_generator() -> Iterator[Path]:
+    """Build the load generator of AMQP 0-9-1 in a folder of its own. Raises ClickException."""
+    with tempfile.TemporaryDirectory(prefix="annulet-load-") as scratch:
+        try:
+            program = build_generator(AMQP091, Path(scratch))
+        except GeneratorError as error:
+            raise click.ClickException(str(error)) from error
+        yield program
 
 
 def medians(measured: Callable[[], float], reference: Callable[[], float], rounds: int) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from benchmarks.deep import __main__ as program
 from benchmarks.deep import report
+from benchmarks.deep import run as run_module
 from benchmarks.deep.client import BODY_BYTES, Client, ClientError, content_header, numbered
 from benchmarks.deep.looking import MATCHES, sparse
 from benchmarks.deep.outcome import Outcome, Relation, exactly, shown
@@ -194,7 +195,7 @@ def test_the_last_line_says_what_was_missed(tmp_path: Path, monkeypatch: pytest.
             outcome.relations.append(Relation("after", 4.0, "s", most=3))
 
     monkeypatch.setattr(program, "SUITES", {"restarts": missing})
-    monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
+    monkeypatch.setattr(run_module, "build_generator", lambda name, folder: folder / "load")
     monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
     result = CliRunner().invoke(program.main, ["--pure", "--report", str(tmp_path / "report")])
     assert result.exit_code == 0

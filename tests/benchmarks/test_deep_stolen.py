@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.deep import __main__ as program
+from benchmarks.deep import run as run_module
 from benchmarks.deep import stolen
 from benchmarks.deep.client import ClientError
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
@@ -152,7 +153,7 @@ def told(
     """
     runs: list[Run] = []
     monkeypatch.setattr(program, "SUITES", {"restarts": suite})
-    monkeypatch.setattr(program, "build_generator", lambda name, folder: folder / "load")
+    monkeypatch.setattr(run_module, "build_generator", lambda name, folder: folder / "load")
     monkeypatch.setattr(program.signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(program.report, "write", lambda run, folder: runs.append(run))
     monkeypatch.setattr(program, "StolenTime", lambda _: SimpleNamespace(share=lambda: whole, paused=lambda: paused))

@@ -71,7 +71,7 @@ class MemoryAlarm:
         return self.limit - resident_bytes()
 
     def expect(self, bodies: int) -> None:
-        """Warn if so many ``bytes`` more of bodies, which is what queues may keep in memory, do not fit the limit.
+        """Warn if so many bytes more of ``bodies``, which is what queues may keep in memory, do not fit the limit.
 
         Publishers would be held back while queues see no reason to page.
         """
