@@ -159,12 +159,16 @@ class PagedRunner(Runner):
         """Let the oracle's browsers not have seen what left in this command, before the turn in which they read it.
 
         It knows no turns: what somebody took with automatic acknowledgement when both had room it shows them first.
+
+        Nor has a consumer of a non-destructive queue seen what left in it and fits its window only since something
+        larger before it left in it too: the next rows it may read in a later turn.
         """
         gone = {message.number for message in self.oracle.in_state(GONE)}
         for pair in self.sessions:
             model = pair.model
             for tag, consumer in pair.consumers.items():
-                if not consumer.browse or not isinstance(pair.real.consumers[tag].unseen, BrowseOrder):
+                reads_later = consumer.browse or consumer.bytes_max >= 0
+                if not reads_later or not isinstance(pair.real.consumers[tag].unseen, BrowseOrder):
                     continue
                 missed = gone - {number for _, name, number in pair.real.received if name == tag}
                 for shown in [shown for shown in model.received if shown[1] == tag and shown[2] in missed]:
@@ -301,6 +305,22 @@ def test_a_browser_that_reads_in_a_later_turn_may_miss_only_what_has_left(automa
     runner.compare()
     browsed = [number for _, tag, number in pair.real.received if tag == "c7"]
     assert browsed == ([3] if automatic else [3, 4, 5, 6]), "what is in delivery is shown"
+
+
+def test_what_leaves_with_a_larger_one_before_it_may_be_missed_by_a_small_window(tiny: None) -> None:
+    """It was handed less than half of what it read last, so it reads on in a turn; by then both are gone."""
+    bounded = next(one for one in PAGING if one.settings.non_destructive and one.settings.max_bytes >= 0)
+    runner = runner_of(bounded)
+    runner.open_session(-1)
+    (pair,) = runner.sessions
+    runner.attach(pair, ConsumerShape(messages_max=2, bytes_max=3))
+    for size in (1, 3, 1, 3):
+        runner.publish(MessageShape(size=size))
+        runner.compare()
+    runner.publish(MessageShape(size=5))  # the first three go, and only without the second one the third fits
+    assert [number for _, _, number in pair.model.received] == [3, 5], "the oracle knows no turns"
+    runner.compare()
+    assert [number for _, _, number in pair.real.received] == [3]
 
 
 def test_there_are_compositions_that_page() -> None:
