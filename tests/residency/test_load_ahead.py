@@ -9,12 +9,13 @@ import pytest
 from annulet.core.entry import QueueEntry
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.settings import BROWSE_SNAPSHOT
+from annulet.residency.figures import PagingFigures
 from annulet.residency.load_ahead import AHEAD_LOADS, PREFETCH_LOADS
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
 from annulet.store.log import MessageLog
 from tests.core.helpers import RecordingSession
-from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
+from tests.residency.doubles import Disk, durable_queue, pages_of, plenty, stored_entries
 from tests.store.log_tools import DIRECTORY, flush, message
 from tests.store.simulated_files import SimulatedFiles
 
@@ -26,6 +27,20 @@ TOGETHER = PREFETCH_LOADS * LOAD_MESSAGES
 
 class Stretch:
     dropped = False
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.waiting: list[Callable[[], None]] = []
+
+    def tell(self, then: Callable[[], None]) -> bool:
+        self.waiting.append(then)
+        return not self.ended
+
+    def end(self) -> None:
+        """The thread is done."""
+        self.ended = True
+        while self.waiting:
+            self.waiting.pop()()
 
 
 def late_loads(queues: int, size: int, count: int) -> tuple[int, int]:
@@ -93,10 +108,10 @@ class ThreadedDisk(Disk):
         return self.stretches[-1]
 
 
-def filled(count: int) -> tuple[StoredQueueArea, ThreadedDisk, list[int]]:
+def filled(count: int, wake: Callable[[], None] | None = None) -> tuple[StoredQueueArea, ThreadedDisk, list[int]]:
     """Return pages with so many rows, their disk and their records."""
     queue, disk = durable_queue(), ThreadedDisk()
-    pages = pages_of(queue, disk)
+    pages = StoredQueueArea(queue, disk, PagingFigures(), plenty, wake=wake)
     entries = stored_entries(queue, disk, count)
     pages.add(entries, bytearray(count))
     return pages, disk, [entry.message.record for entry in entries]
@@ -216,3 +231,86 @@ def test_the_first_rows_are_asked_for_again_when_all_or_others_before_them_are_n
         add(entries, bytearray(len(entries)))
         pages.look_ahead()
         assert disk.prefetched == [entry.message.record for entry in entries[:TOGETHER]]
+
+
+# ---------------------------------------------------------------------- who waits for the thread
+
+
+def test_who_hands_out_is_told_when_the_thread_has_read_and_once() -> None:
+    woken: list[str] = []
+    pages, disk, _ = filled(PAGE_ITEMS_MAX, lambda: woken.append("!"))
+    assert not pages.coming(), "nobody was asked for it: a load reads it"
+    pages.load(insist=False)
+    (stretch,) = disk.stretches
+    assert [pages.coming() for _ in range(3)] == [True] * 3
+    assert len(stretch.waiting) == 1
+    assert woken == []
+    stretch.end()
+    assert woken == ["!"]
+    assert not pages.coming()
+    for number in range(PREFETCH_LOADS):
+        assert not pages.coming(), number
+        pages.load(insist=False)
+    assert pages.coming(), "the next stretch is on its way"
+    assert woken == ["!"]
+
+
+def test_nobody_waits_where_nobody_would_be_woken() -> None:
+    pages, disk, _ = filled(PAGE_ITEMS_MAX)
+    pages.load(insist=False)
+    assert disk.stretches
+    assert not pages.coming()
+
+
+def test_who_does_not_wait_goes_on_behind_what_was_awaited() -> None:
+    pages, disk, _ = filled(PAGE_ITEMS_MAX, lambda: None)
+    pages.load(insist=False)
+    assert pages.coming()
+    for _ in range(PREFETCH_LOADS):
+        pages.load(insist=False)
+    disk.stretches[0].end()
+    assert pages.coming()
+    disk.stretches[1].end()
+    assert not pages.coming()
+
+
+def test_nothing_is_coming_of_a_disk_that_refuses_and_of_pages_that_are_gone() -> None:
+    pages, _, _ = filled(PAGE_ITEMS_MAX, lambda: None)
+    pages.load(insist=False)
+    assert pages.coming()
+    pages.stalled = True
+    assert not pages.coming()
+    pages.retry()
+    pages.clear()
+    assert not pages.coming()
+
+
+def test_what_stands_before_what_is_read_does_not_wait() -> None:
+    pages, disk, _ = filled(PAGE_ITEMS_MAX, lambda: None)
+    for _ in range(3):
+        pages.load(insist=False)
+    entries = stored_entries(durable_queue(), Disk(), 10)
+    pages.add_before(entries, bytearray(len(entries)))
+    disk.least = 100  # so few are no work for a thread
+    assert not pages.coming()
+
+
+def test_pages_made_anew_wake_as_those_before() -> None:
+    woken: list[str] = []
+    pages, disk, _ = filled(10, lambda: woken.append("!"))
+    new = pages.renewed()
+    entries = stored_entries(durable_queue(), disk, PAGE_ITEMS_MAX)
+    new.add(entries, bytearray(len(entries)))
+    new.load(insist=False)
+    assert new.coming()
+    disk.stretches[-1].end()
+    assert woken == ["!"]
+
+
+def test_what_was_read_ahead_and_never_waited_for_is_forgotten() -> None:
+    """By who pulls, say."""
+    pages, disk, _ = filled(4 * PAGE_ITEMS_MAX, lambda: None)
+    while pages.items:
+        pages.load(insist=False)
+        assert len(pages._ahead._stretches) <= 2 + AHEAD_LOADS // PREFETCH_LOADS
+    assert len(disk.stretches) > 8

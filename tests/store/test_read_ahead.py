@@ -105,6 +105,32 @@ def test_a_block_is_found_when_it_was_read_and_until_its_last_record_was() -> No
     assert ahead.bytes == 0
 
 
+@pytest.mark.parametrize("error", [0, errno.EIO])
+def test_who_waits_for_a_block_is_told_once_when_the_thread_is_done(error: int) -> None:
+    ahead, thread, file = made()
+    file.error = error
+    block = ahead.ask(file, 1, 100, 9000, LEAST)
+    assert block is not None
+    told: list[bool] = []
+    assert block.tell(lambda: told.append(block.ended))
+    assert told == []
+    thread.run()
+    assert told == [True], "who looks now finds it, or reads it himself"
+    assert not block.tell(lambda: told.append(block.ended)), "no need to wait"
+    assert told == [True]
+
+
+def test_what_somebody_waits_for_is_not_dropped() -> None:
+    ahead, thread, file = made()
+    block = ahead.ask(file, 1, 100, 9000, LEAST)
+    assert block is not None
+    ahead.tidy()
+    assert block.tell(lambda: None)
+    ahead.tidy()
+    thread.run()
+    assert ahead.find(1, 100, 5000) is block
+
+
 def test_what_other_blocks_have_is_not_read_again() -> None:
     ahead, thread, file = made()
     first = ahead.ask(file, 1, 100, 9000, 2 * LEAST)

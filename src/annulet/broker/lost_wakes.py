@@ -82,6 +82,8 @@ class LostWakes:
             return False
         if (bodies is not None and bodies.stalled) or any(pages.stalled for pages in queue.order.page_parts()):
             return False
+        if queue.order.coming():
+            return False
         return any(consumer.ready and not consumer.settings.browse for consumer in queue.consumers)
 
     def _wake(self, queue: Queue, now: int) -> None:

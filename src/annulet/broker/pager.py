@@ -17,6 +17,7 @@ import structlog
 
 from annulet.broker.in_turn import in_turn
 from annulet.broker.lost_wakes import LostWakes
+from annulet.broker.read_wakes import ReadWakes
 from annulet.broker.scanning import Scanning
 from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_pace import SpillPace
@@ -116,6 +117,7 @@ class Pager:
         searches: bool = False,
     ) -> None:
         self.scanning = Scanning(loop, clock)
+        self._read_wakes = ReadWakes(loop, clock)
         self.budget = BodyBudget(budget_bytes, spills=spill is not None)
         self.figures = PagingFigures()
         self.spill = spill  # None: what no log holds stays in memory
@@ -393,7 +395,8 @@ class Pager:
             return order.pages
         if queue.ranker.sorts:
             return ChosenRows(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
-        return StoredQueueArea(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
+        wake = self._read_wakes.of(queue)
+        return StoredQueueArea(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search, wake)
 
     def tick(self, now: int) -> None:
         """Measure queues that shrank, and try the disk again where it refused. ``now``: milliseconds since 1970."""

@@ -62,6 +62,10 @@ class DeepLanes(Lanes):
         """Return the first of all entries, whoever may have it; ``None`` also when the disk does not give it now."""
         return self._or_first_of_stock(self.first_in_lanes())
 
+    def coming(self) -> bool:
+        """Ask the stock where nothing stands in lanes."""
+        return self.stock is not None and not self.in_lanes and self.stock.coming()
+
     def first_free(self) -> QueueEntry | None:
         """Return the next entry for who pulls."""
         return self._or_first_of_stock(super().first_free())

@@ -52,6 +52,18 @@ def dispatch(queue: Queue, now: int) -> None:
         queue.copies.serve(now, consumers_too=False)
 
 
+def wake_insisting(queue: Queue, now: int) -> None:
+    """Wake a queue for somebody to whom nothing handed out means that nothing is there.
+
+    What a thread is reading is waited for.
+    """
+    queue.insists = True
+    try:
+        queue.wake(now)
+    finally:
+        queue.insists = False
+
+
 def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
     """Serve from a stock and the lanes before it.
 
@@ -73,6 +85,8 @@ def dispatch_plain(queue: Queue, now: int) -> None:
     passed = 0
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
+        if queue.order.coming() and not queue.insists:
+            return  # and comes back: a thread is about to have read it
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
             if queue.order.count and has_expired(queue, now):

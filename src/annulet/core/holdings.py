@@ -109,7 +109,7 @@ class Holdings:
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
-        self.deleted = self.paused = self.turn_asked = False  # the last: somebody waits for ``Queue.scan``
+        self.deleted = self.paused = self.turn_asked = self.insists = False  # turn: of ``Queue.scan``
         self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None

@@ -50,6 +50,10 @@ class LevelledOrder(Order):
             self._upto -= 1
         return None
 
+    def coming(self) -> bool:
+        """Ask the first level that has something: what is less important does not overtake it."""
+        return self._upto > 0 and self.levels[self._upto - 1].count > 0 and self.levels[self._upto - 1].coming()
+
     def take_first(self) -> QueueEntry | None:
         """Remove and return the next entry, ``None`` when there is none."""
         levels = self.levels

@@ -80,6 +80,10 @@ class Order:
         del count
         return self.snapshot()
 
+    def coming(self) -> bool:
+        """Say whether the next entry is being read by a thread; see :meth:`QueueArea.coming`."""
+        return False
+
     def exhausted(self) -> bool:
         """Say whether nothing is there: more than that there is no first now."""
         return self.first() is None

@@ -71,8 +71,7 @@ class TargetList(FifoOrder):
         self.count = order.count
         self._queue = queue
         self._tail = order._tail  # the front: the base serves from it
-        self._returned = order._returned
-        self._removed = order._removed
+        self._returned, self._removed = order._returned, order._removed
         self._pending_cache: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
@@ -96,12 +95,14 @@ class TargetList(FifoOrder):
         """
         while True:
             head = super().first()
-            if not self._split or self._tail:
-                return head
-            if head is not None and head.place < self.place_behind_front():
+            if not self._split or self._tail or (head is not None and head.place < self.place_behind_front()):
                 return head
             if not self._advance(insist=False):
                 return None
+
+    def coming(self) -> bool:
+        """Ask the pages where nothing stands before them."""
+        return self._split and not self._tail and self._before_rows() is None and self.pages.coming()
 
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""
@@ -116,17 +117,18 @@ class TargetList(FifoOrder):
 
     def first_place(self) -> int:
         """Return the place of the first entry or row without reading it; something is there."""
-        head = super().first()
-        if head is not None and (not self._split or self._tail or head.place < self.place_behind_front()):
-            return head.place
-        return self.place_behind_front()
+        head = self._before_rows()
+        return self.place_behind_front() if head is None else head.place
 
     def first_sequence(self) -> int:
         """Return the sequence of the next entry or row."""
+        head = self._before_rows()
+        return head.sequence if head is not None else self.place_behind_front() if self._split else 0
+
+    def _before_rows(self) -> QueueEntry | None:
         head = super().first()
-        if head is not None and (not self._split or self._tail or head.place < self.place_behind_front()):
-            return head.sequence
-        return self.place_behind_front() if self._split else 0
+        there = head is not None and (not self._split or self._tail or head.place < self.place_behind_front())
+        return head if there else None
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED.
@@ -180,13 +182,12 @@ class TargetList(FifoOrder):
 
     def bring_all(self) -> bool:
         """Read row after row, and stop where the disk refuses."""
-        while self._split:
-            if not self._advance(insist=False):
-                return False
-        return True
+        while self._split and self._advance(insist=False):
+            pass
+        return not self._split
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
-        """Return those of :meth:`in_memory` with a higher sequence: they are few."""
+        """Return those of :meth:`in_memory` with a higher sequence."""
         return [entry for entry in self.in_memory() if entry.sequence > sequence]
 
     def bring_unread(self) -> None:

@@ -207,6 +207,13 @@ class QueueArea:
         """
         raise NotImplementedError
 
+    def coming(self) -> bool:
+        """Say whether a thread is reading what the first load comes to: then the queue is woken when it has.
+
+        Nobody has to wait for that. A load reads all the same.
+        """
+        return False
+
     def look_ahead(self) -> None:
         """Have the disk read what the first loads come to, while somebody else goes on. No more than a hint."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.residency.page import PAGE_ITEMS_MAX
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from annulet.residency.loader import MessageReader, Stretch
@@ -31,11 +31,16 @@ class LoadAhead:
     """Asks ``reader`` for what loads of some pages come to, and for more the longer they go on.
 
     A queue that is served slowly never uses what was read for it before it is dropped: the disk is asked for one load.
+
+    ``wake``: has the queue served, is called by the thread that reads. ``None``: nobody has, so nobody waits for that.
     """
 
-    def __init__(self, reader: MessageReader) -> None:
+    def __init__(self, reader: MessageReader, wake: Callable[[], None] | None = None) -> None:
         self._reader = reader
+        self.wake = wake
         self._stretch: Stretch | None = None  # the last one that a thread reads
+        self._stretches: deque[tuple[int, int, Stretch]] = deque()  # perhaps not read yet: from which sequence, up to
+        self._awaited: Stretch | None = None  # one of them, whose end somebody is told
         self._rows = 0  # asked for, and not loaded yet
         self._left = 0  # so many loads may be left when the disk is asked again
         self._upto = 0  # sequence of the first row it was not asked for
@@ -44,6 +49,7 @@ class LoadAhead:
     def restart(self) -> None:
         """Ask for the first rows again: others stand before them now."""
         self._rows = self._upto = 0
+        self._stretches.clear()
 
     def loaded(self, rows: int, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
         """Note that a load brought so many rows, and ask for what is behind it."""
@@ -60,9 +66,11 @@ class LoadAhead:
         self._together = 1 if late else PREFETCH_LOADS  # so also where one load was too little for the thread
         if late:
             self._stretch = None
-            self._rows = self._left = self._upto = 0
+            self._left = 0
+            self.restart()
         if not pages:
             return
+        self._let_go_before(pages[0].first_sequence)
         if pages[0].first_sequence >= self._upto:
             self._rows = 0  # those that were not loaded have left otherwise: expired, were selected or purged
         if self._rows > self._left * _items_ahead(pages[0], items_of):
@@ -71,11 +79,36 @@ class LoadAhead:
         if index == len(pages):
             return
         page = pages[index]
-        records, upto = page.records_from(self._upto, _items_ahead(page, items_of) * self._together)
+        before = max(self._upto, page.first_sequence)
+        records, upto = page.records_from(before, _items_ahead(page, items_of) * self._together)
         self._upto = upto if records else page.last_sequence + 1
         if records:
             self._rows += len(records)
             self._stretch = self._reader.prefetch(records)
+            if self._stretch is not None:
+                self._stretches.append((before, upto, self._stretch))
+
+    def coming(self, pages: deque[Page]) -> bool:
+        """Say whether a thread is reading what the next load begins with, and will have the queue served then."""
+        if self.wake is None or not pages:
+            return False
+        if self._awaited is not None and not self._awaited.ended:
+            return True
+        self._awaited = None
+        sequence = pages[0].first_sequence
+        self._let_go_before(sequence)
+        if not self._stretches or sequence < self._stretches[0][0]:
+            return False
+        stretch = self._stretches[0][2]
+        if not stretch.tell(self.wake):
+            return False
+        self._awaited = stretch
+        return True
+
+    def _let_go_before(self, sequence: int) -> None:
+        """Forget what the thread was asked for that has been loaded, or has left otherwise."""
+        while self._stretches and self._stretches[0][1] <= sequence:
+            self._stretches.popleft()
 
 
 def _items_ahead(page: Page, items_of: Callable[[Page], int]) -> int:

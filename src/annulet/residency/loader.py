@@ -8,7 +8,7 @@ from annulet.core.entry import QueueEntry
 from annulet.core.message import Message, Origin, logged_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from annulet.core.queue import Queue
     from annulet.residency.rows import Rows
@@ -49,9 +49,15 @@ class StoredMessage(Protocol):
 class Stretch(Protocol):
     """What a thread was asked to read ahead."""
 
+    ended: bool
+    """The thread is done, whether it could read it or not."""
+
     @property
     def dropped(self) -> bool:
         """Say that nobody came for it in time: it has to be asked for again."""
+
+    def tell(self, then: Callable[[], None]) -> bool:
+        """Have the thread call ``then`` when it is done; ``False`` when it is, and there is no need."""
 
 
 class MessageReader(Protocol):

@@ -1,7 +1,8 @@
 """The pages of one queue, and loading from them.
 
-A load takes some hundred rows from the front and reads them on the event loop: their bytes are in the page cache, since
-they were written not long ago or were asked for when the rows before them were loaded.
+A load takes some hundred rows from the front and makes entries of them on the event loop. Their bytes are in the page
+cache, as they were written not long ago, or a thread was asked for them when the rows before them were loaded: who
+hands out messages waits for it, and not for the disk.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class StoredQueueArea(QueueArea):
         room: Callable[[], int],
         ask_turn: Callable[[Queue], None] | None = None,
         search: RecordSearch | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self._room = room
@@ -70,7 +72,7 @@ class StoredQueueArea(QueueArea):
         self._pages: deque[Page] = deque()
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
-        self._ahead = LoadAhead(reader)
+        self._ahead = LoadAhead(reader, wake)
         self._search = SearchAhead(search, figures, self.ask_turn)
         self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
         self._barren = True  # nothing was found at the last look
@@ -208,6 +210,10 @@ class StoredQueueArea(QueueArea):
         self._ahead.loaded(rows, self._pages, self._items_to_load)
         return entries
 
+    def coming(self) -> bool:
+        """Ask who reads ahead."""
+        return not self.stalled and self._ahead.coming(self._pages)
+
     def look_ahead(self) -> None:
         """Have the disk read what the first loads come to."""
         self._ahead.ask(self._pages, self._items_to_load)
@@ -235,7 +241,7 @@ class StoredQueueArea(QueueArea):
     def renewed(self) -> StoredQueueArea:
         """Return empty pages with the same reader."""
         area = StoredQueueArea(
-            self._queue, self._reader, self._figures, self._room, self._on_asked, self._search.search
+            self._queue, self._reader, self._figures, self._room, self._on_asked, self._search.search, self._ahead.wake
         )
         area.level = self.level
         area.most_messages, area.most_bytes = self.most_messages, self.most_bytes

@@ -1,8 +1,9 @@
 """Stretches of segments that a thread has read by the time they are asked for: the event loop neither waits for the
 disk nor copies them.
 
-All but :meth:`AheadBlock.run` belongs to the event loop. What is not there in time, or could not be read, is read by
-whoever needs it as if nobody had read ahead: errors and retries are his.
+All but :meth:`AheadBlock.run` belongs to the event loop. Who can wait for what is not there in time is told when it
+is. Else it is read by whoever needs it as if nobody had read ahead, and so is what could not be read: errors and
+retries are his.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NOBODY: Final = -1
 class AheadBlock:
     """Bytes of a segment, ``length`` of them from ``first`` on. The last record they were asked for is at ``last``."""
 
-    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "shared", "used")
+    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "shared", "used", "waiting")
 
     def __init__(self, file: File, segment: int, first: int, last: int, length: int) -> None:
         self.file = file
@@ -51,6 +52,7 @@ class AheadBlock:
         self.used = True  # asked for, or read from, since the last look
         self.passed = False  # somebody has read from it
         self.shared = False  # asked for more than once: who is done with it is not the only one
+        self.waiting: list[Callable[[], None]] = []  # called in the thread when it is done with the file
 
     @property
     def end(self) -> int:
@@ -62,6 +64,12 @@ class AheadBlock:
         """Say that nobody read from it in time."""
         return self.segment == NOBODY
 
+    def tell(self, then: Callable[[], None]) -> bool:
+        """Have the thread call ``then`` when it is done with the file; ``False`` when it is, and there is no need."""
+        self.used = True  # however long it takes
+        self.waiting.append(then)  # before the look: the thread looks here after it has said that it is done
+        return not self.ended
+
     def run(self) -> None:
         """Read, in the thread. With one call: for each the thread waits until the event loop lets it run."""
         try:
@@ -72,6 +80,9 @@ class AheadBlock:
             logger.debug("message log: cannot read ahead in segment %d: %s", self.segment, error)
         finally:
             self.ended = True
+            waiting, self.waiting = self.waiting, []
+            for then in waiting:
+                then()
 
 
 class ReadAhead:

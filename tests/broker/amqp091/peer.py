@@ -60,8 +60,17 @@ class RecordingTransport:
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
 
+READING_SECONDS = 0.0005
+"""Between two looks whether a thread has read: it cannot while the loop goes round without a pause."""
+
+
 class Peer:
-    """One client. ``send`` hands methods over in one read; ``frames`` and ``take`` look at what came back."""
+    """One client. ``send`` hands methods over in one read; ``frames`` and ``take`` look at what came back.
+
+    ``waits``: ``take`` comes back when no queue waits for the thread that reads ahead, as clients do not know of it.
+    """
+
+    waits = True
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -104,6 +113,9 @@ class Peer:
     async def take(self) -> list[Any]:
         """Return the frames written since the last call, heartbeats left out."""
         await turns()
+        while self.waits and is_reading(self.broker):
+            await asyncio.sleep(READING_SECONDS)
+            await turns()
         data, found = bytes(self.transport.written), []
         self.transport.written.clear()
         start = 0
@@ -162,6 +174,11 @@ async def turns(count: int = 8) -> None:
     """Let the event loop go round: the broker writes at the end of a turn, and seals a window one turn later."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def is_reading(broker: Broker) -> bool:
+    """Say whether a queue waits for the thread that reads ahead."""
+    return any(queue.order.coming() for host in broker.hosts.values() for queue in host.queues.values())
 
 
 def settlements(frames: list[Any]) -> list[tuple[str, int, bool]]:

@@ -276,7 +276,7 @@ async def deep_broker(
     """Start a broker on a directory; its clients are cut at the end, and it is stopped cleanly.
 
     Its timer is stopped: whatever a test waits for comes without the safety tick, or the test fails. So a lost wake-up
-    is seen, and a seed repeats a history.
+    is seen, and a seed repeats a history. For that the loop itself does what a thread would read ahead, in later turns.
     """
     clock = clock or VirtualClock()
     settings |= {"http": False, "data_dir": directory, "clock": clock, "body_budget_bytes": budget}
@@ -284,6 +284,7 @@ async def deep_broker(
         try:
             deep = Deep(running.broker, clock)
             deep.stop_timer()
+            running.broker.log.read_ahead_with(running.broker.loop.call_soon)
             yield deep
         finally:
             leave(running.broker)

@@ -15,6 +15,7 @@ from annulet.broker.subscriptions import Subscription, find_subscription, subscr
 from annulet.broker.views import ConversionError, converted
 from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
+from annulet.core.delivery import wake_insisting
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ANYCAST, MULTICAST
@@ -208,6 +209,10 @@ class SourceLink:
         """Give back what credit is left after everything there was went out."""
         link = self.link
         if link.drain and link.attached:
+            if self.queue.order.coming() and not self.consumer.cancelled:
+                wake_insisting(self.queue, self.session.connection.now)
+                if not self.session.writable:
+                    return  # what has no room follows, and then this
             window = self.consumer.window
             assert isinstance(window, LinkCredit)
             window.grant(0)
