@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 from collections.abc import Callable
 
@@ -10,7 +11,14 @@ import pytest
 
 from annulet.core.message import Origin
 from annulet.store.log import MessageLog
-from annulet.store.read_ahead import AHEAD_BYTES_MAX, BLOCK_BYTES_LEAST, BLOCK_BYTES_MAX, NEAR_BYTES_MAX, ReadAhead
+from annulet.store.read_ahead import (
+    AHEAD_BYTES_MAX,
+    BLOCK_BYTES_LEAST,
+    BLOCK_BYTES_MAX,
+    NEAR_BYTES_MAX,
+    AheadBlock,
+    ReadAhead,
+)
 from annulet.store.records import ORDINAL_BITS, ORDINAL_MASK
 from tests.store.log_tools import DIRECTORY, View, flush, message, upkeep
 from tests.store.simulated_files import SimulatedFiles
@@ -112,11 +120,12 @@ def test_who_waits_for_a_block_is_told_once_when_the_thread_is_done(error: int) 
     block = ahead.ask(file, 1, 100, 9000, LEAST)
     assert block is not None
     told: list[bool] = []
-    assert block.tell(lambda: told.append(block.ended))
+    stretch = block.stretch
+    assert stretch.tell(lambda: told.append(stretch.ended))
     assert told == []
     thread.run()
     assert told == [True], "who looks now finds it, or reads it himself"
-    assert not block.tell(lambda: told.append(block.ended)), "no need to wait"
+    assert not stretch.tell(lambda: told.append(stretch.ended)), "no need to wait"
     assert told == [True]
 
 
@@ -125,10 +134,26 @@ def test_what_somebody_waits_for_is_not_dropped() -> None:
     block = ahead.ask(file, 1, 100, 9000, LEAST)
     assert block is not None
     ahead.tidy()
-    assert block.tell(lambda: None)
+    assert block.stretch.tell(lambda: None)
     ahead.tidy()
     thread.run()
     assert ahead.find(1, 100, 5000) is block
+
+
+def test_who_keeps_what_is_said_of_a_block_keeps_none_of_its_bytes() -> None:
+    """Queues do so for as long as they are not served: ten thousand of them would keep 10 GiB."""
+    files = SimulatedFiles()
+    log, records, thread = filled(files, 1000, 1000)
+    stretch = log.prefetch(records)
+    assert stretch is not None
+    thread.run()
+    upkeep(log)
+    upkeep(log)
+    assert stretch.dropped
+    assert log.statistics().read_ahead_bytes == 0
+    held = gc.get_referents(stretch)
+    assert not any(isinstance(one, (AheadBlock, bytes)) for one in [*held, *gc.get_referents(*held)])
+    log.close()
 
 
 def test_what_other_blocks_have_is_not_read_again() -> None:

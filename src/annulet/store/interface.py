@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
-from annulet.store.read_ahead import AheadBlock
+from annulet.store.read_ahead import AheadStretch
 from annulet.store.search import Search
 
 NO_PRIORITY: Final = 256
@@ -283,10 +283,10 @@ class Log(ABC):
             f"{type(self).__name__} keeps its messages nowhere; {len(records), size} was asked for"
         )
 
-    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
+    def prefetch(self, records: Sequence[int]) -> AheadStretch | None:
         """Have these records read ahead of their :meth:`read`, without waiting for them.
 
-        Returns the last block that a thread will read for it, ``None`` if it reads none.
+        Returns how far the last block is that a thread will read for it, ``None`` if it reads none.
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
 

@@ -31,7 +31,7 @@ from annulet.store.interface import (
     sequences_as_next,
 )
 from annulet.store.maintenance import Maintenance
-from annulet.store.read_ahead import AheadBlock
+from annulet.store.read_ahead import AheadStretch
 from annulet.store.reading import RecordReader
 from annulet.store.records import (
     CONTROL_OVERHEAD,
@@ -187,7 +187,7 @@ class MessageLog(Log):
         """See the reader."""
         return self._reader.fitting(records, size)
 
-    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
+    def prefetch(self, records: Sequence[int]) -> AheadStretch | None:
         """See the reader."""
         return self._reader.prefetch(records)
 

@@ -36,10 +36,38 @@ NOBODY: Final = -1
 """Stands for the segment of a block that nobody is to find any more."""
 
 
+class AheadStretch:
+    """Says of bytes that a thread reads how far it is. It holds none of them: who asked for them may keep it."""
+
+    __slots__ = ("_waiting", "dropped", "ended")
+
+    def __init__(self) -> None:
+        self.ended = False  # the thread is done with the file, whether it could read or not
+        self.dropped = False  # nobody came for them in time
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def awaited(self) -> bool:
+        """Say whether somebody is to be told of the end."""
+        return bool(self._waiting)
+
+    def tell(self, then: Callable[[], None]) -> bool:
+        """Have the thread call ``then`` at its end; ``False`` when that has come, and there is no need."""
+        self._waiting.append(then)  # before the look: the thread looks here after it has said that it is done
+        return not self.ended
+
+    def end(self) -> None:
+        """Tell who waits, in the thread."""
+        self.ended = True
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
+
+
 class AheadBlock:
     """Bytes of a segment, ``length`` of them from ``first`` on. The last record they were asked for is at ``last``."""
 
-    __slots__ = ("data", "ended", "file", "first", "last", "length", "passed", "segment", "shared", "used", "waiting")
+    __slots__ = ("data", "file", "first", "last", "length", "passed", "segment", "shared", "stretch", "used")
 
     def __init__(self, file: File, segment: int, first: int, last: int, length: int) -> None:
         self.file = file
@@ -48,27 +76,15 @@ class AheadBlock:
         self.last = last
         self.length = length
         self.data = b""  # all of them, when they were read
-        self.ended = False  # the thread is done with the file
+        self.stretch = AheadStretch()
         self.used = True  # asked for, or read from, since the last look
         self.passed = False  # somebody has read from it
         self.shared = False  # asked for more than once: who is done with it is not the only one
-        self.waiting: list[Callable[[], None]] = []  # called in the thread when it is done with the file
 
     @property
     def end(self) -> int:
         """Return the offset behind its bytes."""
         return self.first + self.length
-
-    @property
-    def dropped(self) -> bool:
-        """Say that nobody read from it in time."""
-        return self.segment == NOBODY
-
-    def tell(self, then: Callable[[], None]) -> bool:
-        """Have the thread call ``then`` when it is done with the file; ``False`` when it is, and there is no need."""
-        self.used = True  # however long it takes
-        self.waiting.append(then)  # before the look: the thread looks here after it has said that it is done
-        return not self.ended
 
     def run(self) -> None:
         """Read, in the thread. With one call: for each the thread waits until the event loop lets it run."""
@@ -79,10 +95,7 @@ class AheadBlock:
         except OSError as error:  # who needs it asks the disk himself, and is told
             logger.debug("message log: cannot read ahead in segment %d: %s", self.segment, error)
         finally:
-            self.ended = True
-            waiting, self.waiting = self.waiting, []
-            for then in waiting:
-                then()
+            self.stretch.end()
 
 
 class ReadAhead:
@@ -144,8 +157,8 @@ class ReadAhead:
         self._drop([])
 
     def tidy(self) -> None:
-        """Drop what nobody asked for or read from since the last time."""
-        self._drop([block for block in self._blocks if not block.used])
+        """Drop what nobody asked for or read from since the last time, nor waits for."""
+        self._drop([block for block in self._blocks if not block.used and not block.stretch.awaited])
         for block in self._blocks:
             block.used = False
 
@@ -157,7 +170,8 @@ class ReadAhead:
     def _with(self, segment: int, offset: int) -> AheadBlock | None:
         """Return the block with the byte at an offset of a segment, read or to be read."""
         for block in self._blocks:
-            if block.segment == segment and block.first <= offset < block.end and not (block.ended and not block.data):
+            failed = block.stretch.ended and not block.data
+            if block.segment == segment and block.first <= offset < block.end and not failed:
                 return block
         return None
 
@@ -173,10 +187,11 @@ class ReadAhead:
         """Let nobody find these any more. They, and files to be closed, go when the thread is done with them."""
         for block in blocks:
             block.segment = NOBODY
-        self._blocks = [block for block in self._blocks if block.segment != NOBODY or not block.ended]
+            block.stretch.dropped = True
+        self._blocks = [block for block in self._blocks if block.segment != NOBODY or not block.stretch.ended]
         closing, self._closing = self._closing, []
         for file in closing:
-            if any(block.file is file and not block.ended for block in self._blocks):
+            if any(block.file is file and not block.stretch.ended for block in self._blocks):
                 self._closing.append(file)
             else:
                 file.close()

@@ -19,7 +19,7 @@ from annulet.store.files import File, FileSystem
 from annulet.store.head_reading import HeadFiles
 from annulet.store.interface import LoggedMessage, RecoveredMessage, RecoveryReport
 from annulet.store.quarantine import REASON_READ, DamageNote, DamageNotes
-from annulet.store.read_ahead import BLOCK_BYTES_MAX, AheadBlock, ReadAhead
+from annulet.store.read_ahead import BLOCK_BYTES_MAX, AheadStretch, ReadAhead
 from annulet.store.records import (
     HEADER,
     MAGIC,
@@ -197,22 +197,23 @@ class RecordReader:
         end = segment.behind(last & ORDINAL_MASK)
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
-    def prefetch(self, records: Sequence[int]) -> AheadBlock | None:
+    def prefetch(self, records: Sequence[int]) -> AheadStretch | None:
         """Have these records read ahead, by the thread where they stand together and else by the system.
 
-        Returns at once, the last block that the thread will read, if it reads any; what fails is left out.
+        Returns at once, of the last block that the thread will read, if it reads any; what fails is left out.
         """
-        block = None
-        for segment, first, last, end in self._stretches(records):
+        last = None
+        for segment, first, behind, end in self._stretches(records):
             try:
                 file = self._file(segment)
-                asked = self.ahead.ask(file, segment.number, first, last, end - first)
-                if asked is None:
+                block = self.ahead.ask(file, segment.number, first, behind, end - first)
+                if block is None:
                     file.prefetch(first, end - first)
-                block = asked or block
+                else:
+                    last = block.stretch
             except OSError as error:
                 logger.debug("message log: cannot read ahead in segment %d: %s", segment.number, error)
-        return block
+        return last
 
     def _stretches(self, records: Sequence[int]) -> Iterator[tuple[Segment, int, int, int]]:
         """Yield what is read ahead together: segment, where its first and last record begin, and where that ends."""
