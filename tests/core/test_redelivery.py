@@ -86,6 +86,15 @@ def test_no_setting_leads_outside_zero_and_cap(
     assert 0 <= delay <= (10 * base if cap < 0 else cap)
 
 
+@pytest.mark.parametrize(("count", "jitter"), [(187, 0.0), (187, 0.5), (188, 0.5), (5000, 1.0)])
+def test_a_delay_beyond_all_numbers_is_the_cap(count: int, jitter: float) -> None:
+    """What the multiplier makes of it is infinite, or raises, by how often it came back."""
+    settings = QueueSettings(
+        redelivery_delay=6, redelivery_multiplier=45.0, max_redelivery_delay=1000, redelivery_jitter=jitter
+    )
+    assert redelivery_delay(settings, count, 0.0) == 1000
+
+
 def test_the_spread_is_deterministic_even_and_in_range() -> None:
     spreads = [redelivery_spread("q", sequence, 1) for sequence in range(2000)]
     assert spreads == [redelivery_spread("q", sequence, 1) for sequence in range(2000)]

@@ -285,6 +285,27 @@ def test_nothing_is_coming_of_a_disk_that_refuses_and_of_pages_that_are_gone() -
     assert not pages.coming()
 
 
+def test_only_a_question_has_somebody_told() -> None:
+    pages, disk, _ = filled(PAGE_ITEMS_MAX, lambda: None)
+    pages.load(insist=False)
+    assert not pages.awaits_read()
+    assert disk.stretches[0].waiting == []
+    assert pages.coming()
+    assert pages.awaits_read()
+    disk.stretches[0].end()
+    assert not pages.awaits_read()
+
+
+def test_what_comes_before_what_is_awaited_does_not_wait_for_it() -> None:
+    pages, _, _ = filled(PAGE_ITEMS_MAX, lambda: None)
+    pages.load(insist=False)
+    assert pages.coming()
+    entries = stored_entries(durable_queue(), Disk(), 10)
+    pages.add_before(entries, bytearray(len(entries)))
+    assert not pages.awaits_read()
+    assert not pages.coming()
+
+
 def test_what_stands_before_what_is_read_does_not_wait() -> None:
     pages, disk, _ = filled(PAGE_ITEMS_MAX, lambda: None)
     for _ in range(3):

@@ -127,17 +127,23 @@ def test_who_waits_for_a_block_is_told_once_when_the_thread_is_done(error: int) 
     assert told == [True], "who looks now finds it, or reads it himself"
     assert not stretch.tell(lambda: told.append(stretch.ended)), "no need to wait"
     assert told == [True]
+    assert gc.get_referents(stretch).count([]) == 1, "nobody is kept"
 
 
-def test_what_somebody_waits_for_is_not_dropped() -> None:
+def test_what_the_thread_comes_to_late_is_there_for_as_long_as_anything_else() -> None:
+    """Else it would be read, and nobody would find it."""
     ahead, thread, file = made()
     block = ahead.ask(file, 1, 100, 9000, LEAST)
     assert block is not None
-    ahead.tidy()
-    assert block.stretch.tell(lambda: None)
-    ahead.tidy()
+    for _ in range(3):
+        ahead.tidy()
+    assert not block.stretch.dropped
     thread.run()
-    assert ahead.find(1, 100, 5000) is block
+    ahead.tidy()
+    assert not block.stretch.dropped, "it has just been read"
+    ahead.tidy()
+    assert block.stretch.dropped
+    assert ahead.bytes == 0
 
 
 def test_who_keeps_what_is_said_of_a_block_keeps_none_of_its_bytes() -> None:

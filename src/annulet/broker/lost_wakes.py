@@ -80,9 +80,8 @@ class LostWakes:
         lanes, bodies = queue.lanes, queue.bodies
         if isinstance(lanes, DeepLanes) and lanes.looking:
             return False
-        if (bodies is not None and bodies.stalled) or any(pages.stalled for pages in queue.order.page_parts()):
-            return False
-        if queue.order.coming():
+        parts = queue.order.page_parts()
+        if (bodies is not None and bodies.stalled) or any(pages.stalled or pages.awaits_read() for pages in parts):
             return False
         return any(consumer.ready and not consumer.settings.browse for consumer in queue.consumers)
 

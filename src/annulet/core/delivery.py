@@ -85,7 +85,7 @@ def dispatch_plain(queue: Queue, now: int) -> None:
     passed = 0
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
-        if queue.order.coming() and not queue.insists:
+        if queue.order.coming() and _may_wait(queue):
             return  # and comes back: a thread is about to have read it
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
@@ -109,6 +109,13 @@ def dispatch_plain(queue: Queue, now: int) -> None:
                 continue
         queue.take_first(entry)
         hand_over(queue, consumer, entry, now)
+
+
+def _may_wait(queue: Queue) -> bool:
+    """Say whether consumers may be served a moment later: not where what they leave would be too much for a limit."""
+    limits = queue.limits
+    judged = queue.settings.ring_size >= 0 or (limits is not None and (limits.evicts or limits.rejects))
+    return not judged and not queue.insists
 
 
 def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:

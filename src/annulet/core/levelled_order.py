@@ -52,7 +52,11 @@ class LevelledOrder(Order):
 
     def coming(self) -> bool:
         """Ask the first level that has something: what is less important does not overtake it."""
-        return self._upto > 0 and self.levels[self._upto - 1].count > 0 and self.levels[self._upto - 1].coming()
+        for index in range(self._upto - 1, -1, -1):
+            level = self.levels[index]
+            if level.count:
+                return level.coming()
+        return False
 
     def take_first(self) -> QueueEntry | None:
         """Remove and return the next entry, ``None`` when there is none."""

@@ -102,7 +102,7 @@ class TargetList(FifoOrder):
 
     def coming(self) -> bool:
         """Ask the pages where nothing stands before them."""
-        return self._split and not self._tail and self._before_rows() is None and self.pages.coming()
+        return self._split and self._before_rows() is None and self.pages.coming()
 
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""

@@ -214,6 +214,10 @@ class QueueArea:
         """
         return False
 
+    def awaits_read(self) -> bool:
+        """Say whether what was said to be coming is read still, without asking for anything."""
+        return False
+
     def look_ahead(self) -> None:
         """Have the disk read what the first loads come to, while somebody else goes on. No more than a hint."""
 

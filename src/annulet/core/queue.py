@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class Queue(Holdings):
-    """One queue. Public calls leave it with its limits enforced and nothing deliverable left undelivered."""
+    """One queue. Public calls leave it with its limits enforced and nothing deliverable left undelivered, but for what
+    a thread is reading: see :meth:`QueueArea.coming`."""
 
     # ------------------------------------------------------------------ arrivals
 

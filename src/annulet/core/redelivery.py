@@ -18,6 +18,9 @@ DEFAULT_CAP_FACTOR: Final = 10
 DELAY_MAX: Final = 2**53
 """Milliseconds, 285 000 years: the largest delay, where a float still counts in ones. Multipliers grow past any."""
 
+LARGEST: Final = 1e300
+"""Milliseconds before they are spread: of what a multiplier has made infinite a part is no number."""
+
 
 def redelivery_delay(settings: QueueSettings, delivery_count: int, spread: float) -> int:
     """Return how long a message waits before delivery ``delivery_count + 1``, in milliseconds; 0 = not at all.
@@ -42,6 +45,7 @@ def redelivery_delay(settings: QueueSettings, delivery_count: int, spread: float
         delay = base * settings.redelivery_multiplier ** max(delivery_count - 1, 0)
     except OverflowError:  # the thousandth attempt of a growing delay: beyond any cap
         return cap
+    delay = min(delay, LARGEST)
     delay += delay * settings.redelivery_jitter * spread
     return cap if delay >= cap else round(delay)
 

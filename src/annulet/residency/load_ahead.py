@@ -50,6 +50,7 @@ class LoadAhead:
         """Ask for the first rows again: others stand before them now."""
         self._rows = self._upto = 0
         self._stretches.clear()
+        self._awaited = None
 
     def loaded(self, rows: int, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
         """Note that a load brought so many rows, and ask for what is behind it."""
@@ -92,7 +93,7 @@ class LoadAhead:
         """Say whether a thread is reading what the next load begins with, and will have the queue served then."""
         if self.wake is None or not pages:
             return False
-        if self._awaited is not None and not self._awaited.ended:
+        if self.awaits_read():
             return True
         self._awaited = None
         sequence = pages[0].first_sequence
@@ -104,6 +105,10 @@ class LoadAhead:
             return False
         self._awaited = stretch
         return True
+
+    def awaits_read(self) -> bool:
+        """Say whether who was told that it is coming waits for the thread still."""
+        return self._awaited is not None and not self._awaited.ended
 
     def _let_go_before(self, sequence: int) -> None:
         """Forget what the thread was asked for that has been loaded, or has left otherwise."""

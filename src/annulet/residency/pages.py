@@ -1,8 +1,7 @@
 """The pages of one queue, and loading from them.
 
-A load takes some hundred rows from the front and makes entries of them on the event loop. Their bytes are in the page
-cache, as they were written not long ago, or a thread was asked for them when the rows before them were loaded: who
-hands out messages waits for it, and not for the disk.
+A load takes some hundred rows from the front. Their bytes are in the page cache, as they were written not long ago, or
+have been read by a thread, which who hands messages out waits for: so the event loop does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ class StoredQueueArea(QueueArea):
         super().__init__()
         self._room = room
         self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
-        self._queue = queue
-        self._reader = reader
-        self._figures = figures
+        self._queue, self._reader, self._figures = queue, reader, figures
         self._reading = RowReading(queue, reader, figures)
         self._hot = HotRows(queue, LOAD_BYTES)
         self._pages: deque[Page] = deque()
@@ -213,6 +210,10 @@ class StoredQueueArea(QueueArea):
     def coming(self) -> bool:
         """Ask who reads ahead."""
         return not self.stalled and self._ahead.coming(self._pages)
+
+    def awaits_read(self) -> bool:
+        """Ask who reads ahead."""
+        return self._ahead.awaits_read()
 
     def look_ahead(self) -> None:
         """Have the disk read what the first loads come to."""
@@ -403,12 +404,11 @@ class StoredQueueArea(QueueArea):
                 page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
             rows = page.rows
             page.remove(entry.sequence)
-            self.items -= 1
-            if page.rows < rows:
-                page.bytes -= entry.message.size
-                self.bytes -= entry.message.size
-                self.rows -= 1
-                self._figures.selected += 1
+            gone = rows - page.rows
+            size = gone * entry.message.size
+            page.bytes -= size
+            self._count_out(1, gone, size)
+            self._figures.selected += gone
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
 

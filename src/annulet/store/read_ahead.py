@@ -46,14 +46,11 @@ class AheadStretch:
         self.dropped = False  # nobody came for them in time
         self._waiting: list[Callable[[], None]] = []
 
-    @property
-    def awaited(self) -> bool:
-        """Say whether somebody is to be told of the end."""
-        return bool(self._waiting)
-
     def tell(self, then: Callable[[], None]) -> bool:
         """Have the thread call ``then`` at its end; ``False`` when that has come, and there is no need."""
-        self._waiting.append(then)  # before the look: the thread looks here after it has said that it is done
+        if self.ended:
+            return False
+        self._waiting.append(then)  # before the next look: the thread looks here after it has said that it is done
         return not self.ended
 
     def end(self) -> None:
@@ -157,10 +154,10 @@ class ReadAhead:
         self._drop([])
 
     def tidy(self) -> None:
-        """Drop what nobody asked for or read from since the last time, nor waits for."""
-        self._drop([block for block in self._blocks if not block.used and not block.stretch.awaited])
+        """Drop what nobody asked for or read from since the last time, but for what the thread has only read since."""
+        self._drop([block for block in self._blocks if not block.used])
         for block in self._blocks:
-            block.used = False
+            block.used = not block.stretch.ended
 
     def _near_end(self, segment: int, first: int) -> int:
         """Return where a block ends a little before an offset, so that another begins there; else the offset."""

@@ -11,12 +11,16 @@ import pytest
 from pamqp import commands
 from pamqp.body import ContentBody
 
+from annulet.broker.amqp10.sources import SourceLink
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
+from annulet.core.reasons import RemovalReason
 from annulet.store.files import OsFile
+from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, turns
 from tests.broker.amqp10 import peer as amqp10
-from tests.residency.acceptance.deep import Consumer, Deep, deep_broker, number_of, refuse
+from tests.residency.acceptance.deep import Consumer, Deep, body_of, deep_broker, number_of, refuse
 
 COUNT = 6000
 CREDIT = 300
@@ -182,6 +186,91 @@ async def test_a_drained_link_gets_all_there_is_though_the_thread_has_not_read_i
             found += [number_of(body) for body in amqp10.bodies(got)]
             await peer.settle(amqp10.ACCEPTED, *got)
         assert found == list(range(COUNT))
+
+
+async def test_a_link_is_drained_whenever_the_thread_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between dispatch, which waits for it, and the answer, say."""
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep_queue(deep)
+        thread = HeldThread(deep)
+        peer = await amqp10.Peer(deep.broker).open()
+        link = await peer.receiver("q", credit=CREDIT)
+        while got := await peer.deliveries():
+            await peer.settle(amqp10.ACCEPTED, *got)
+            await peer.credit(link, CREDIT)
+        answer = SourceLink.finish_drain
+
+        def late(source: SourceLink) -> None:
+            thread.run()
+            answer(source)
+
+        monkeypatch.setattr(SourceLink, "finish_drain", late)
+        assert thread.works
+        await peer.credit(link, CREDIT, drain=True)
+        assert len(await peer.deliveries()) == CREDIT
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "ring": {"x_ring_size": COUNT},
+    "drops": {"x_max_length": COUNT, "x_overflow": "drop-head"},
+    "rejects": {"x_max_length": COUNT, "x_overflow": "reject-publish"},
+}
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+async def test_nothing_goes_for_a_limit_that_a_consumer_has_room_for(tmp_path: Path, kind: str) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        queue = await deep_queue(deep, **LIMITS[kind])
+        thread = HeldThread(deep)
+        consumer = await deep.consumer(prefetch=CREDIT)
+        found: list[int] = []
+        for number in range(COUNT, COUNT + 4 * CREDIT):  # so far the first ones are in memory
+            if got := await consumer.numbers():
+                found += got
+                await consumer.acknowledge_all()
+            message = Message(b"\0\0", body_of(number), Origin("", "q", "guest@test", VIEW), durable=True)
+            assert queue.refusal(message) == ""
+            queue.enqueue(message, deep.broker.clock())
+        assert thread.works
+        removed = queue.counters.removed
+        assert sum(removed.values()) == removed[RemovalReason.ACKNOWLEDGED] == len(found)
+        assert found
+        assert found == list(range(len(found)))
+        await consumer.leave()
+
+
+async def test_who_is_served_first_of_other_levels_does_not_have_the_loop_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        queue = await deep_queue(deep, x_max_priority=9)
+        HeldThread(deep)
+        consumer = await deep.consumer(prefetch=CREDIT)
+        await all_there_is(consumer)
+        monkeypatch.setattr(OsFile, "read", refuse)
+        message = Message(b"\0\0", body_of(COUNT), Origin("", "q", "guest@test", VIEW), durable=True, priority=9)
+        queue.enqueue(message, deep.broker.clock())
+        assert await all_there_is(consumer) == [COUNT]
+        assert deep.paging.postponed == 0
+        await consumer.leave()
+
+
+async def test_what_was_read_ahead_goes_when_its_consumer_does_not_go_on(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        await deep_queue(deep)
+        thread = HeldThread(deep)
+        consumer = await deep.consumer(prefetch=CREDIT)
+        for _ in range(7):  # the thread is always in time
+            thread.run()
+            assert len(await consumer.numbers()) == CREDIT
+            await consumer.acknowledge_all()
+            await turns(20)
+        thread.run()
+        assert deep.broker.log.statistics().read_ahead_bytes > 0
+        for _ in range(3):
+            await deep.broker.commit.maintain()
+        assert deep.broker.log.statistics().read_ahead_bytes == 0
+        await consumer.leave()
 
 
 async def test_a_queue_that_goes_while_the_thread_reads_is_not_served(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ class SourceLink:
         """Give back what credit is left after everything there was went out."""
         link = self.link
         if link.drain and link.attached:
-            if self.queue.order.coming() and not self.consumer.cancelled:
+            if link.drain_due and link.credit > 0 and self.queue.order.count and not self.consumer.cancelled:
                 wake_insisting(self.queue, self.session.connection.now)
                 if not self.session.writable:
                     return  # what has no room follows, and then this
