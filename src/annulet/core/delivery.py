@@ -184,17 +184,24 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
     size = entry.message.size
     short: list[Consumer] = []
+    unmet = queue.matchers.demands.unmet_by(entry.message) if owner is None and len(consumers) > 1 else 0
+    refusing: list[Consumer] = []
     for consumer in consumers:
         if owner is not None and consumer is not owner:
             continue
         if _may_be_overtaking(queue, consumer, entry):
             short.append(consumer)
             continue
+        if consumer.required & unmet:
+            refusing.append(consumer)
+            continue
         if not queue.matchers.ask(consumer, entry):
             continue
         if consumer.allows(size):
             return consumer
         short.append(consumer)
+    if refusing:
+        queue.matchers.refuse(refusing, entry)
     waiting.update(short)
     return None
 

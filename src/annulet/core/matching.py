@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.demands import Demands
 from annulet.core.entry import level_of
 from annulet.core.identifiers import ANNOTATION_PREFIX, HEADER_IDENTIFIERS, lookup_for
 from annulet.core.sliced import AT_ONCE_MAX
@@ -107,6 +108,7 @@ class Matchers:
         "_highest",
         "_shared",
         "browsed",
+        "demands",
         "evaluations",
         "found_messages",
         "lanes_max",
@@ -119,6 +121,7 @@ class Matchers:
         self._by_bit: dict[int, MatchClass] = {}
         self._free: list[int] = []
         self._highest = 1
+        self.demands = Demands()
         self.found_messages = FOUND_MESSAGES
         self.lanes_max = AT_ONCE_MAX  # entries of lanes beyond which others wait behind them to be looked at in turns
         self.evaluations = 0  # questions asked so far: what the cost tests count
@@ -213,6 +216,14 @@ class Matchers:
         entry.blocked |= required
         return False
 
+    def refuse(self, consumers: list[Consumer], entry: QueueEntry) -> None:
+        """Note that the conditions of these do not admit an entry, as is known without asking them."""
+        bits = 0
+        for consumer in consumers:
+            bits |= consumer.required
+        entry.evaluated |= bits
+        entry.blocked |= bits
+
     def ask_in_passing(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """As :meth:`ask` without remembering the answer, for who looks at each entry once: an entry that remembers
         answers cannot become a row."""
@@ -235,6 +246,7 @@ class Matchers:
     def _new(self, selector: Selector | None, connection: object | None) -> MatchClass:
         match_class = MatchClass(self._bit(), selector, connection)
         self._by_bit[match_class.bit] = match_class
+        self.demands.add(selector, match_class.bit)
         return match_class
 
     def _drop_all(self, dropped: list[MatchClass]) -> int:
@@ -242,6 +254,7 @@ class Matchers:
         for match_class in dropped:
             bits |= match_class.bit
             del self._by_bit[match_class.bit]
+            self.demands.remove(match_class.selector, match_class.bit)
             self._free.append(match_class.bit)
             place = (match_class.selector, match_class.connection)
             if self._shared.get(place) is match_class:
