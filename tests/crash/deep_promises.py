@@ -30,6 +30,7 @@ class DeepPromises(Promises):
         self.left: dict[str, set[int]] = {name: set() for name in DEEP_QUEUES}
         self.accepted: dict[int, int] = {}  # milliseconds since 1970
         self.purged = 0  # messages there were when a purge began
+        self.perhaps = 0  # beside them, those that were refused and may have been there all the same
         self.searched = 0  # rows that a search after a start passed over
         self.told_by_heads = 0  # of those looked at for that, how many a file of heads told of
         self.figures = [0, 0, 0, 0]  # of the last broker: rows made, bodies spilled, rows selected, reads refused
@@ -91,7 +92,10 @@ class DeepPromises(Promises):
         queue, held = facts
         if not promised:
             self.purged = len(self.kept[queue] - set(held))
+            self.perhaps = len(self.tried[queue] - self.left[queue] - set(held)) - self.purged
         self.tally.count(queue, PURGED, self.purged, promised=promised)
+        if not promised:
+            self.tally.count(queue, PURGED, self.perhaps, promised=False)  # nobody will tell whether they were there
         self.kept[queue] &= set(held)
         if promised:
             self.left[queue] |= self.tried[queue] - set(held)
