@@ -13,6 +13,7 @@ from typing import Any, Final
 from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.copies import Copies
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.demands import Demand, Demands
 from annulet.core.dispatch import CompetingDispatch
 from annulet.core.duplicates import DuplicateCache
 from annulet.core.effects import Effects
@@ -67,6 +68,8 @@ BLANKS: Final = _makers(
     CompetingDispatch,
     CreditWindow,
     DeliveryBlock,
+    Demand,
+    Demands,
     DuplicateCache,
     EntrySet,
     ExpiryBlock,
