@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annulet.core.delivery import ASKED_IN_VAIN
 from annulet.core.demands import Demands
 from annulet.core.identifiers import lookup_for
 from annulet.core.queue import Queue
@@ -108,12 +109,12 @@ def waiting(queue: Queue, count: int) -> list[RecordingSession]:
     return sessions
 
 
-def test_of_a_thousand_who_wait_for_an_answer_each_one_is_asked() -> None:
+def test_of_a_thousand_who_wait_for_an_answer_each_few_are_asked() -> None:
     queue = queue_of()
     sessions = waiting(queue, 1000)
     for number in (500, 999, 0, 500):
         queue.enqueue(make_message(f"to {number}", id=f"answer {number}"), NOW)
-    assert queue.matchers.evaluations == 4
+    assert queue.matchers.evaluations <= 4 * (ASKED_IN_VAIN + 1)
     assert {number: session.received for number, session in enumerate(sessions) if session.received} == {
         500: ["to 500", "to 500"], 999: ["to 999"], 0: ["to 0"],
     }  # fmt: skip
@@ -125,20 +126,20 @@ def test_what_is_for_nobody_is_looked_at_once() -> None:
     for _ in range(3):
         queue.enqueue(make_message("late", id="answer 10"), NOW)
         queue.wake(NOW)
-    assert queue.matchers.evaluations == 0
+    assert queue.matchers.evaluations == 3 * ASKED_IN_VAIN
     entry = queue.order.first()
     assert entry is not None
     assert entry.blocked == entry.evaluated == 2**10 - 1, "as if all had been asked"
     sessions.append(RecordingSession("10"))
     sessions[-1].consume(queue, selector="id = 'answer 10'")
     assert sessions[-1].received == ["late"] * 3
-    assert queue.matchers.evaluations == 3
+    assert queue.matchers.evaluations == 3 * ASKED_IN_VAIN + 3
 
 
 def test_only_who_could_have_it_now_is_said_not_to_want_it() -> None:
     """As with asking: a deep backlog keeps nothing with answers of those who have not come to it."""
     queue = queue_of()
-    sessions = waiting(queue, 3)
+    sessions = waiting(queue, 6)
     full = RecordingSession("full")
     full.consume(queue, selector="id = 'answer 0'", messages=1)
     busy = RecordingSession("busy")
@@ -146,5 +147,5 @@ def test_only_who_could_have_it_now_is_said_not_to_want_it() -> None:
     queue.enqueue(make_message("late", id="answer 10"), NOW)
     entry = queue.order.first()
     assert entry is not None
-    assert entry.evaluated == 0b0111
-    assert [session.received for session in sessions] == [[], [], []]
+    assert entry.evaluated == 0b0111111, "the seventh has no room"
+    assert not any(session.received for session in sessions)

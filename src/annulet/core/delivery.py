@@ -6,7 +6,7 @@ the first message decides; else the heads of lanes do, so that nothing waits beh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core import match_classes
 from annulet.core.bodies import claim
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from annulet.core.lane import Shelf
     from annulet.core.lanes import Lanes
     from annulet.core.queue import Queue
+
+ASKED_IN_VAIN: Final = 3
+"""Selectors that are asked about a message before it is looked up who demands what it has: that costs as much as two
+answers, and most queues have no more selectors."""
 
 
 def dispatch(queue: Queue, now: int) -> None:
@@ -184,7 +188,9 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
     size = entry.message.size
     short: list[Consumer] = []
-    unmet = queue.matchers.demands.unmet_by(entry.message) if owner is None and len(consumers) > 1 else 0
+    matchers = queue.matchers
+    asked = matchers.evaluations
+    unmet = 0  # bits of classes that demand other values, where that was looked up
     refusing: list[Consumer] = []
     for consumer in consumers:
         if owner is not None and consumer is not owner:
@@ -195,13 +201,15 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
         if consumer.required & unmet:
             refusing.append(consumer)
             continue
-        if not queue.matchers.ask(consumer, entry):
+        if not matchers.ask(consumer, entry):
+            if not unmet and matchers.evaluations - asked == ASKED_IN_VAIN:
+                unmet = matchers.demands.unmet_by(entry.message)
             continue
         if consumer.allows(size):
             return consumer
         short.append(consumer)
     if refusing:
-        queue.matchers.refuse(refusing, entry)
+        matchers.refuse(refusing, entry)
     waiting.update(short)
     return None
 
