@@ -65,6 +65,15 @@ async def all_there_is(consumer: Consumer) -> list[int]:
     return found
 
 
+async def the_rest(consumer: Consumer, thread: HeldThread) -> list[int]:
+    """Let the thread read, and take and acknowledge what comes, until there is nothing to read."""
+    found: list[int] = []
+    while thread.works:
+        thread.run()
+        found += await all_there_is(consumer)
+    return found
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_consumer_waits_for_the_thread_and_the_loop_for_nothing(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -86,9 +95,7 @@ async def test_a_consumer_waits_for_the_thread_and_the_loop_for_nothing(
         for _ in range(3):
             deep.tick()
             assert await all_there_is(consumer) == []
-        while thread.works:
-            thread.run()
-            found += await all_there_is(consumer)
+        found += await the_rest(consumer, thread)
         assert found == list(range(COUNT))
         assert readers
         assert threading.get_ident() not in readers
@@ -121,9 +128,7 @@ async def test_a_drain_beside_a_selector_waits_for_the_thread_as_well(tmp_path: 
         found = await all_there_is(consumer)
         assert 0 < len(found) < COUNT
         assert thread.works
-        while thread.works:
-            thread.run()
-            found += await all_there_is(consumer)
+        found += await the_rest(consumer, thread)
         assert found == list(range(COUNT))
         await consumer.leave()
         await selecting.leave()
@@ -144,9 +149,7 @@ async def test_what_the_thread_cannot_read_is_read_and_accounted_for_by_the_loop
             assert deep.paging.postponed > 0, "the loop was told of it"
         deep.tick()
         found += await all_there_is(consumer)
-        while thread.works:
-            thread.run()
-            found += await all_there_is(consumer)
+        found += await the_rest(consumer, thread)
         assert found == list(range(COUNT))
         await consumer.leave()
 
@@ -165,6 +168,16 @@ async def test_who_pulls_does_not_wait_for_the_thread(tmp_path: Path) -> None:
         await consumer.leave()
 
 
+async def up_to_the_thread(peer: amqp10.Peer, link: amqp10.PeerLink) -> list[int]:
+    """Take and accept what a link is sent until it waits for the thread."""
+    found: list[int] = []
+    while got := await peer.deliveries():
+        found += [number_of(body) for body in amqp10.bodies(got)]
+        await peer.settle(amqp10.ACCEPTED, *got)
+        await peer.credit(link, CREDIT)
+    return found
+
+
 async def test_a_drained_link_gets_all_there_is_though_the_thread_has_not_read_it(tmp_path: Path) -> None:
     """A receiver with no message after a drain concludes that the queue is empty (AMQP 1.0, 2.6.7)."""
     async with deep_broker(tmp_path / "data") as deep:
@@ -172,11 +185,7 @@ async def test_a_drained_link_gets_all_there_is_though_the_thread_has_not_read_i
         thread = HeldThread(deep)
         peer = await amqp10.Peer(deep.broker).open()
         link = await peer.receiver("q", credit=CREDIT)
-        found: list[int] = []
-        while got := await peer.deliveries():
-            found += [number_of(body) for body in amqp10.bodies(got)]
-            await peer.settle(amqp10.ACCEPTED, *got)
-            await peer.credit(link, CREDIT)
+        found = await up_to_the_thread(peer, link)
         assert 0 < len(found) < COUNT
         assert thread.works
         while len(found) < COUNT:
@@ -195,9 +204,7 @@ async def test_a_link_is_drained_whenever_the_thread_ends(tmp_path: Path, monkey
         thread = HeldThread(deep)
         peer = await amqp10.Peer(deep.broker).open()
         link = await peer.receiver("q", credit=CREDIT)
-        while got := await peer.deliveries():
-            await peer.settle(amqp10.ACCEPTED, *got)
-            await peer.credit(link, CREDIT)
+        await up_to_the_thread(peer, link)
         answer = SourceLink.finish_drain
 
         def late(source: SourceLink) -> None:
