@@ -94,11 +94,11 @@ class Holdings:
         self.events: QueueEvents | None = None  # who listens to what happens to each message
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
         self.pending_bytes = self.delivering_bytes = 0
-        self.next_sequence = 1
+        self.next_sequence, self.next_due_place = 1, DUE_PLACES_FROM
         self.batches = Batches()  # of its virtual host: what arrives of the current one is hidden
         self.hidden: list[Stretch] = []  # what of the pending messages nobody sees yet
         self.hidden_from = HIDES_NOTHING  # the first sequence of these
-        self.next_due_place = DUE_PLACES_FROM
+        self.ring_debt = 0  # messages a ring should have dropped, but for a disk that did not give them
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it

@@ -66,8 +66,7 @@ class TargetList(FifoOrder):
         self.fold_least = FOLD_MESSAGES_LEAST
         self.fold_bytes = FOLD_BYTES_LEAST
         self.lowered = False  # less is kept since the front was cut last, or folded
-        self.leading_bytes = LEADING_BYTES
-        self.look_entries = LOOK_ENTRIES
+        self.leading_bytes, self.look_entries = LEADING_BYTES, LOOK_ENTRIES
         self.count = order.count
         self._queue = queue
         self._tail = order._tail  # the front: the base serves from it
@@ -101,8 +100,9 @@ class TargetList(FifoOrder):
                 return None
 
     def coming(self) -> bool:
-        """Ask the pages where nothing stands before them."""
-        return self._split and self._before_rows() is None and self.pages.coming()
+        """Ask the pages where nothing stands before them. Asked before each message: most often the front has one."""
+        in_front = not self._split or (self._tail and self._tail[0].state == PENDING)
+        return not in_front and self._before_rows() is None and self.pages.coming()
 
     def areas(self) -> list[TargetList]:
         """Return itself if there is something: the only one of what is in the order."""

@@ -94,15 +94,9 @@ class Queue(Holdings):
                 return
             self.index_expiry(entry)
         ring_size = self.settings.ring_size
-        if 0 <= ring_size < order.count and order.count > pending_before:
-            self._make_way(entry, now)
-
-    def _make_way(self, entry: QueueEntry, now: int) -> None:
-        """Drop the first message of a ring that an arrival made too long."""
-        victim = self.order.first()
-        if victim is not None:  # else the disk does not give it now
-            self.remove_pending(victim, RemovalReason.REPLACED_RING, now, entry.sequence)
-            self.dispatch(now)
+        grew = 0 <= ring_size < order.count and order.count > pending_before
+        if grew or self.ring_debt:
+            arrival.drop_from_ring(self, entry, now, grew=grew)
 
     def refusal(self, message: Message, more: int = 0, more_bytes: int = 0) -> str:
         """Say why ``overflow=reject`` refuses a message now; empty when it does not.
@@ -449,6 +443,7 @@ class Queue(Holdings):
         self.expire_due(now)
         if self.sliced:
             self.make_room(0, now)
+        arrival.forgive(self)
         if settings.ring_trim_now:
             arrival.trim_ring(self, now)
         arrival.enforce_limits(self, now)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from annulet.core.effects import Effects
 from annulet.core.entry import QueueEntry
 from annulet.core.reasons import RemovalReason
+from annulet.core.routing import Route
 from annulet.core.session import Session
 from annulet.core.transaction import Return, Send, Transaction
 from annulet.core.virtual_host import VirtualHost
@@ -39,7 +40,7 @@ class ImagedRunner(Runner):
         pairs = self.sessions
         sends = [send for pair in pairs for send in pair.transaction._sends]
         for send in sends:  # a route is the virtual host's, which stays
-            send.route = None  # type: ignore[assignment]
+            send.route = Route("", "", [], 0)
         root = [self.queue, self.effects, self.forwarder, self.view]
         root += [(pair.real, pair.transaction) for pair in pairs]
         packed = list(pack_rows(write_image(root, PACKAGES)))
@@ -66,6 +67,7 @@ def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_c
         partial(Transaction, session),
         partial(Send, message, route, "", ()),
         partial(Return, 0, entry, False, None),
+        partial(Route, "", "", [], 0),
     ):
         kind = type(maker())
         monkeypatch.setitem(BLANKS, f"{kind.__module__}:{kind.__qualname__}", maker)
