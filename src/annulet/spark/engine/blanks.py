@@ -36,6 +36,7 @@ from annulet.core.limits import Limits
 from annulet.core.matching import MatchClass, Matchers
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.order import FifoOrder, RankedOrder
+from annulet.core.paged_levels import PagedLevels
 from annulet.core.paged_order import TargetList
 from annulet.core.parked import Holding, ParkedSequences
 from annulet.core.parked_sweep import ParkedSweep
@@ -116,6 +117,7 @@ BLANKS: Final = _makers(
     partial(MatchClass, 1, None, None),
     partial(Message, b"", b"", _ORIGIN),
     partial(Origin, "", "", "", ContentView("")),
+    partial(PagedLevels, _QUEUE, NoArea(), LevelledOrder(1)),
     partial(ParkedSweep, GroupedLanes(_QUEUE, GroupTable(_SETTINGS))),
     partial(PriorityLevels, _SETTINGS),
     partial(Queue, "", _SETTINGS, Effects()),
