@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from annulet.core.arrival import RING_DEBT_AT_ONCE
 from annulet.core.entry import REMOVED
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
-from tests.core.deep_doubles import Deep
 from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, removed, send
 
 
@@ -117,74 +113,3 @@ def test_what_stood_behind_an_arrival_that_expires_at_once_is_served():
     assert session.received == ["123456", "123"]
     assert removed(queue, RemovalReason.EXPIRED) == 1
     check_invariants(queue)
-
-
-RING = 300
-
-
-def grown_ring(more: int, **settings: object) -> Deep:
-    """Return a ring on a disk that refused while so many ``more`` arrived as it has messages, two of them in memory."""
-    deep = Deep(RING, ring_size=RING, **settings)
-    deep.disk.failing = True
-    deep.publish(more + 2)
-    assert removed(deep.queue, RemovalReason.REPLACED_RING) == 2
-    assert deep.queue.order.count == RING + more
-    return deep
-
-
-def gives_again(deep: Deep) -> None:
-    deep.disk.failing = False
-    deep.retry()
-
-
-@pytest.mark.parametrize("settings", [{}, {"in_flight_max": 5}], ids=["simple", "any"])
-def test_a_ring_pays_with_the_next_arrivals_what_the_disk_had_it_keep(settings: dict[str, int]):
-    deep = grown_ring(RING_DEBT_AT_ONCE + 10, **settings)
-    gives_again(deep)
-    assert deep.queue.order.count == RING + RING_DEBT_AT_ONCE + 10, "nobody pays before there is an arrival"
-    deep.publish()
-    assert deep.queue.order.count == RING + 10, "so many and one for itself: others have to be served as well"
-    deep.publish()
-    assert deep.queue.order.count == RING
-    deep.publish()
-    last = deep.queue.next_sequence
-    assert [entry.sequence for entry in deep.queue.order.entries()] == list(range(last - RING, last))
-    assert removed(deep.queue, RemovalReason.REPLACED_RING) == last - 1 - RING
-    check_invariants(deep.queue)
-
-
-def test_a_ring_owes_nothing_more_once_others_took_it():
-    deep = grown_ring(20)
-    gives_again(deep)
-    session = RecordingSession()
-    session.consume(deep.queue, messages=30)
-    assert deep.queue.order.count == RING - 10
-    deep.publish(10)
-    assert deep.queue.order.count == RING
-    deep.queue.settings = replace(deep.queue.settings, ring_size=RING - 5)  # as a lower one that trims nothing
-    deep.publish()
-    assert deep.queue.order.count == RING
-    assert removed(deep.queue, RemovalReason.REPLACED_RING) == 3
-
-
-def test_a_ring_that_is_trimmed_while_the_disk_refuses_owes_the_rest():
-    deep = grown_ring(0)
-    deep.queue.update(replace(deep.queue.settings, ring_size=RING - 50, ring_trim_now=True), NOW)
-    assert deep.queue.order.count == RING
-    gives_again(deep)
-    deep.publish()
-    assert deep.queue.order.count == RING - 50
-    deep.queue.update(replace(deep.queue.settings, ring_size=RING - 100, ring_trim_now=False), NOW)
-    deep.publish()
-    assert deep.queue.order.count == RING - 50, "what is lowered and not trimmed is no debt"
-
-
-def test_what_falls_due_goes_itself_and_a_ring_pays_beside():
-    deep = grown_ring(20)
-    gives_again(deep)
-    message = make_message(b"%*d" % (10, deep.queue.next_sequence), deliver_at=NOW + 5)
-    message.origin = deep.origin
-    deep.queue.enqueue(message, NOW)
-    deep.queue.tick(NOW + 5)
-    assert deep.queue.order.count == RING
-    assert removed(deep.queue, RemovalReason.REPLACED_RING) == 2 + 20 + 1

@@ -421,7 +421,7 @@ class Pager:
                 self._warnings.refused(queue, now)
                 for pages in parts:
                     pages.retry()
-                queue.wake(now)
+                queue.ask_disk_again(now)
             if queue.copies is not None:  # a browser may wait for the disk, also for rows that others have taken since
                 self.scanning.ask(queue)
         self.audit.tick(self._bodies)

@@ -6,22 +6,18 @@ only then the ring and the limits decide who must go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from annulet.core.entry import PENDING, SCHEDULED
 from annulet.core.expiry import expire_for
 from annulet.core.reasons import RemovalReason
+from annulet.core.ring_debt import make_way
 from annulet.core.settings import KEEP_PLACE
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.queue import Queue
     from annulet.core.schedule import Appointment
-
-
-RING_DEBT_AT_ONCE: Final = 256
-"""Messages that one arrival drops at most of those a ring could not drop when it should have: what one read brings. A
-ring that a disk had grow by a hundred thousand is no longer than its size after some hundred arrivals."""
 
 
 def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
@@ -116,48 +112,13 @@ def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
 def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
     """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
     ring_size, count = queue.settings.ring_size, queue.order.count
-    if ring_size < 0:
-        return
-    grew = count > max(before, ring_size)
-    if due and grew:
-        grew = False
+    grew = 0 <= ring_size < count and count > before
+    if grew and due:
         if entry.state == PENDING:
             queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
             queue.dispatch(now)
-    if grew or queue.ring_debt:
-        drop_from_ring(queue, entry, now, grew=grew)
-
-
-def drop_from_ring(queue: Queue, entry: QueueEntry, now: int, *, grew: bool) -> None:
-    """Drop the message that has to go for one that made a ring too long (``grew``), and what the ring owes.
-
-    What a disk does not give cannot be dropped: the ring owes it, and pays with the next arrivals.
-    """
-    if grew and not _drop_one(queue, entry, now):
-        queue.ring_debt += 1
-    elif queue.ring_debt:
-        forgive(queue)
-        paid = 0
-        while paid < min(queue.ring_debt, RING_DEBT_AT_ONCE) and _drop_one(queue, entry, now):
-            paid += 1
-        queue.ring_debt -= paid
-        forgive(queue)
-
-
-def _drop_one(queue: Queue, entry: QueueEntry, now: int) -> bool:
-    """Drop who has to go next for an arrival; not when the ring is short enough, or the disk does not give it now."""
-    victim = queue.victim() if queue.order.count > queue.settings.ring_size else None
-    if victim is None:
-        return False
-    queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0 if victim is entry else entry.sequence)
-    queue.dispatch(now)
-    return True
-
-
-def forgive(queue: Queue) -> None:
-    """Have a ring owe no more than what is beyond its size: others may have taken it meanwhile."""
-    ring_size = queue.settings.ring_size
-    queue.ring_debt = 0 if ring_size < 0 else max(0, min(queue.ring_debt, queue.order.count - ring_size))
+    elif grew or queue.ring_debt is not None:
+        make_way(queue, entry, before, now)
 
 
 def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
@@ -172,17 +133,6 @@ def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
         replaced_by = 0 if victim.sequence == newcomer else newcomer
         queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
         queue.dispatch(now)  # who waited for room for the victim may take the next one, which then need not go
-
-
-def trim_ring(queue: Queue, now: int) -> None:
-    """Evict what is beyond a ring that was lowered."""
-    while 0 <= queue.settings.ring_size < queue.order.count:
-        victim = queue.victim()
-        if victim is None:
-            queue.ring_debt = queue.order.count - queue.settings.ring_size
-            return  # the disk does not give it now
-        queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
-        queue.dispatch(now)  # as for limits: who has room for the next one takes it, and it need not go
 
 
 def enforce_limits(queue: Queue, now: int) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from annulet.core.events import QueueEvents
     from annulet.core.queue import Queue
     from annulet.core.returning import Returning
+    from annulet.core.ring_debt import RingDebt
     from annulet.core.session import Session
     from annulet.core.settings import QueueSettings
 
@@ -98,7 +99,7 @@ class Holdings:
         self.batches = Batches()  # of its virtual host: what arrives of the current one is hidden
         self.hidden: list[Stretch] = []  # what of the pending messages nobody sees yet
         self.hidden_from = HIDES_NOTHING  # the first sequence of these
-        self.ring_debt = 0  # messages a ring should have dropped, but for a disk that did not give them
+        self.ring_debt: RingDebt | None = None  # a ring is too long as the disk did not give what had to go
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it

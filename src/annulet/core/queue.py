@@ -17,6 +17,7 @@ from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, Que
 from annulet.core.hidden import count_hidden, forget_hidden, shown
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.reasons import RemovalReason
+from annulet.core.ring_debt import make_way, trim_ring
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Queue(Holdings):
         message = entry.message
         order = self.order
         if self.expiry is not None:  # what has expired neither counts nor stands before the arrival
-            self.expire_due(now)
+            expiry.expire_for(self, size, now)
         pending_before = order.count
         if self.keys is not None:
             superseded = self.keys.accept(entry)
@@ -94,9 +95,8 @@ class Queue(Holdings):
                 return
             self.index_expiry(entry)
         ring_size = self.settings.ring_size
-        grew = 0 <= ring_size < order.count and order.count > pending_before
-        if grew or self.ring_debt:
-            arrival.drop_from_ring(self, entry, now, grew=grew)
+        if (0 <= ring_size < order.count and order.count > pending_before) or self.ring_debt is not None:
+            make_way(self, entry, pending_before, now)
 
     def refusal(self, message: Message, more: int = 0, more_bytes: int = 0) -> str:
         """Say why ``overflow=reject`` refuses a message now; empty when it does not.
@@ -173,6 +173,12 @@ class Queue(Holdings):
         self.update_gate(now)
         self.dispatch(now)
         self.finish(now)
+
+    def ask_disk_again(self, now: int) -> None:
+        """Serve consumers, and drop what a ring could not, of what a disk refused that may give it now."""
+        self.wake(now)
+        if self.ring_debt is not None:
+            self.ring_debt.pay(now)
 
     def dispatch(self, now: int) -> None:
         """Hand messages to consumers until one side runs out."""
@@ -443,9 +449,10 @@ class Queue(Holdings):
         self.expire_due(now)
         if self.sliced:
             self.make_room(0, now)
-        arrival.forgive(self)
         if settings.ring_trim_now:
-            arrival.trim_ring(self, now)
+            trim_ring(self, now)
+        elif settings.ring_size < 0:
+            self.ring_debt = None
         arrival.enforce_limits(self, now)
         self.gate.update(self, now)  # it may have to open because it is none any more
         self.update_gate(now)
