@@ -255,13 +255,18 @@ async def test_settlements_a_full_disk_deferred_are_made_durable_by_upkeep(
     assert len(log.finished) == 1
 
 
+def threads_of_disks() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith(("annulet-disk", "annulet-upkeep"))}
+
+
 async def test_closing_writes_what_is_open_and_ends_the_thread(log: SteeredLog) -> None:
+    others = threads_of_disks()  # of brokers that tests before this one killed
     pipeline = CommitPipeline(log, asyncio.get_running_loop())
     waiter = Waiter()
     pipeline.wait(waiter)
     await pipeline.close()
     assert waiter.told == [("committed", 1)]
-    assert not any(thread.name.startswith(("annulet-disk", "annulet-upkeep")) for thread in threading.enumerate())
+    assert not threads_of_disks() - others
 
 
 async def test_a_thread_reads_ahead_until_closing(log: SteeredLog) -> None:
@@ -291,11 +296,12 @@ async def test_defects_of_reading_ahead_are_logged(log: SteeredLog) -> None:
 
 
 async def test_closing_ends_the_thread_when_the_last_write_fails(log: SteeredLog) -> None:
+    others = threads_of_disks()
     pipeline = CommitPipeline(log, asyncio.get_running_loop())
     log.error = LogFailedError("disk gone")
     with pytest.raises(StoreError):
         await pipeline.close()
-    assert not any(thread.name.startswith(("annulet-disk", "annulet-upkeep")) for thread in threading.enumerate())
+    assert not threads_of_disks() - others
 
 
 @pytest.mark.parametrize(("helps", "told"), [(True, "committed"), (False, "failed")])

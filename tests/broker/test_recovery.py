@@ -18,7 +18,9 @@ from annulet.broker.broker import CATALOGUE_FILE
 from annulet.broker.configuration import load
 from annulet.broker.pager import CHUNK
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
+from annulet.core.reasons import RemovalReason
 from annulet.store.catalogue import Catalogue
+from annulet.store.errors import LogFailedError
 from annulet.store.segment import segment_name
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
@@ -119,6 +121,31 @@ async def test_a_ring_whose_last_window_was_torn_is_no_larger_than_its_size(tmp_
         assert contents(queue_of(broker)) == [b"2", b"3", b"4"]
         await broker.commit.durable()
         assert broker.log.statistics().live_records == 3
+
+
+async def test_counters_of_a_broker_whose_log_failed_know_of_nothing_that_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the first ten seconds of a queue's life the history knows nothing of it."""
+
+    def write(_: object) -> None:
+        raise LogFailedError("disk gone")
+
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        broker = running.broker
+        peer = await Peer(broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await publish_all(broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(5)))
+        monkeypatch.setattr(broker.log, "write", write)
+        await peer.send(1, QUEUE.Purge(queue="q"))
+        with pytest.raises(LogFailedError):
+            raise await broker.failed()
+        assert queue_of(broker).counters.removed[RemovalReason.PURGED] == 5
+        await leave(peer)
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        counters = queue_of(running.broker).counters
+        assert len(contents(queue_of(running.broker))) == 5
+        assert (counters.messages_added, counters.removed[RemovalReason.PURGED]) == (5, 0)
 
 
 async def test_redelivered_after_a_clean_stop_is_what_may_have_been_seen(tmp_path: Path) -> None:

@@ -297,12 +297,13 @@ class Broker:
             await self.pager.close()
         try:
             await self.commit.close()
+            if self.commit.failed:
+                return  # counters know of what the log does not hold, and came no further than a death leaves them
             if self._restored:
                 save_counters(self)
-            if not self.commit.failed:
-                self.log.close()
-                if self._restored and self.history is not None:  # losses that waited for room with their settlements
-                    self.history.write_now(self.log.next_record)
+            self.log.close()
+            if self._restored and self.history is not None:  # losses that waited for room with their settlements
+                self.history.write_now(self.log.next_record)
         except StoreError as error:
             logger.error("not everything was written down", error=str(error))  # noqa: TRY400 - the text says it all
 

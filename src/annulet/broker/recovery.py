@@ -356,5 +356,5 @@ def save_counters(broker: Broker) -> None:
                     )
                     if broker.history is not None:
                         broker.history.changed.add(queue)
-    if broker.history is not None and not broker.commit.failed:  # else it would know of what the log does not hold
+    if broker.history is not None:
         broker.history.write_now(broker.log.next_record, deferring=broker.log.deferring)
