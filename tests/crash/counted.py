@@ -18,6 +18,7 @@ PURGED = RemovalReason.PURGED.value
 REJECTED = RemovalReason.REJECTED.value
 REPLACED_RING = RemovalReason.REPLACED_RING.value
 REPLACED_KEY = RemovalReason.REPLACED_KEY.value
+UNREADABLE = RemovalReason.UNREADABLE.value
 
 
 class Counted:
@@ -41,13 +42,15 @@ class Counted:
     def verify(self, name: str, figures: QueueStatistics, *, exact: bool, least: str) -> None:
         """Compare with what a start found. ``exact``: all of it was written down, and nothing was under way.
 
-        ``least``: what must be there at least: ``all``, ``found`` (nothing since the accounts were settled), ``none``.
+        ``least``: what must be there at least: ``all``, ``found`` (nothing since the accounts were settled), ``none``
+        (the disk refused: what it would not read for long enough was passed over, and comes a second time).
         """
         removed, least = figures.removed, "all" if exact else least
+        unreadable = removed.get(UNREADABLE, 0) if least == "none" else 0
         for what in {*removed, *self.found, *self.sure, *self.most}:
             has = figures.messages_added if what == ADDED else removed.get(what, 0)
             sure = self.found[what] + self.sure[what]
-            most = sure + self.most[what]
+            most = sure + self.most[what] + unreadable * (what in (ADDED, UNREADABLE))
             assert has <= most, f"{name}: {what} {has}, more than the {most} there were"
             bounds = {"all": sure, "found": self.found[what], "none": 0}
             if not exact and what == ACKNOWLEDGED:
