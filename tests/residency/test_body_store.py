@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.bodies import CLAIMED_BYTES
 from annulet.core.errors import ContentUnavailable
+from annulet.core.queue import Queue
 from annulet.residency import body_store
 from annulet.residency.body_store import BodyStore, key_of
 from annulet.residency.figures import PagingFigures
@@ -112,3 +114,22 @@ def test_the_disk_is_asked_ahead_for_both():
     messages = [logged(disk), placed(spill)]
     store_of(disk, spill).prefetch(messages)
     assert (disk.prefetched, spill.prefetched) == ([messages[0].record], [messages[1].spill])
+
+
+def test_accounts_are_looked_at_when_what_came_to_all_queues_is_a_load() -> None:
+    told: list[Queue] = []
+    store = BodyStore(Disk(), PagingFigures(), plenty, told.append)
+    one, two, three = durable_queue(), durable_queue(), durable_queue()
+    store.loaded(one, CLAIMED_BYTES // 2)
+    store.loaded(two, CLAIMED_BYTES // 2 - 1)
+    assert told == []
+    store.loaded(one, 1)
+    assert told == [one, two]
+    store.loaded(three, CLAIMED_BYTES - 1)
+    assert told == [one, two], "it begins anew"
+    store.loaded(three, 1)
+    assert told == [one, two, three]
+    store.loaded(one, CLAIMED_BYTES - 1)
+    store.close()
+    store.loaded(one, CLAIMED_BYTES)
+    assert told == [one, two, three]

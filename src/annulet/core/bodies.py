@@ -97,6 +97,10 @@ class QueueBodies:
         """:func:`claim` came to another block of the queue's deliveries, or the account is to be looked at."""
         raise NotImplementedError
 
+    def loaded(self, size: int) -> None:
+        """Rows whose bodies are so many bytes became entries with them: the account of the queue is to be looked at."""
+        raise NotImplementedError
+
     def left_rows(self, entry: QueueEntry) -> None:
         """A pending entry with its body becomes no row soon: the budget may ask for the body."""
         raise NotImplementedError

@@ -82,6 +82,10 @@ class StoredBodies(BodyCandidates):
         if self.store.changed is not None:
             self.store.changed(self.queue)
 
+    def loaded(self, size: int) -> None:
+        """Have the store count it with what came into other queues."""
+        self.store.loaded(self.queue, size)
+
     def came_back(self, size: int) -> None:
         """Bodies that could not leave while somebody had pulled them now can: as many as a load has begin a pass.
 

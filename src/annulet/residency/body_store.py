@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import BodySource
+from annulet.core.bodies import CLAIMED_BYTES, BodySource
 from annulet.core.errors import ContentUnavailable
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class BodyStore(BodySource):
         self.ahead_bytes = 0
         self._ahead: dict[int, bytes] = {}  # by record, or place below 0; oldest first
         self._orphans: list[Message] = []
+        self._loaded = 0  # bytes that rows became entries with since accounts were looked at for it
+        self._loading: dict[Queue, None] = {}  # whose rows these were
 
     def read(self, messages: Sequence[Message]) -> list[bytes | None]:
         """Return the bodies in this order, ``None`` for what is damaged or not that message. Raises ``OSError``."""
@@ -120,6 +122,20 @@ class BodyStore(BodySource):
             self.ahead_bytes += len(body) - len(ahead.pop(key, b""))
             ahead[key] = body
 
+    def loaded(self, queue: Queue, size: int) -> None:
+        """Have the accounts of all looked at whose rows came into memory, when these are as much as a load, 1 MiB.
+
+        The next tick looks at less. Were each queue allowed a load, a thousand that are drained together would have as
+        many beyond the budget.
+        """
+        self._loaded += size
+        self._loading[queue] = None
+        if self._loaded >= CLAIMED_BYTES:
+            loading, self._loading, self._loaded = self._loading, {}, 0
+            if self.changed is not None:
+                for other in loading:
+                    self.changed(other)
+
     def orphaned(self, message: Message) -> None:
         """Let the body leave with the next pass."""
         self._orphans.append(message)
@@ -127,6 +143,7 @@ class BodyStore(BodySource):
     def close(self) -> None:
         """Let go of the broker, which ends: messages refer to this, and a cycle over compiled ones would stay."""
         self._orphans.clear()
+        self._loading.clear()
         self.changed = None
         self.room = int
 

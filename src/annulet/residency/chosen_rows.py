@@ -95,6 +95,8 @@ class ChosenRows(StoredQueueArea):
         figures.loads += 1
         figures.loaded += len(entries)
         figures.unreadable += self.lost
+        if self._queue.bodies is not None:
+            self._queue.bodies.loaded(read)
         return entries
 
     def _fitting(self, sequences: list[int], rows: Rows, pages: list[Page]) -> tuple[Rows, list[Page]]:

@@ -61,8 +61,7 @@ class StoredQueueArea(QueueArea):
         wake: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        self._room = room
-        self._on_asked = ask_turn  # who calls the queue's scan; None: nobody, the caller does
+        self._room, self._on_asked = room, ask_turn  # who calls the queue's scan; None: nobody, the caller does
         self._queue, self._reader, self._figures = queue, reader, figures
         self._reading = RowReading(queue, reader, figures)
         self._hot = HotRows(queue, LOAD_BYTES)
@@ -71,8 +70,7 @@ class StoredQueueArea(QueueArea):
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._ahead = LoadAhead(reader, wake)
         self._search = SearchAhead(search, figures, self.ask_turn)
-        self._looked_ahead = 0  # rows that the disk was asked for ahead of looks
-        self._barren = True  # nothing was found at the last look
+        self._looked_ahead, self._barren = 0, True  # rows asked for ahead of looks; nothing was found at the last one
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
@@ -294,6 +292,8 @@ class StoredQueueArea(QueueArea):
         self._figures.loads += 1
         self._figures.loaded += rows - self.lost
         self._figures.unreadable += self.lost
+        if self._queue.bodies is not None:
+            self._queue.bodies.loaded(size)
 
     def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
         """Ask every page."""

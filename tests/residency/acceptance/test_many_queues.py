@@ -114,3 +114,23 @@ async def test_what_was_read_before_it_sank_goes_as_well(tmp_path: Path, argumen
         assert before > 8 * FLOOR_LEAST
         assert body_bytes(deep.queue("first")) <= 2 * FLOOR_LEAST
         assert in_memory(deep) + body_bytes(deep.queue("first")) <= MIB
+
+
+@pytest.mark.parametrize("credit", [8, 12, 17])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"x_max_priority": 9}, {"x_sort_key": "place"}], ids=["", "levels", "sorted"]
+)
+async def test_v1_queues_that_are_drained_together_have_one_load_together(
+    deep: Deep, arguments: dict[str, Any], credit: int
+) -> None:
+    names = [f"drained{number}" for number in range(6)]
+    for name in names:
+        await deep.declare(name, **arguments)
+        for number in range(60):
+            await deep.publish([number], name, size=60_000, place=number)
+    await deep.settled()
+    consumers = [await deep.consumer(name, credit) for name in names]
+    for consumer in consumers:
+        assert await consumer.all(credit) == list(range(credit))
+    await deep.written()  # which checks the budget
+    deep.check()
