@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from annulet.core.hidden import take_back
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
-from annulet.core.ring_debt import SLICE_BYTES
+from annulet.core.ring_debt import PAUSE_MOST, SLICE_BYTES
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 from tests.core.deep_doubles import Deep
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, removed
@@ -132,15 +133,34 @@ def test_a_slice_ends_with_what_one_read_brings() -> None:
     assert ring.length == 20
 
 
-def test_a_disk_that_refuses_again_delays(ring: Ring) -> None:
+def test_a_disk_that_refuses_is_asked_less_and_less_often(ring: Ring) -> None:
+    """Rows that are refused forty times are given up."""
     ring.grow(20)
-    for _ in range(2):
+    reads = []
+    for tick in range(4 * PAUSE_MOST):
+        ring.retry()
+        ring.queue.ask_disk_again(NOW)
+        if ring.worker.works:
+            reads.append(tick)
+        ring.worker.run()
+        assert (ring.dropped(), ring.length) == (0, RING + 20)
+    pauses = [later - sooner - 1 for sooner, later in pairwise(reads)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, PAUSE_MOST, PAUSE_MOST]
+    ring.gives_again()
+    for _ in range(PAUSE_MOST + 1):
+        ring.queue.ask_disk_again(NOW)
+    ring.worker.run()
+    assert ring.length == RING
+
+
+def test_an_arrival_that_is_given_something_does_not_wait_for_the_tick(ring: Ring) -> None:
+    ring.grow(20)
+    for _ in range(9):
         ring.retry()
         ring.queue.ask_disk_again(NOW)
         ring.worker.run()
-        assert (ring.dropped(), ring.length) == (0, RING + 20)
     ring.gives_again()
-    ring.queue.ask_disk_again(NOW)
+    ring.publish()
     ring.worker.run()
     assert ring.length == RING
 
@@ -203,12 +223,14 @@ def test_a_trim_that_is_refused_is_finished_and_one_that_is_done_owes_nothing(ri
     assert (ring.dropped(), ring.length) == (1, RING - 50)
 
 
-def test_a_queue_that_is_no_ring_any_more_owes_nothing(ring: Ring) -> None:
+@pytest.mark.parametrize(("size", "trim"), [(-1, False), (-1, True), (RING + 100, False)])
+def test_a_queue_that_is_no_longer_than_it_may_be_owes_nothing(ring: Ring, size: int, *, trim: bool) -> None:
     ring.grow(20)
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.resize(-1)
+    ring.resize(size, trim=trim)
     ring.worker.run()
+    assert (ring.dropped(), ring.length) == (0, RING + 20)
     ring.resize(RING)
     ring.publish()
     ring.worker.run()
@@ -225,12 +247,14 @@ def test_what_has_expired_goes_first_and_is_not_dropped(ring: Ring) -> None:
     assert ring.queue.ring_debt is None
 
 
-def test_a_slice_that_meets_an_expiry_ends_that_first(ring: Ring) -> None:
-    ring.grow(2000, expires_at=NOW + 5)
+@pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("more", [20, 2000])
+def test_a_slice_lets_go_of_what_has_expired_first(ring: Ring, more: int, *, noticed: bool) -> None:
+    ring.grow(more, expires_at=NOW + 5)
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.queue.expire_due(NOW + 6)
-    assert ring.queue.expiring is not None
+    if noticed:
+        ring.queue.expire_due(NOW + 6)
     ring.worker.run(NOW + 6)
     assert (ring.dropped(), ring.length) == (0, RING - IN_MEMORY)
 
@@ -267,6 +291,27 @@ def test_a_limit_that_the_debt_had_reached_lets_publishers_in_again() -> None:
     ring.worker.run()
     assert ring.queue.refusal(make_message("more")) == ""
     assert ring.length == RING
+
+
+def test_publishers_who_were_held_back_for_it_go_on() -> None:
+    ring = Ring(max_length=RING + 10, resume_length=RING + 5, overflow="block")
+    ring.grow(20)
+    assert ring.queue.blocked
+    ring.gives_again()
+    ring.queue.ask_disk_again(NOW)
+    ring.worker.run()
+    assert ring.length == RING
+    assert not ring.queue.blocked
+
+
+def test_an_arrival_that_takes_no_place_is_nobodys_successor() -> None:
+    ring = Ring(**KINDS["any"])
+    ring.grow(2)
+    ring.gives_again()
+    ring.queue.enqueue(make_message(b"%*d" % (10, ring.queue.next_sequence), expires_at=NOW), NOW)
+    ring.worker.run()
+    losses = [loss.replaced_by for loss in ring.queue.ledger.query() if loss.reason is RemovalReason.REPLACED_RING]
+    assert losses[IN_MEMORY:] == [0, 0]
 
 
 def test_who_is_lost_to_a_paid_debt_names_no_successor(ring: Ring) -> None:

@@ -416,6 +416,7 @@ class Pager:
                 self._warnings.forget(queue)
                 for pages in parts:  # the next rows are others, and nobody would ask for them again
                     pages.retry()
+                queue.ask_disk_again(now)
                 continue
             if any(pages.stalled for pages in parts):
                 self._warnings.refused(queue, now)

@@ -97,8 +97,8 @@ class QueueBodies:
         """:func:`claim` came to another block of the queue's deliveries, or the account is to be looked at."""
         raise NotImplementedError
 
-    def loaded(self, size: int) -> None:
-        """Rows whose bodies are so many bytes became entries with them: the account of the queue is to be looked at."""
+    def loaded(self, messages: int, size: int) -> None:
+        """So many rows became entries with bodies of ``size`` bytes: the queue's account is to be looked at."""
         raise NotImplementedError
 
     def left_rows(self, entry: QueueEntry) -> None:

@@ -176,9 +176,10 @@ class Queue(Holdings):
 
     def ask_disk_again(self, now: int) -> None:
         """Serve consumers, and drop what a ring could not, of what a disk refused that may give it now."""
-        self.wake(now)
-        if self.ring_debt is not None:
-            self.ring_debt.pay(now)
+        if not self.deleted:
+            self.wake(now)
+            if self.ring_debt is not None:
+                self.ring_debt.tick(now)
 
     def dispatch(self, now: int) -> None:
         """Hand messages to consumers until one side runs out."""
@@ -449,10 +450,10 @@ class Queue(Holdings):
         self.expire_due(now)
         if self.sliced:
             self.make_room(0, now)
-        if settings.ring_trim_now:
-            trim_ring(self, now)
-        elif settings.ring_size < 0:
+        if not 0 <= settings.ring_size < self.order.count:
             self.ring_debt = None
+        elif settings.ring_trim_now:
+            trim_ring(self, now)
         arrival.enforce_limits(self, now)
         self.gate.update(self, now)  # it may have to open because it is none any more
         self.update_gate(now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.entry import PENDING
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 SLICE_BYTES: Final = 1 << 20
 """Body bytes after which a slice ends: what one read of rows brings at most, for which the loop waits."""
 
+PAUSE_MOST: Final = 256
+"""Ticks, four a second, between two tries while the disk refuses: one after the first, then each time twice as many.
+Rows that were refused forty times are given up until the next start, which is too much for a ring that nobody asks
+anything of: so it takes half an hour instead of ten seconds."""
+
 
 class RingDebt(SlicedWork):
     """Drops what is too much in slices, others being served in between. ``allowed``: messages the ring may have."""
@@ -28,10 +34,18 @@ class RingDebt(SlicedWork):
         super().__init__()
         self._queue = queue
         self._running = False
+        self._pause = self._left = 0  # ticks to wait after a refusal, and how many of them are left
         self.allowed = allowed
 
+    def tick(self, now: int) -> None:
+        """The disk may give again: pay, unless it refused a short time ago."""
+        if self._left:
+            self._left -= 1
+        else:
+            self.pay(now)
+
     def pay(self, now: int) -> None:
-        """Begin, unless it is being done: the disk may give again."""
+        """Begin, unless it is being done."""
         if not self._running:
             self._running = True
             self._queue.effects.later(self, now)
@@ -39,6 +53,14 @@ class RingDebt(SlicedWork):
     def step(self, now: int) -> bool:
         """Drop the next few. Returns whether there are more to be had."""
         queue = self._queue
+        more = self._drop_some(now)
+        if not queue.deleted:
+            queue.finish(now)  # publishers may have been held back, and copies wait to be sent on
+        return more
+
+    def _drop_some(self, now: int) -> bool:
+        queue = self._queue
+        queue.expire_due(now)
         if queue.ring_debt is not self:
             return False
         if queue.expiring is not None:  # what has expired goes first, and may be all that is too much
@@ -51,12 +73,15 @@ class RingDebt(SlicedWork):
             if victim is None:
                 self._running = False
                 break
+            self._pause = 0
             size += victim.message.size
             if size >= SLICE_BYTES:
                 break
         if queue.order.count <= allowed and queue.ring_debt is self:
             queue.ring_debt = None
             self._running = False
+        elif not self._running:
+            self._left = self._pause = min(max(1, 2 * self._pause), PAUSE_MOST)
         return self._running
 
     def abandon(self, now: int) -> None:
@@ -68,10 +93,11 @@ class RingDebt(SlicedWork):
 def make_way(queue: Queue, arrival: QueueEntry, before: int, now: int) -> None:
     """Drop the message that has to go for one that made a ring too long; ``before`` the arrival there were so many."""
     debt = queue.ring_debt
+    taken_in = arrival if arrival.state == PENDING and queue.order.count > before else None
     if debt is not None:
         before = debt.allowed = min(debt.allowed, before)
     allowed = max(queue.settings.ring_size, before)
-    dropped = drop_next(queue, allowed, arrival, now) is not None
+    dropped = drop_next(queue, allowed, taken_in, now) is not None
     if queue.order.count <= allowed:
         queue.ring_debt = None
     elif debt is None and not dropped:
@@ -97,7 +123,6 @@ def drop_next(queue: Queue, allowed: int, arrival: QueueEntry | None, now: int) 
 def trim_ring(queue: Queue, now: int) -> None:
     """Drop what is beyond a ring that was lowered."""
     ring_size = queue.settings.ring_size
-    if ring_size >= 0:
-        while drop_next(queue, ring_size, None, now) is not None:
-            pass
-        queue.ring_debt = RingDebt(queue, ring_size) if queue.order.count > ring_size else None
+    while drop_next(queue, ring_size, None, now) is not None:
+        pass
+    queue.ring_debt = RingDebt(queue, ring_size) if queue.order.count > ring_size else None

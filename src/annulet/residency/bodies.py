@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
 from annulet.core.entry import DELIVERING, PENDING, REMOVED
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging import pageable
+from annulet.core.paging import ENTRY_BYTES, pageable
 from annulet.residency.candidates import BodyCandidates, may_leave, position_of
 from annulet.residency.load_ahead import PREFETCH_LOADS
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
@@ -82,9 +82,9 @@ class StoredBodies(BodyCandidates):
         if self.store.changed is not None:
             self.store.changed(self.queue)
 
-    def loaded(self, size: int) -> None:
+    def loaded(self, messages: int, size: int) -> None:
         """Have the store count it with what came into other queues."""
-        self.store.loaded(self.queue, size)
+        self.store.loaded(self.queue, messages * ENTRY_BYTES + size)
 
     def came_back(self, size: int) -> None:
         """Bodies that could not leave while somebody had pulled them now can: as many as a load has begin a pass.

@@ -123,18 +123,19 @@ class BodyStore(BodySource):
             ahead[key] = body
 
     def loaded(self, queue: Queue, size: int) -> None:
-        """Have the accounts of all looked at whose rows came into memory, when these are as much as a load, 1 MiB.
+        """Have the accounts of all looked at whose rows came into memory, when they take as much as a load, 1 MiB.
 
         The next tick looks at less. Were each queue allowed a load, a thousand that are drained together would have as
-        many beyond the budget.
+        many beyond the budget. ``size``: of these rows, by the account.
         """
+        if self.changed is None:
+            return
         self._loaded += size
         self._loading[queue] = None
         if self._loaded >= CLAIMED_BYTES:
             loading, self._loading, self._loaded = self._loading, {}, 0
-            if self.changed is not None:
-                for other in loading:
-                    self.changed(other)
+            for other in loading:
+                self.changed(other)
 
     def orphaned(self, message: Message) -> None:
         """Let the body leave with the next pass."""

@@ -14,6 +14,7 @@ from annulet.residency.insertion import insert_row, split
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import LOAD_BYTES, StoredQueueArea
+from annulet.residency.row_reading import note_load
 from annulet.residency.rows import Rows
 
 if TYPE_CHECKING:
@@ -91,12 +92,7 @@ class ChosenRows(StoredQueueArea):
             size += self._remove(page, sequence)
         entries, read = found
         self.lost, self.lost_bytes = len(rows) - len(entries), size - read
-        figures = self._figures
-        figures.loads += 1
-        figures.loaded += len(entries)
-        figures.unreadable += self.lost
-        if self._queue.bodies is not None:
-            self._queue.bodies.loaded(read)
+        note_load(self._queue, self._figures, len(entries), self.lost, read)
         return entries
 
     def _fitting(self, sequences: list[int], rows: Rows, pages: list[Page]) -> tuple[Rows, list[Page]]:

@@ -20,7 +20,7 @@ from annulet.residency.loader import fitting, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_endings import take_expired
 from annulet.residency.row_facts import RowFacts
-from annulet.residency.row_reading import RowReading
+from annulet.residency.row_reading import RowReading, note_came, note_load
 from annulet.residency.row_tally import page_leaves, tally
 from annulet.residency.row_times import RowTimes
 from annulet.residency.runs import total_of
@@ -289,11 +289,7 @@ class StoredQueueArea(QueueArea):
         page.bytes -= size
         self._count_out(items, rows, size)
         self._forget_bytes_of_damaged(page)
-        self._figures.loads += 1
-        self._figures.loaded += rows - self.lost
-        self._figures.unreadable += self.lost
-        if self._queue.bodies is not None:
-            self._queue.bodies.loaded(size)
+        note_load(self._queue, self._figures, rows - self.lost, self.lost, size)
 
     def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
         """Ask every page."""
@@ -399,6 +395,7 @@ class StoredQueueArea(QueueArea):
         """Take some items, by ascending sequence, out of the middle of their pages."""
         self.lost = self.lost_bytes = 0
         page: Page | None = None
+        before, bytes_before = self.rows, self.bytes
         for entry in entries:
             if page is None or entry.sequence > page.last_sequence:  # looked for once: far from the ends that is long
                 page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
@@ -411,6 +408,7 @@ class StoredQueueArea(QueueArea):
             self._figures.selected += gone
             self._forget_bytes_of_damaged(page)
             self._drop_if_empty(page)
+        note_came(self._queue, before - self.rows, bytes_before - self.bytes)
 
     def has_row(self, sequence: int) -> bool:
         """Ask the page it would be in."""

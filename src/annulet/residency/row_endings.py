@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.residency.loader import unread_entries_of
+from annulet.residency.row_reading import note_load
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -53,10 +54,7 @@ def _read_expired(area: StoredQueueArea, page: Page, rows: Rows) -> list[QueueEn
     size = sum([facts.of(sequence)[1] for sequence in rows.sequences])
     area.lost, area.lost_bytes = len(rows) - len(found[0]), size - found[1]
     _remove(area, page, rows, size)
-    figures = area._figures
-    figures.loads += 1
-    figures.loaded += len(found[0])
-    figures.unreadable += area.lost
+    note_load(area._queue, area._figures, len(found[0]), area.lost, found[1])
     return found[0]
 
 

@@ -211,3 +211,17 @@ def run_from(page: Page, sequence: int, limit: int) -> tuple[int, range, Origin 
     records = range(record, record + min(page._lengths[run] - start, limit))
     first = page._base_sequence + page._sequences[run] + start
     return first, records, page._origins[origin] if origin < ORIGINS_MAX else None
+
+
+def note_load(queue: Queue, figures: PagingFigures, messages: int, lost: int, size: int) -> None:
+    """Count a read that brought so many rows with bodies of ``size`` bytes into memory, and found some damaged."""
+    figures.loads += 1
+    figures.loaded += messages
+    figures.unreadable += lost
+    note_came(queue, messages, size)
+
+
+def note_came(queue: Queue, messages: int, size: int) -> None:
+    """Tell the account of rows that are entries now, with their bodies."""
+    if queue.bodies is not None and messages:
+        queue.bodies.loaded(messages, size)
