@@ -24,6 +24,20 @@ def test_one_consumer_is_active_and_the_next_waits_for_its_deliveries(setting):
     assert (three.received, two.received) == (["b"], [])
 
 
+@pytest.mark.parametrize("setting", ["single_active_consumer", "exclusive_consumer"])
+def test_the_next_is_who_was_there_when_the_last_delivery_left_although_nothing_was_pending(setting):
+    queue = queue_of(**{setting: True}, redelivery_delay=10)
+    one, two, three = (RecordingSession(name) for name in "123")
+    first = one.consume(queue, messages=1)
+    two.consume(queue, messages=1)
+    send(queue, "a")
+    one.detach(first.tag, NOW)
+    one.close(NOW)
+    three.consume(queue, messages=1, priority=5)
+    send(queue, "b")
+    assert (two.received, three.received) == (["b"], [])
+
+
 def test_so_many_consumers_are_live_and_a_leaver_makes_room():
     queue = queue_of(live_consumers_max=1 + 1)
     sessions = [RecordingSession(name) for name in "1234"]

@@ -55,6 +55,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
             queue.effects.entry_changed(queue, entry)
     expire_for(queue, sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
     queue.update_gate(now)
+    queue.consumers.elect()  # a consumer that was cancelled may have held the last; also where nothing is pending
     queue.dispatch(now)
     _delay(queue, delayed, now)
     if delayed and queue.copies is not None:  # a browser does not wait for what is delayed now
@@ -122,6 +123,7 @@ class Returning(SlicedWork):
         self.abandon(now)
         if not queue.deleted:
             expire_for(queue, 0, now, 0)
+            queue.consumers.elect()
             queue.dispatch(now)
             _drop_excess(queue, self._back, now)
             queue.finish(now)
