@@ -120,12 +120,17 @@ class Deep:
         calm = 0
         while calm < 2:  # what was read is handed out in the next turn, and may exceed the budget then
             writing = pager.spilling is not None and pager.spilling.works
-            calm = 0 if pager.run() or writing or is_reading(self.broker) else calm + 1
+            calm = 0 if pager.run() or writing or is_reading(self.broker) or self._in_slices() else calm + 1
             await pager.idle()
             await turns(2)
         self.check()
         if pager.spilling is not None and not pager.figures.spill_refused:  # else what is transient may stay
             self.check_budget()
+
+    def _in_slices(self) -> bool:
+        """Say whether a part of what happened is still to be done, by a worker whose time is that of the machine."""
+        queues = [queue for host in self.broker.hosts.values() for queue in host.queues.values()]
+        return any(queue.returns or queue.expiring is not None for queue in queues)
 
     def check_budget(self) -> None:
         """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
@@ -144,7 +149,18 @@ class Deep:
         bound += max(LOAD_BYTES, self.largest)
         pulled = [entry for queue in queues for entry in queue.delivering if entry.consumer is None and not entry.away]
         bound += sum(entry.message.size for entry in pulled)  # whoever took them reads them when he likes
-        assert there.total <= bound, there
+        assert there.total <= bound, (there, bound, [self._account_of(queue) for queue in queues])
+
+    def _account_of(self, queue: Queue) -> dict[str, object]:
+        """Return what may tell why a queue has not paged."""
+        assert self.broker.pager is not None
+        budget = self.broker.pager.budget
+        return {
+            "queue": queue.name, "in memory": residence_of(queue, budget.front_of(queue)), "bytes": body_bytes(queue),
+            "cost": budget.cost_of(queue), "stuck": queue in self.broker.pager._stuck, "returns": len(queue.returns),
+            "rows": queue.order.paged_count(), "stalled": [pages.stalled for pages in queue.order.page_parts()],
+            "came back": queue.order.came_back(), "written below": self.broker.log.written_below,
+        }  # fmt: skip
 
     async def settled(self) -> None:
         """Return when all that may page has done so: a queue that had nothing durable is asked again with a tick."""

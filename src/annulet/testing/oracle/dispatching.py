@@ -307,6 +307,14 @@ class OracleDispatching:
         """
         consumer.batch = set(consumer.there_at_attach)
 
+    def note_hidden(self, message: OracleMessage) -> None:
+        """An operator is about to put a message behind all others: who was not to see it, as it waited for its
+        redelivery when he came, is not to see it there either."""
+        for consumer in self.consumers:
+            hidden = message.number not in consumer.there_at_attach and message.arrived <= consumer.arrivals_before
+            if consumer.browse and hidden:
+                consumer.seen.add(message.number)
+
     def note_move(self, message: OracleMessage) -> None:
         """An operator put a message behind all others: also for those who read rows and have not seen it."""
         for consumer in self.consumers:

@@ -444,6 +444,7 @@ class QueueOracle(OracleState):
             message.state = ARRIVING  # it leaves and comes anew
             self.dispatching.update_rotation(self.pending())
             message.state = PENDING
+            self.dispatching.note_hidden(message)
             self.arrivals += 1
             message.arrived = self.arrivals
             message.priority = priority
