@@ -159,6 +159,8 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
             queue.take_first(entry)
             queue.consumers.served(consumer)
             hand_over(queue, consumer, entry, now)
+            if lanes.fairness is not None:
+                waiting.clear()  # the turn is another key's: what is next for who waits is another message
             served = served or bool(waiting)
         elif entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
             lanes.resort(entry)
