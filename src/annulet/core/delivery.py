@@ -159,11 +159,17 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
             queue.take_first(entry)
             queue.consumers.served(consumer)
             hand_over(queue, consumer, entry, now)
-            if lanes.fairness is not None:
-                waiting.clear()  # the turn is another key's: what is next for who waits is another message
-            served = served or bool(waiting)
+            served = _still_wait(lanes, waiting) or served
         elif entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
             lanes.resort(entry)
+
+
+def _still_wait(lanes: Lanes, waiting: set[Consumer]) -> bool:
+    """Say after a delivery whether somebody waits still: with fair keys it is another one's turn, whose next message
+    may have room."""
+    if lanes.fairness is not None:
+        waiting.clear()
+    return bool(waiting)
 
 
 def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
