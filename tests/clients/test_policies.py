@@ -215,7 +215,7 @@ def test_a_returned_message_waits_for_its_redelivery(scene: Scene, ours: Peer) -
     began = time.monotonic()
     channel.basic_nack(seen[0][0].delivery_tag)
     wait_until(lambda: len(seen) == 2, channel.connection)
-    assert time.monotonic() - began >= 0.15
+    assert time.monotonic() - began >= 0.149  # the broker counts in whole milliseconds
     method, properties, _ = seen[1]
     assert (method.redelivered, properties.headers["x-delivery-count"]) == (True, 1)
 
