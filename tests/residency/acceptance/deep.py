@@ -114,11 +114,11 @@ class Deep:
 
     async def written(self) -> None:
         """Return when everything is on disk and paging has come to rest. The account is checked."""
-        await self.broker.commit.durable()
         pager = self.broker.pager
         assert pager is not None
         calm = 0
         while calm < 2:  # what was read is handed out in the next turn, and may exceed the budget then
+            await self.broker.commit.durable()  # each time: copies of what died are stored later than it died
             writing = pager.spilling is not None and pager.spilling.works
             calm = 0 if pager.run() or writing or is_reading(self.broker) or self._in_slices() else calm + 1
             await pager.idle()
