@@ -290,8 +290,9 @@ class Runner:
 
     def reprioritise(self, message: OracleMessage, priority: int) -> None:
         entry = self.entry_of(message)
+        if entry.message.priority != priority:  # else nothing changes, and its header says what it said
+            self.view.facts[entry.message.header].priority = priority
         self.oracle.reprioritise(message, priority, self.now)
-        self.view.facts[entry.message.header].priority = priority
         self.queue.reprioritise(entry, priority, self.now)
 
     def deliver_now(self, message: OracleMessage) -> None:
